@@ -1,0 +1,40 @@
+# Each dependency as one target, lockstep::NAME: the system's package first, third_party/ (brought by `make dist`) second.
+function(lockstep_header_only name header package)
+  find_path(LOCKSTEP_${name}_INCLUDE ${header}
+    HINTS ${PROJECT_SOURCE_DIR}/third_party/${name}/include ${PROJECT_SOURCE_DIR}/third_party/${name})
+  if(NOT LOCKSTEP_${name}_INCLUDE)
+    message(FATAL_ERROR "${header} was not found.\n  hint: apt-get install ${package}, or unpack it in third_party/${name}")
+  endif()
+  add_library(lockstep_${name} INTERFACE)
+  add_library(lockstep::${name} ALIAS lockstep_${name})
+  if(NOT LOCKSTEP_${name}_INCLUDE STREQUAL "/usr/include")
+    target_include_directories(lockstep_${name} SYSTEM INTERFACE $<BUILD_INTERFACE:${LOCKSTEP_${name}_INCLUDE}>)
+  endif()
+endfunction()
+
+lockstep_header_only(cli11 CLI/CLI.hpp libcli11-dev)
+lockstep_header_only(tomlplusplus toml++/toml.h libtomlplusplus-dev)
+lockstep_header_only(json nlohmann/json.hpp nlohmann-json3-dev)
+lockstep_header_only(xxhash xxhash.h libxxhash-dev)
+
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+add_library(lockstep_zlib INTERFACE)
+add_library(lockstep::zlib ALIAS lockstep_zlib)
+target_link_libraries(lockstep_zlib INTERFACE ZLIB::ZLIB)
+
+if(BUILD_TESTING)
+  # Built from source so that sanitizers and the C++ library's ABI are the same as ours.
+  find_path(LOCKSTEP_GOOGLETEST_SOURCE googletest/include/gtest/gtest.h
+    HINTS ${PROJECT_SOURCE_DIR}/third_party/googletest /usr/src/googletest NO_DEFAULT_PATH)
+  if(NOT LOCKSTEP_GOOGLETEST_SOURCE)
+    message(FATAL_ERROR "GoogleTest's sources were not found.\n  hint: apt-get install libgtest-dev, or unpack it in third_party/googletest")
+  endif()
+  set(INSTALL_GTEST OFF)
+  set(BUILD_GMOCK OFF)
+  add_subdirectory(${LOCKSTEP_GOOGLETEST_SOURCE} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+  if(LOCKSTEP_SANITIZE)
+    target_link_libraries(gtest PUBLIC lockstep_options)
+  endif()
+  include(GoogleTest)
+endif()

@@ -1,0 +1,19 @@
+# What every target of ours is compiled with, as one interface target: lockstep::options.
+add_library(lockstep_options INTERFACE)
+add_library(lockstep::options ALIAS lockstep_options)
+target_compile_features(lockstep_options INTERFACE cxx_std_20)
+target_compile_options(lockstep_options INTERFACE
+  $<BUILD_INTERFACE:-Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Werror=return-type>)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_options INTERFACE
+    $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
+endif()
+
+# A compiler cache makes a rebuild after `git switch` seconds instead of minutes. The sloppiness is what its manual
+# asks for where precompiled headers are in use.
+find_program(LOCKSTEP_CCACHE ccache)
+if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${LOCKSTEP_CCACHE})
+endif()

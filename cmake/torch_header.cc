@@ -1,0 +1,1 @@
+// Owns the precompiled header that all targets below the torch line share.

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// XXH3-64 of `bytes` with seed 0. Finds damage; no protection against a forger.
+///
+/// Source: xxHash specification, XXH3.
+std::uint64_t xxh3_64(std::span<const std::byte> bytes);
+std::uint64_t xxh3_64(std::string_view text);
+
+/// XXH3-64 of a stream that comes in parts. The parts' borders do not matter.
+class Xxh3Stream {
+ public:
+  Xxh3Stream();
+  ~Xxh3Stream();
+  Xxh3Stream(Xxh3Stream&&) noexcept;
+  Xxh3Stream& operator=(Xxh3Stream&&) noexcept;
+
+  void update(std::span<const std::byte> bytes);
+  std::uint64_t digest64() const;
+  /// 32 lower-case hexadecimal digits: the 128-bit variant of the same stream.
+  std::string digest128_hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A well-mixed 64-bit hash of two numbers, the same on every machine.
+///
+/// Source: the finaliser of SplitMix64 (Steele, Lea, Flood 2014), applied to each word in turn.
+constexpr std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  const auto step = [](std::uint64_t z) {
+    z += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31U);
+  };
+  return step(step(a) ^ b);
+}
+
+}  // namespace lockstep

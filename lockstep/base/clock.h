@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace lockstep {
+
+using Clock = std::chrono::steady_clock;
+
+/// Seconds from `from` to `to`.
+inline double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// A duration as Slurm writes it, "HH:MM:SS"; hours grow past two digits where they must.
+std::string hh_mm_ss(std::chrono::seconds duration);
+
+/// "20261121-084930": UTC, sorts by name, fit for a folder.
+std::string utc_stamp(std::chrono::system_clock::time_point at);
+
+}  // namespace lockstep

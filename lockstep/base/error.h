@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// What the caller should do about a failure, not which folder it came from.
+enum class ErrorKind {
+  kUsage,        ///< The command or the call is wrong. Fix it and run again.
+  kRecipe,       ///< A recipe or profile value is wrong.
+  kEnvironment,  ///< The machine, the job or the scheduler is not as this run needs it.
+  kData,         ///< A sample, file or header does not hold what it should.
+  kIo,           ///< The system refused a read or a write. May pass on retry.
+  kPeer,         ///< Another rank is lost, late or different. Restart from a snapshot.
+  kBug,          ///< We broke a promise. Report it.
+};
+
+/// The exit code that a command ends with for an error of this kind: 2, 3, 4, 5, 6, 7 and 1, in the order above.
+int exit_code(ErrorKind kind);
+
+/// The exit code of a run that stopped on request with a snapshot written (EX_TEMPFAIL in sysexits.h).
+inline constexpr int kExitStopped = 75;
+
+/// An expected failure: a fact, with the value found and the value wanted, then the way out.
+///
+/// `what()` is the fact, and on a second line "  hint: " and the hint where there is one.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, std::string_view fact, std::string_view hint = {});
+
+  ErrorKind kind() const noexcept { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+namespace detail {
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
+}  // namespace detail
+
+}  // namespace lockstep
+
+/// Throws Error(kBug) where `condition` does not hold. For promises of ours, never for a caller's mistake.
+#define LOCKSTEP_ASSERT(condition) \
+  ((condition) ? void(0) : ::lockstep::detail::assertion_failed(#condition, __FILE__, __LINE__))

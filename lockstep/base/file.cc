@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path, int error_number) {
+  std::string_view hint = "check the path and its permissions";
+  if (error_number == ENOSPC || error_number == EDQUOT) {
+    hint = "free some space, or put the run elsewhere with --run-dir; what was saved before is untouched";
+  } else if (error_number == ENOENT) {
+    hint = "check the spelling; relative paths start at the current folder, and at the recipe's within a recipe";
+  } else if (error_number == EROFS || error_number == EACCES || error_number == EPERM) {
+    hint = "choose a folder that you may write to, or change its permissions";
+  }
+  throw Error(ErrorKind::kIo, system_fact(action, path, error_number), hint);
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() { reset(); }
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int FileDescriptor::release() { return std::exchange(fd_, -1); }
+
+void FileDescriptor::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+std::string system_fact(std::string_view action, const std::filesystem::path& path, int error_number) {
+  return std::string(action) + " '" + path.string() + "' failed: " + std::generic_category().message(error_number);
+}
+
+std::string text_of_file(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail("open", path, errno);
+  std::string text;
+  std::size_t used = 0;
+  text.resize(16384);
+  while (true) {
+    const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path, errno);
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+    if (used == text.size()) text.resize(text.size() * 2);
+  }
+  text.resize(used);
+  return text;
+}
+
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail("write", path, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void write_whole(const std::filesystem::path& path, std::string_view text, bool durable) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp-" + std::to_string(::getpid());
+  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) fail("create", temporary, errno);
+  try {
+    write_all(file.get(), std::as_bytes(std::span(text)), temporary);
+    if (durable && ::fsync(file.get()) != 0) fail("sync", temporary, errno);
+    if (::close(file.release()) != 0) fail("close", temporary, errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  if (durable) sync_folder(path.parent_path());
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path place = folder.empty() ? "." : folder;
+  const FileDescriptor fd(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) fail("open", place, errno);
+  // Some parallel file systems refuse to sync a folder; their renames are durable by themselves.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) fail("sync", place, errno);
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("create", folder, error.value());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// An open file descriptor, closed with the object.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// The whole content of a file.
+///
+/// Throws: Error(kIo) naming the path and the system's reason. Opens once, asks for no attributes first.
+std::string text_of_file(const std::filesystem::path& path);
+
+/// Makes `path` hold exactly `text`: a file of another name beside it, synced where `durable`, then renamed over it.
+/// A reader sees the old content or the new, never a part.
+///
+/// Throws: Error(kIo); `path` then still holds what it held.
+void write_whole(const std::filesystem::path& path, std::string_view text, bool durable = true);
+
+/// Writes all of `bytes`, going on after short writes and interruptions.
+///
+/// Throws: Error(kIo) naming `path`, with how to go on where the disk or the quota is full.
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+
+/// Syncs a folder's entries to disk, so that a rename in it outlives a crash.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Creates the folder and its missing parents.
+///
+/// Throws: Error(kIo) naming the folder and the system's reason.
+void make_folder(const std::filesystem::path& folder);
+
+/// "open '/x/y' failed: Permission denied", for an Error's fact.
+std::string system_fact(std::string_view action, const std::filesystem::path& path, int error_number);
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/log.h"
+
+#include <unistd.h>
+
+namespace lockstep {
+
+void Log::write(std::string_view label, std::string_view text) const {
+  std::string line = prefix_;
+  line.append(label).append(text).push_back('\n');
+  // A log that cannot be written must not end the run.
+  [[maybe_unused]] const auto put = ::write(fd_, line.data(), line.size());
+}
+
+}  // namespace lockstep

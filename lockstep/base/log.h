@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+
+/// Where a program's messages go: lines on a file descriptor, each written by one system call so that lines of
+/// several ranks never mix. Progress and log go to standard error; data never does.
+///
+/// Threads: safe. Copies share the descriptor.
+class Log {
+ public:
+  /// `prefix` opens each line, e.g. "[rank 3 n2] "; empty for none.
+  explicit Log(int fd = 2, std::string prefix = {}) : fd_(fd), prefix_(std::move(prefix)) {}
+
+  void info(std::string_view text) const { write({}, text); }
+  void warning(std::string_view text) const { write("warning: ", text); }
+  void error(std::string_view text) const { write("error: ", text); }
+
+ private:
+  void write(std::string_view label, std::string_view text) const;
+
+  int fd_;
+  std::string prefix_;
+};
+
+}  // namespace lockstep

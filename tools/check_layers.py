@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Every #include against layers.txt: folders only include what they may, and nothing above the torch line sees LibTorch."""
+import pathlib
+import re
+import sys
+
+TORCH = re.compile(r'\s*#\s*include\s*[<"](torch|ATen|c10)/')
+OURS = re.compile(r'\s*#\s*include\s*"lockstep/(\w+)/')
+
+
+def table(path):
+    allowed, above = {}, set()
+    below_line = False
+    for line in path.read_text().splitlines():
+        if "the torch line" in line:
+            below_line = True
+        if not line.strip() or line.startswith("#"):
+            continue
+        folder, uses = line.split(":")
+        allowed[folder] = {folder, *uses.split()}
+        if not below_line:
+            above.add(folder)
+    return allowed, above
+
+
+def faults(root):
+    allowed, above = table(root / "layers.txt")
+    for path in sorted((root / "lockstep").rglob("*")):
+        if path.suffix not in (".h", ".cc"):
+            continue
+        folder = path.relative_to(root / "lockstep").parts[0]
+        if folder not in allowed:
+            yield f"{path.relative_to(root)}: folder is not in layers.txt"
+            continue
+        torch_free = folder in above or path.name.startswith("core_")
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            ours = OURS.match(line)
+            if ours and ours[1] not in allowed[folder]:
+                yield f"{path.relative_to(root)}:{number}: {folder} may not include {ours[1]}"
+            if torch_free and TORCH.match(line):
+                yield f"{path.relative_to(root)}:{number}: {folder} is above the torch line"
+
+
+if __name__ == "__main__":
+    found = list(faults(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
+    print("\n".join(found) or "layers ok")
+    sys.exit(bool(found))
