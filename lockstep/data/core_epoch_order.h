@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// The order of an epoch's samples: a permutation that is a pure function of (size, seed, epoch), asked for one entry at a
+/// time. Nothing is stored, so a data set of 10^10 samples costs no memory and a resume in mid-epoch starts at once.
+///
+/// The permutation is a Feistel network of 6 rounds over the smallest even number of bits that holds `size`, walked until it
+/// lands in range; the round function is `mixed(mixed(seed, epoch) + round, right half)`.
+/// Source: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002 (cycle walking); docs/batches.md.
+class EpochOrder {
+ public:
+  /// `shuffle` false gives 0, 1, 2…
+  /// Throws: Error(kUsage) where size < 0.
+  EpochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch, bool shuffle = true);
+
+  std::int64_t size() const { return size_; }
+
+  /// The sample at place `i`, in [0, size). Threads: safe. LOCKSTEP_ASSERT: 0 <= i < size.
+  std::int64_t operator[](std::int64_t i) const;
+
+ private:
+  std::int64_t size_;
+  std::uint64_t key_;
+  int half_bits_;
+  bool shuffle_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/data/core_sample_source.h"
+#include "lockstep/data/core_shard.h"
+
+namespace lockstep {
+
+/// Memory for one batch: a block for each field, with room for `samples` of them. `owner` keeps it alive.
+struct BatchMemory {
+  std::vector<std::byte*> fields;
+  std::shared_ptr<void> owner;
+};
+
+/// Gives memory for `samples` samples. Called on the thread that calls next(), never on a worker.
+using BatchAllocator = std::function<BatchMemory(std::int64_t samples)>;
+
+/// One rank's part of a global batch, decoded.
+struct LoadedBatch {
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;           ///< Of the global batch within the epoch.
+  std::int64_t global_samples = 0;  ///< Of all ranks.
+  std::vector<std::int64_t> ids;    ///< This rank's samples, in order; empty where its part is.
+  BatchMemory memory;               ///< Rows in the order of `ids`.
+};
+
+struct CoreLoaderOptions {
+  std::int64_t global_batch = 1;  ///< Samples of all shards together.
+  Shard shard;
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+  bool drop_last = false;         ///< Leave out an epoch's last batch where it is short.
+  int workers = -1;               ///< Threads that decode; 0 decodes in next(); -1: 0 for a source in memory, else 2.
+  int prefetch = 2;               ///< Batches decoded ahead, at least 1 where there are workers.
+};
+
+/// Reads batches in the epoch's order, ahead of the caller by at most `prefetch`.
+///
+/// Workers go on with the next epoch's first batches while the caller still uses this one's last.
+/// Threads: one caller. An exception in a worker surfaces from the next() that would have returned its batch, as the same kind
+/// of Error with the sample's name before the fact.
+class CoreLoader {
+ public:
+  /// `source` must outlive the loader.
+  /// Throws: Error(kUsage) where an option is out of range; Error(kData) where the source is empty.
+  CoreLoader(const SampleSource& source, CoreLoaderOptions options, BatchAllocator allocate);
+  ~CoreLoader();
+  CoreLoader(const CoreLoader&) = delete;
+  CoreLoader& operator=(const CoreLoader&) = delete;
+
+  std::int64_t batches() const;
+
+  /// The next batch of this call to seek() is `batch` of `epoch`. Costs the same at any place: nothing before it is read.
+  void seek(std::int64_t epoch, std::int64_t batch);
+
+  /// The next batch; nothing after an epoch's last one. The call after that begins the following epoch.
+  /// Blocks: until it is decoded.
+  std::optional<LoadedBatch> next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

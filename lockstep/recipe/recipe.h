@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// Where a value came from, highest last.
+enum class SettingSource { kDefault, kProfile, kUserFile, kRecipe, kEnvironment, kSet, kFlag };
+
+struct Origin {
+  SettingSource source = SettingSource::kDefault;
+  std::string where;  ///< "digits.toml:7", "--set", "LOCKSTEP_SET", "--devices", "default"
+};
+
+using SettingValue =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+
+/// One `key = value` from outside a recipe file: `--set trainer.seed=7` or a flag such as `--devices`.
+struct Override {
+  std::string key;    ///< "trainer.seed"
+  std::string value;  ///< As typed: a TOML value, or a bare word for text.
+  Origin origin;
+};
+
+/// All settings of a run: typed, checked, each with its origin. Values only; what they mean is the business of who reads them.
+class Recipe {
+ public:
+  /// Reads a recipe file, then lays over it LOCKSTEP_SET of `env` and the overrides, by the rules of docs/recipes.md.
+  ///
+  /// Throws: Error(kIo) where the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key (the nearest
+  ///         known one named), a wrong type, a value out of range, keys that exclude each other at the same level.
+  static Recipe load(const std::filesystem::path& path, const Environment& env, const std::vector<Override>& overrides = {});
+  /// The same from text; `name` is for messages, `folder` is what relative paths start from.
+  static Recipe parse(std::string_view toml, const std::string& name, const std::filesystem::path& folder,
+                      const Environment& env, const std::vector<Override>& overrides = {});
+
+  /// "digits" for recipes/digits.toml.
+  const std::string& name() const { return name_; }
+
+  /// A claim: the key has a value, its own or a default.
+  bool has(std::string_view key) const;
+  /// The value. LOCKSTEP_ASSERT: the key is in the schema, has a value, and is of this type.
+  bool flag(std::string_view key) const;
+  std::int64_t integer(std::string_view key) const;
+  double real(std::string_view key) const;  ///< A whole number is taken too.
+  const std::string& text(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<double> reals(std::string_view key) const;
+  /// A path with $NAME and ~ expanded, and made absolute from the recipe's folder (from the current one where --set gave it).
+  std::filesystem::path path(std::string_view key) const;
+
+  /// "digits.toml:7", "--set", "default"
+  const Origin& origin(std::string_view key) const;
+
+  /// All settings that have a value, one line each with its origin as a comment; reads back as the same recipe.
+  std::string to_toml() const;
+
+  /// A digest of the settings that decide the result, the same on every rank of one run. Paths and origins are left out.
+  std::uint64_t digest() const;
+
+  /// Said once to the user: keys of lower sources that a higher one's `kind` or `name` made moot.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Setting {
+    SettingValue value;
+    Origin origin;
+    std::filesystem::path base;  ///< What a relative path starts from.
+  };
+  std::string name_;
+  Environment env_;
+  std::map<std::string, Setting, std::less<>> settings_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace lockstep
