@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+/// What main() hands to every sub-command.
+struct Context {
+  Environment env;
+  Log log;
+  int exit_code = 0;  ///< What the command ends with; an Error that is thrown decides by its kind instead.
+};
+
+/// Writes `object` to standard output, as one line.
+///
+/// Throws: Error(kIo) where standard output takes no more.
+void print_json(const nlohmann::json& object);
+
+/// Writes `text` to standard output as it is.
+///
+/// Throws: Error(kIo) where standard output takes no more.
+void print_text(const std::string& text);
+
+/// Each adds one sub-command to `app`, whose callback does the work. `context` must outlive the parsing.
+void add_version(CLI::App& app, Context& context);
+void add_layout(CLI::App& app, Context& context);
+void add_hosts(CLI::App& app, Context& context);
+void add_launch(CLI::App& app, Context& context);
+void add_train(CLI::App& app, Context& context);
+void add_snapshot(CLI::App& app, Context& context);
+void add_recipe(CLI::App& app, Context& context);
+void add_completion(CLI::App& app, Context& context);
+
+}  // namespace lockstep::cli

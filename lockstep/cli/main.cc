@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+
+namespace {
+
+using lockstep::Error;
+using lockstep::ErrorKind;
+
+/// The parser's complaint as a fact and a way out, with the nearest name where one was misspelt.
+Error usage_error(const CLI::App& app, const CLI::ParseError& complaint) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& at = chosen.empty() ? app : *chosen.front();
+  const std::string help = "`lockstep " + (chosen.empty() ? "" : at.get_name() + " ") + "--help` shows what there is";
+  const auto extras = at.remaining();
+  if (extras.empty()) return Error(ErrorKind::kUsage, complaint.what(), help);
+
+  const bool is_option = extras.front().starts_with('-');
+  std::vector<std::string> names;
+  if (is_option) {
+    for (const auto* option : at.get_options()) names.push_back(option->get_single_name().insert(0, "--"));
+  } else {
+    for (const auto* command : at.get_subcommands({})) names.push_back(command->get_name());
+  }
+  const auto near = lockstep::nearest_name(extras.front(), names);
+  const std::string what = is_option ? "option" : names.empty() ? "argument" : "command";
+  return Error(ErrorKind::kUsage, "unknown " + what + " '" + extras.front() + "'",
+               near ? "did you mean '" + *near + "'? " + help : help);
+}
+
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return;
+  } catch (const CLI::ParseError& complaint) {
+    throw usage_error(app, complaint);
+  }
+  if (app.get_subcommands().empty() && app.count("--version") == 0) {
+    throw Error(ErrorKind::kUsage, "no command was given", "`lockstep --help` lists them");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lockstep::cli::Context context{.env = lockstep::Environment::of_process(), .log = lockstep::Log(2, "lockstep: ")};
+  try {
+    CLI::App app("Lockstep: trains neural networks on one device or a thousand nodes", "lockstep");
+    app.require_subcommand(0, 1);
+    lockstep::cli::add_version(app, context);
+    lockstep::cli::add_launch(app, context);
+    lockstep::cli::add_layout(app, context);
+    lockstep::cli::add_hosts(app, context);
+    parse(app, argc, argv);
+    return context.exit_code;
+  } catch (const Error& error) {
+    context.log.error(error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    context.log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
+    return exit_code(ErrorKind::kBug);
+  }
+}
