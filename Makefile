@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a person types. Each target sets up what it needs by itself; the work is done by the scripts in tools/.
+.PHONY: help setup build demo test soak bench check format install clean
+
+help:
+	@echo 'make demo     set up, build, and train real digits on two ranks'
+	@echo 'make test     set up, build, and run the tests (under 30 minutes on two cores)'
+	@echo 'make build    build/release/bin/lockstep'
+	@echo 'make setup    only install what is missing: Debian packages (as root) and LibTorch'
+	@echo 'make install  into PREFIX (/usr/local)'
+	@echo 'make check    format, tidy, layers, budgets, headers, docs'
+	@echo 'make format   put every source into the agreed format'
+	@echo 'make soak     the long counts, all sanitizers, other LibTorch versions; writes docs/soak.md (hours)'
+	@echo 'make bench    the benchmarks; writes bench/RESULTS.md'
+	@echo 'make clean    remove build/'
+	@echo
+	@echo 'LOCKSTEP_TORCH   the torch folder to build against (else CMAKE_PREFIX_PATH, the active Python, a private venv)'
+	@echo 'LOCKSTEP_DEVICE  cpu, cuda or rocm, instead of what this machine has'
+	@echo 'LOCKSTEP_CACHE   where venvs and caches lie (~/.cache/lockstep)'
+	@echo 'LOCKSTEP_JOBS    compilations at once (every core, fewer where memory is small)'
+
+setup:
+	@tools/setup build
+
+build: setup
+	@tools/build release
+
+demo: build
+	@tools/demo
+
+test:
+	@tools/setup test
+	@tools/test
+
+soak:
+	@tools/setup test
+	@tools/soak
+
+bench: build
+	@bench/run
+
+check:
+	@tools/setup check
+	@tools/check
+
+format:
+	@tools/setup check
+	@tools/check --fix-format
+
+install: build
+	@cmake --install build/release --prefix "$(or $(PREFIX),/usr/local)"
+
+clean:
+	@rm -rf build

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the scripts of this folder share. Each sources it after `set -euo pipefail`.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${LOCKSTEP_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/lockstep}
+export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip}
+
+torch_tested=2.11.0
+torch_oldest=2.7
+
+say() { printf '%s\n' "$*" >&2; }
+
+# fail CODE FACT HINT: the exit codes are those of the commands, see README.md.
+fail() {
+  say "error: $2"
+  say "  hint: $3"
+  exit "$1"
+}
+
+# The device that LibTorch is wanted for: cpu, cuda or rocm.
+device() {
+  case ${LOCKSTEP_DEVICE:-} in
+    cpu | cuda | rocm) echo "$LOCKSTEP_DEVICE" ;;
+    "")
+      if [[ -e /dev/nvidia0 || -e /proc/driver/nvidia/version ]] || nvidia-smi -L >/dev/null 2>&1; then
+        echo cuda
+      elif [[ -e /dev/kfd ]]; then
+        echo rocm
+      else
+        echo cpu
+      fi
+      ;;
+    *) fail 2 "LOCKSTEP_DEVICE is '$LOCKSTEP_DEVICE', want cpu, cuda or rocm" "unset it to have the device found" ;;
+  esac
+}
+
+# Compilations at once. One that includes torch.h takes up to 2 GB, so a small memory lowers the count.
+jobs_wanted() {
+  if [[ -n ${LOCKSTEP_JOBS:-} ]]; then
+    [[ $LOCKSTEP_JOBS =~ ^[1-9][0-9]*$ ]] ||
+      fail 2 "LOCKSTEP_JOBS is '$LOCKSTEP_JOBS', want a number from 1" "unset it to use every core"
+    echo "$LOCKSTEP_JOBS"
+    return
+  fi
+  local cores by_memory
+  cores=$(nproc)
+  by_memory=$(awk '/^MemAvailable:/ { n = int($2 / 2097152); print n < 1 ? 1 : n }' /proc/meminfo)
+  echo $((cores < by_memory ? cores : by_memory))
+}
+
+# The version of the LibTorch in folder $1, as "2.11.0".
+torch_version() {
+  local header
+  for header in "$1"/include/torch/headeronly/version.h "$1"/include/torch/csrc/api/include/torch/version.h \
+    "$1"/include/torch/version.h; do
+    if [[ -f $header ]] && grep -q 'define TORCH_VERSION_MAJOR' "$header"; then
+      awk '$2 ~ /^TORCH_VERSION_(MAJOR|MINOR|PATCH)$/ { v[$2] = $3 }
+        END { print v["TORCH_VERSION_MAJOR"] "." v["TORCH_VERSION_MINOR"] "." v["TORCH_VERSION_PATCH"] }' "$header"
+      return
+    fi
+  done
+}
+
+# at_least VERSION WANTED
+at_least() { [[ $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
