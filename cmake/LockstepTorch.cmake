@@ -24,7 +24,12 @@ target_include_directories(lockstep_torch SYSTEM INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/third_party/gloo_headers>
   $<BUILD_INTERFACE:${LOCKSTEP_TORCH}/include>
   $<BUILD_INTERFACE:${LOCKSTEP_TORCH}/include/torch/csrc/api/include>)
-target_compile_definitions(lockstep_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+# 211 for 2.11: for the few places where LibTorch's versions differ and no test of a signature can tell.
+string(REPLACE "." ";" version_parts ${LOCKSTEP_TORCH_VERSION})
+list(GET version_parts 0 version_major)
+list(GET version_parts 1 version_minor)
+math(EXPR version_number "${version_major} * 100 + ${version_minor}")
+target_compile_definitions(lockstep_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO LOCKSTEP_TORCH_VERSION=${version_number})
 target_link_libraries(lockstep_torch INTERFACE
   $<BUILD_INTERFACE:${LOCKSTEP_TORCH}/lib/libtorch_cpu.so> $<BUILD_INTERFACE:${LOCKSTEP_TORCH}/lib/libc10.so>)
 # Libraries that libtorch_cpu.so names but that lie in folders of their own are found through its own search path.

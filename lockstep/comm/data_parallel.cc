@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/data_parallel.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <unordered_set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/group_impl.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+// The control tensor: one place for each Signal, then this rank's samples.
+constexpr std::int64_t kSignals = 2;
+constexpr std::int64_t kControlSize = kSignals + 1;
+
+// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients came.
+class SettledReducer : public c10d::Reducer {
+ public:
+  using Reducer::Reducer;
+
+  void settle() { has_rebuilt_bucket_ = true; }
+  bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
+
+  BucketLayout layout() const {
+    BucketLayout out;
+    for (const auto& bucket : buckets_) out.push_back(bucket.variable_indices);
+    return out;
+  }
+};
+
+// The constructor has grown arguments over LibTorch's versions: 9 in 2.7, 12 in 2.11.
+template <typename R, typename... Args>
+std::unique_ptr<R> made_reducer(Args... args) {
+  const std::vector<std::int64_t> no_caps;
+  if constexpr (std::is_constructible_v<R, Args..., bool, bool, std::vector<std::int64_t>>) {
+    return std::make_unique<R>(std::move(args)..., false, false, no_caps);
+  } else if constexpr (std::is_constructible_v<R, Args..., bool, bool>) {
+    return std::make_unique<R>(std::move(args)..., false, false);
+  } else if constexpr (std::is_constructible_v<R, Args..., bool>) {
+    return std::make_unique<R>(std::move(args)..., false);
+  } else {
+    return std::make_unique<R>(std::move(args)...);
+  }
+}
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Tied weights appear under several names; each tensor counts once.
+std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module) {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      out.push_back({item.key(), item.value()});
+    }
+  }
+  return out;
+}
+
+std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named) {
+  std::vector<at::Tensor> out;
+  for (const auto& item : named) out.push_back(item.value());
+  return out;
+}
+
+std::string description(const torch::nn::Module& module) {
+  std::string text;
+  const auto add = [&](const auto& named, const char* kind) {
+    for (const auto& item : named) {
+      std::vector<std::string> sizes;
+      for (const auto size : item.value().sizes()) sizes.push_back(std::to_string(size));
+      text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " + c10::toString(item.value().scalar_type()) +
+              (item.value().requires_grad() ? "" : " fixed") + "\n";
+    }
+  };
+  add(module.named_parameters(), "parameter");
+  add(module.named_buffers(), "buffer");
+  return text;
+}
+
+}  // namespace
+
+struct DistributedDataParallel::Impl {
+  torch::nn::Module& module;
+  Group& group;
+  DataParallelOptions options;
+  std::vector<NamedTensor> parameters;
+  std::vector<at::Tensor> trained;
+  at::Tensor control;                       ///< A leaf without use in the model: its gradient carries signals and sample counts.
+  at::Tensor control_gradient;
+  std::array<double, kControlSize> control_values{};  ///< What control_gradient holds.
+  std::unique_ptr<SettledReducer> reducer;  ///< Null with one rank.
+  at::Tensor weight;                        ///< d(total)/d(loss), kept while its value stays the same.
+  double weight_value = 0;
+  std::int64_t pending_samples = 0;
+  std::array<bool, kSignals> raised{};
+  std::array<bool, kSignals> seen{};
+  bool is_syncing = true;
+
+  Impl(torch::nn::Module& module_, Group& group_, DataParallelOptions options_)
+      : module(module_), group(group_), options(std::move(options_)), parameters(trained_parameters(module_)) {
+    for (const auto& each : parameters) trained.push_back(each.tensor);
+  }
+
+  void share_weights();
+  void make_reducer();
+  bool run(const at::Tensor& loss, double loss_weight);
+  void set_weight(const at::Tensor& loss, double value);
+  void write_control();
+  void read_control();
+  void scale_gradients(double factor);
+  std::vector<std::string> unreached(const at::Tensor& loss) const;
+};
+
+void DistributedDataParallel::Impl::share_weights() {
+  const torch::NoGradGuard no_grad;
+  auto tensors = tensors_of(module.named_parameters());
+  const auto buffers = tensors_of(module.named_buffers());
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  if (tensors.empty()) return;
+  as_peer_error("shared the weights", [&] { c10d::broadcast_coalesced(group.impl().process, tensors, 25 * kMiB, 0); });
+}
+
+void DistributedDataParallel::Impl::make_reducer() {
+  // In the parameters' own type the control tensor shares a bucket with them; in a narrow one its counts would be rounded.
+  const auto type = trained[0].scalar_type();
+  const bool is_wide = type == at::kFloat || type == at::kDouble;
+  const auto control_options = trained[0].options().dtype(is_wide ? type : at::kFloat);
+  control = at::zeros({kControlSize}, control_options).requires_grad_(true);
+  control_gradient = at::zeros({kControlSize}, control_options);
+
+  auto tensors = trained;
+  tensors.push_back(control);
+  const std::vector<bool> dense(tensors.size(), false);
+  const auto cap = static_cast<std::int64_t>(options.bucket_mib * kMiB);
+  const auto first_cap = std::min<std::int64_t>(cap, kMiB);
+  BucketLayout buckets;
+  if (options.layout) {
+    buckets = *options.layout;
+  } else {
+    buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
+        tensors, {static_cast<std::size_t>(first_cap), static_cast<std::size_t>(cap)}, dense));
+    std::reverse(buckets.begin(), buckets.end());
+  }
+  std::unordered_map<std::size_t, std::string> names;
+  for (std::size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
+  names[parameters.size()] = "lockstep.control";
+  // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in place and
+  // would throw on an autograd view, works as it does without us.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  reducer = made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
+                                         /*gradient_as_bucket_view=*/true, names, first_cap);
+  if (options.layout) reducer->settle();
+}
+
+void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
+  if (weight.defined() && weight_value == value && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype()) return;
+  weight = at::full(loss.sizes(), value, loss.options().requires_grad(false));
+  weight_value = value;
+}
+
+// Returns whether every bucket was averaged. A rank without a loss lets each parameter's gradient start as zeros, so that its
+// peers' all-reduces find their partner.
+bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weight) {
+  std::vector<at::Tensor> roots;
+  std::vector<at::Tensor> gradients;
+  if (loss.defined()) {
+    set_weight(loss, loss_weight);
+    roots.push_back(loss);
+    gradients.push_back(weight);
+  } else {
+    for (const auto& each : trained) {
+      roots.push_back(options.find_unused_parameters ? each.view_as(each) : each);
+      gradients.push_back(at::zeros_like(each));
+    }
+  }
+  if (reducer && is_syncing) {
+    // Finding unused parameters walks from outputs to leaves, so the leaf itself must not be the output.
+    roots.push_back(options.find_unused_parameters ? control.view_as(control) : control);
+    gradients.push_back(control_gradient);
+    control.mutable_grad().reset();
+    reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
+  }
+  as_peer_error("averaged gradients", [&] { torch::autograd::backward(roots, gradients); });
+  return !reducer || !is_syncing || reducer->all_buckets_were_ready();
+}
+
+std::vector<std::string> DistributedDataParallel::Impl::unreached(const at::Tensor& loss) const {
+  std::unordered_set<const void*> leaves;
+  std::unordered_set<torch::autograd::Node*> visited;
+  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
+  while (!open.empty()) {
+    auto* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !visited.insert(node).second) continue;
+    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      leaves.insert(leaf->variable.unsafeGetTensorImpl());
+    }
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  std::vector<std::string> names;
+  for (const auto& each : parameters) {
+    if (!leaves.contains(each.tensor.unsafeGetTensorImpl())) names.push_back(each.name);
+  }
+  return names;
+}
+
+// Most steps say what the step before said; then nothing is written, and on a device nothing copied.
+void DistributedDataParallel::Impl::write_control() {
+  std::array<double, kControlSize> values{};
+  for (std::size_t i = 0; i < kSignals; ++i) values[i] = raised[i] ? 1 : 0;
+  values[kSignals] = static_cast<double>(pending_samples);
+  if (values == control_values) return;
+  control_values = values;
+  control_gradient.copy_(at::from_blob(values.data(), {kControlSize}, at::kDouble));
+}
+
+void DistributedDataParallel::Impl::read_control() {
+  if (!reducer) {
+    seen = raised;
+  } else {
+    const auto values = control.grad().to(at::kCPU, at::kDouble);
+    for (std::size_t i = 0; i < seen.size(); ++i) seen[i] = values.const_data_ptr<double>()[i] > 0;
+  }
+  raised = {};
+}
+
+void DistributedDataParallel::Impl::scale_gradients(double factor) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& each : trained) {
+    if (each.grad().defined()) gradients.push_back(each.grad());
+  }
+  const torch::NoGradGuard no_grad;
+  at::_foreach_mul_(gradients, factor);
+}
+
+DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Group& group, DataParallelOptions options)
+    : impl_(std::make_unique<Impl>(module, group, std::move(options))) {
+  if (impl_->trained.empty()) {
+    throw Error(ErrorKind::kUsage, "the module has no parameter that requires a gradient",
+                "register its layers with register_module(), or unfreeze some");
+  }
+  if (group.world() == 1) return;
+  require_same_text(group, ErrorKind::kUsage, "the module", description(module),
+                    "build the module from the same settings on every rank");
+  impl_->share_weights();
+  impl_->make_reducer();
+}
+
+DistributedDataParallel::~DistributedDataParallel() = default;
+
+DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(impl_->is_syncing); }
+
+void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samples,
+                                       std::optional<std::int64_t> global_samples) {
+  auto& s = *impl_;
+  if (loss.defined() && loss.numel() != 1) {
+    throw Error(ErrorKind::kUsage, "the loss has " + std::to_string(loss.numel()) + " numbers, want 1",
+                "take its mean over the batch");
+  }
+  if (loss.defined() != (samples > 0)) {
+    throw Error(ErrorKind::kUsage, "a loss " + std::string(loss.defined() ? "is given" : "is missing") + " for " +
+                                       std::to_string(samples) + " samples",
+                "a rank without samples passes an undefined loss and 0, every other its mean loss and their number");
+  }
+  s.pending_samples += samples;
+  const int world = s.group.world();
+  double weight = static_cast<double>(samples);
+  if (global_samples) weight *= static_cast<double>(world) / static_cast<double>(*global_samples);
+  if (s.reducer && s.is_syncing) s.write_control();
+  if (!loss.defined() && !(s.reducer && s.is_syncing)) return;
+  if (!s.run(loss, weight)) {
+    const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
+    throw Error(ErrorKind::kUsage, "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
+                "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
+  }
+  if (!s.is_syncing) return;
+  const double local = static_cast<double>(std::exchange(s.pending_samples, 0));
+  if (!global_samples) {
+    const double mean = s.reducer ? s.control.grad()[kSignals].item<double>() : local;
+    if (mean > 0) s.scale_gradients(1.0 / mean);
+  }
+  s.read_control();
+  if (s.reducer && s.reducer->should_rebuild_buckets() && !s.options.find_unused_parameters) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    as_peer_error("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
+  }
+}
+
+void DistributedDataParallel::raise(Signal signal) { impl_->raised[static_cast<std::size_t>(signal)] = true; }
+
+bool DistributedDataParallel::agreed(Signal signal) const { return impl_->seen[static_cast<std::size_t>(signal)]; }
+
+bool DistributedDataParallel::agree_now(Signal signal, bool raised) {
+  auto flag = at::zeros({1}, at::kLong);
+  *flag.data_ptr<std::int64_t>() = raised ? 1 : 0;
+  impl_->group.all_reduce_sum(flag);
+  const bool any = *flag.const_data_ptr<std::int64_t>() > 0;
+  impl_->seen[static_cast<std::size_t>(signal)] = any;
+  return any;
+}
+
+void DistributedDataParallel::broadcast_buffers() {
+  auto buffers = tensors_of(impl_->module.named_buffers());
+  if (!impl_->reducer || buffers.empty()) return;
+  const torch::NoGradGuard no_grad;
+  as_peer_error("shared buffers", [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
+}
+
+BucketLayout DistributedDataParallel::layout() const {
+  return impl_->reducer ? impl_->reducer->layout() : BucketLayout{};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/group.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/group_impl.h"
+
+namespace lockstep {
+
+bool is_transport_failure(const std::exception& error) {
+  const std::string_view text = error.what();
+  for (const std::string_view sign : {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "Timed out",
+                                      "timed out", "Socket Timeout", "DistStoreError", "DistNetworkError", "NCCL"}) {
+    if (text.find(sign) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+void throw_peer_error(std::string_view action, const std::exception& error) {
+  const std::string_view text = error.what();
+  throw Error(ErrorKind::kPeer,
+              "a peer rank was lost while ranks " + std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))),
+              "the rank that failed first says why in its log; then start again with --resume auto");
+}
+
+Group::Group(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Group::~Group() = default;
+Group::Group(Group&&) noexcept = default;
+Group& Group::operator=(Group&&) noexcept = default;
+
+const Placement& Group::placement() const { return impl_->placement; }
+
+void Group::all_reduce_sum(at::Tensor& tensor) {
+  if (world() == 1) return;
+  as_peer_error("added up a tensor", [&] {
+    std::vector<at::Tensor> tensors{tensor};
+    impl_->process->allreduce(tensors)->wait();
+  });
+}
+
+void Group::broadcast(at::Tensor& tensor, int root) {
+  if (world() == 1) return;
+  as_peer_error("shared a tensor", [&] {
+    std::vector<at::Tensor> tensors{tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    impl_->process->broadcast(tensors, options)->wait();
+  });
+}
+
+std::vector<std::int64_t> Group::all_gather(std::int64_t value) {
+  if (world() == 1) return {value};
+  // A sum of vectors that are zero but for one's own place: one primitive serves, and the vectors are short.
+  auto all = at::zeros({world()}, at::kLong);
+  all.data_ptr<std::int64_t>()[rank()] = value;
+  all_reduce_sum(all);
+  const auto* data = all.const_data_ptr<std::int64_t>();
+  return {data, data + world()};
+}
+
+std::string Group::broadcast_text(std::string text, int root) {
+  if (world() == 1) return text;
+  auto size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
+  broadcast(size, root);
+  text.resize(static_cast<std::size_t>(*size.const_data_ptr<std::int64_t>()));
+  if (text.empty()) return text;
+  auto bytes = at::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, at::kByte);
+  broadcast(bytes, root);
+  return text;
+}
+
+void Group::barrier() {
+  auto token = at::zeros({1}, at::kFloat);
+  all_reduce_sum(token);
+}
+
+void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,
+                       const std::string& hint) {
+  const auto digests = group.all_gather(static_cast<std::int64_t>(xxh3_64(text)));
+  std::vector<std::string> different;
+  for (std::size_t rank = 0; rank < digests.size(); ++rank) {
+    if (digests[rank] != digests[0]) different.push_back(std::to_string(rank));
+  }
+  if (different.empty()) return;
+  const int first = *parsed_int<int>(different.front());
+  const auto ours = split(group.broadcast_text(text, 0), '\n');
+  const auto theirs = split(group.broadcast_text(text, first), '\n');
+  const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+  const auto quoted = [](auto it, const auto& lines) { return it == lines.end() ? "nothing" : "'" + *it + "'"; };
+  if (different.size() > 16) {
+    different.resize(16);
+    different.push_back("…");
+  }
+  throw Error(kind,
+              what + " differs between ranks: rank 0 has " + quoted(mine, ours) + ", rank " + std::to_string(first) + " has " +
+                  quoted(other, theirs) + " (different from rank 0: " + joined(different, ", ") + ")",
+              hint);
+}
+
+}  // namespace lockstep

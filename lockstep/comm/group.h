@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/placement.h"
+
+namespace lockstep {
+
+/// All ranks of a run, met and connected. With one rank every collective is a no-op and no socket is open.
+///
+/// Where a peer is lost, a collective throws Error(kPeer).
+class Group {
+ public:
+  struct Impl;  ///< comm/group_impl.h: the c10d side.
+
+  explicit Group(std::unique_ptr<Impl> impl);
+  ~Group();
+  Group(Group&&) noexcept;
+  Group& operator=(Group&&) noexcept;
+
+  const Placement& placement() const;
+  int rank() const { return placement().rank; }
+  int world() const { return placement().world; }
+  bool is_main() const { return rank() == 0; }
+
+  /// Adds up `tensor` over all ranks, in place. Contiguous, on this group's device.
+  /// Collective: yes. Blocks: until done.
+  void all_reduce_sum(at::Tensor& tensor);
+
+  /// Makes `tensor` what it is on `root`, in place.
+  /// Collective: yes. Blocks: until done.
+  void broadcast(at::Tensor& tensor, int root = 0);
+
+  /// Each rank's number, by rank.
+  /// Collective: yes. Blocks: until done.
+  std::vector<std::int64_t> all_gather(std::int64_t value);
+
+  /// The text that `root` has; other ranks' is ignored.
+  /// Collective: yes. Blocks: until done.
+  std::string broadcast_text(std::string text, int root = 0);
+
+  /// Returns once every rank has come here.
+  /// Collective: yes. Blocks: until then.
+  void barrier();
+
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Checks that every rank has the same text, line by line.
+///
+/// Collective: yes. Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that does;
+/// `what` says what the text is, e.g. "the recipe".
+void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,
+                       const std::string& hint);
+
+}  // namespace lockstep

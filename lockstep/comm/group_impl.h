@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "lockstep/comm/group.h"
+
+namespace lockstep {
+
+/// For sources of comm/ only. Members are destroyed in reverse: the process group before the store that its threads use.
+struct Group::Impl {
+  Placement placement;
+  c10::intrusive_ptr<c10d::Store> store;           ///< Null where world is 1.
+  c10::intrusive_ptr<c10d::ProcessGroup> process;  ///< Null where world is 1.
+};
+
+/// Calls `work`; an exception of the transport becomes Error(kPeer) that names `action`. Others pass through.
+template <typename Work>
+auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
+
+/// A claim: the exception says that a connection broke or timed out, not that a program is wrong.
+bool is_transport_failure(const std::exception& error);
+
+[[noreturn]] void throw_peer_error(std::string_view action, const std::exception& error);
+
+template <typename Work>
+auto as_peer_error(std::string_view action, Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!is_transport_failure(error)) throw;
+    throw_peer_error(action, error);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/join.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/net.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRetryPause{20};
+
+/// How this run's ranks find each other, and what this rank brings to it.
+struct Meeting {
+  Endpoint server;              ///< Where rank 0's store listens; unknown (port 0) until read from `file`.
+  FileDescriptor listener;      ///< Rank 0's bound socket; none where another process serves.
+  std::filesystem::path file;   ///< Published here; empty where a launcher said it.
+  std::string prefix;           ///< Of our keys, in a store that is shared with others.
+  bool is_served = false;       ///< The launcher's own store serves: nobody binds.
+};
+
+std::filesystem::path meeting_file(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  if (placement.job.empty()) {
+    throw Error(ErrorKind::kEnvironment,
+                placement.source + " started " + std::to_string(placement.world) +
+                    " ranks but neither MASTER_ADDR and MASTER_PORT nor a job is set, so they cannot find each other",
+                "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
+  }
+  auto folder = options.meeting_folder;
+  if (folder.empty()) folder = env.get("LOCKSTEP_RUNS").value_or("runs");
+  std::string key = placement.source + "-" + placement.job + "-" + std::to_string(placement.restart);
+  std::replace(key.begin(), key.end(), '/', '_');
+  return folder / ".meeting" / key;
+}
+
+Meeting meeting_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  Meeting meeting;
+  if (placement.master) {
+    meeting.server = *placement.master;
+    // torchrun's agent keeps a store at this very port and expects workers to use it.
+    meeting.is_served = env.get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+    meeting.prefix = "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    if (placement.rank == 0 && !meeting.is_served) {
+      const auto inherited = env.get_int("LOCKSTEP_STORE_FD");
+      meeting.listener = inherited ? FileDescriptor(*inherited) : bound_socket(meeting.server.address, meeting.server.port);
+    }
+    return meeting;
+  }
+  meeting.file = meeting_file(placement, env, options);
+  if (placement.rank == 0) {
+    const std::string address = own_address(env, placement);
+    meeting.listener = bound_socket(address);
+    meeting.server = {address, port_of(meeting.listener)};
+  }
+  return meeting;
+}
+
+void publish(const Meeting& meeting) {
+  make_folder(meeting.file.parent_path());
+  write_whole(meeting.file, meeting.server.address + " " + std::to_string(meeting.server.port) + "\n", /*durable=*/false);
+}
+
+std::optional<Endpoint> published(const std::filesystem::path& file) {
+  try {
+    const std::string text = text_of_file(file);
+    const auto parts = split(trimmed(text), ' ');
+    const auto port = parts.size() == 2 ? parsed_int<int>(parts[1]) : std::nullopt;
+    if (port) return Endpoint{parts[0], *port};
+  } catch (const Error&) {
+    // Not there yet.
+  }
+  return std::nullopt;
+}
+
+// A file left by a run that died names a port where nobody listens any more, so it is read again until somebody does.
+std::string reach_rank_zero(Meeting& meeting, milliseconds patience) {
+  const auto start = Clock::now();
+  while (true) {
+    if (!meeting.file.empty()) {
+      if (const auto found = published(meeting.file)) meeting.server = *found;
+    }
+    if (meeting.server.port != 0) {
+      if (const auto own = address_towards(meeting.server, milliseconds(1000))) return *own;
+    }
+    if (Clock::now() - start > patience) break;
+    std::this_thread::sleep_for(kRetryPause);
+  }
+  const auto waited = fixed(seconds_between(start, Clock::now()), 0) + " s";
+  if (meeting.server.port == 0) {
+    throw Error(ErrorKind::kPeer, "rank 0 did not arrive: '" + meeting.file.string() + "' was not written in " + waited,
+                "check that every node sees this folder and that rank 0's log shows no error");
+  }
+  throw Error(ErrorKind::kPeer,
+              "rank 0 did not arrive: nobody listened at " + meeting.server.address + ":" +
+                  std::to_string(meeting.server.port) + " in " + waited,
+              "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(Meeting& meeting, bool is_server, milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(meeting.server.port);
+  options.isServer = is_server;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  // Before 2.11 the libuv server ignores a bound socket's address and listens on every interface.
+  options.useLibUV = LOCKSTEP_TORCH_VERSION >= 211;
+  if (is_server) options.masterListenFd = meeting.listener.release();
+  c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(meeting.server.address, options);
+  if (meeting.prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(meeting.prefix, store);
+}
+
+std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+
+std::string missing_ranks(c10d::Store& store, const Placement& placement) {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < placement.world && missing.size() < 16; ++rank) {
+    if (!store.check({"arrived/" + std::to_string(rank)})) missing.push_back(std::to_string(rank));
+  }
+  std::string text = (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
+  const auto hosts = static_cast<int>(placement.hosts.size());
+  if (missing.size() == 1 && hosts > 0 && placement.world % hosts == 0) {
+    const int node = *parsed_int<int>(missing[0]) / (placement.world / hosts);
+    text += " (most likely on " + placement.hosts[static_cast<std::size_t>(node)] + ")";
+  }
+  return text;
+}
+
+// Rank 0 counts arrivals and tells everybody the outcome, so that all ranks end with the same words.
+void await_all(c10d::Store& store, const Placement& placement, milliseconds patience) {
+  const auto start = Clock::now();
+  store.set("arrived/" + std::to_string(placement.rank), bytes_of("1"));
+  if (placement.rank == 0) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < placement.world; ++rank) keys.push_back("arrived/" + std::to_string(rank));
+    std::string outcome = "met";
+    try {
+      store.wait(keys, patience);
+    } catch (const std::exception&) {
+      outcome = missing_ranks(store, placement) + " did not arrive within " +
+                fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) + " ranks)";
+    }
+    store.set("outcome", bytes_of(outcome));
+  }
+  // The others wait a little longer than rank 0, to hear from it who is missing.
+  store.wait({"outcome"}, patience + std::chrono::seconds(10));
+  const auto outcome = store.get("outcome");
+  const std::string text(outcome.begin(), outcome.end());
+  if (text == "met") return;
+  throw Error(ErrorKind::kPeer, text, "check the missing ranks' logs; LOCKSTEP_MEET_TIMEOUT changes how many seconds are waited");
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const Placement& placement,
+                                                  const std::string& own, milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own));
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+                                                             placement.rank, placement.world, options);
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, placement.rank, placement.world);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  return group;
+}
+
+milliseconds patience_of(const Environment& env, const JoinOptions& options) {
+  const auto seconds = env.get_int("LOCKSTEP_MEET_TIMEOUT");
+  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
+}
+
+}  // namespace
+
+Group join(const JoinOptions& options) {
+  const auto env = Environment::of_process();
+  return join(placement_from(env), env, options);
+}
+
+Group join(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  auto impl = std::make_unique<Group::Impl>();
+  impl->placement = placement;
+  if (placement.world == 1) return Group(std::move(impl));
+  const auto patience = patience_of(env, options);
+  Meeting meeting = meeting_of(placement, env, options);
+  const bool is_server = placement.rank == 0 && !meeting.is_served;
+  std::string own = meeting.server.address;
+  if (is_server) {
+    impl->store = as_peer_error("met", [&] { return open_store(meeting, true, patience); });
+    // Published only now: who reads the file finds a store that answers.
+    if (!meeting.file.empty()) publish(meeting);
+  } else {
+    own = reach_rank_zero(meeting, patience);
+    impl->store = as_peer_error("met", [&] { return open_store(meeting, false, patience); });
+  }
+  as_peer_error("met", [&] {
+    await_all(*impl->store, placement, patience);
+    impl->process = gloo_group(impl->store, placement, own, options.timeout);
+  });
+  if (is_server && !meeting.file.empty()) ::unlink(meeting.file.c_str());
+  return Group(std::move(impl));
+}
+
+}  // namespace lockstep

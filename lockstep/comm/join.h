@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/comm/group.h"
+
+namespace lockstep {
+
+struct JoinOptions {
+  std::chrono::milliseconds patience{std::chrono::minutes(5)};  ///< For every rank to arrive.
+  std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< For one collective.
+  /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else runs/.
+  std::filesystem::path meeting_folder;
+};
+
+/// This process's placement, and a group of all ranks of the run.
+///
+/// Rank 0 binds a port first, then publishes its address: through its launcher, or as a file in the meeting folder that
+/// it removes once all have met. Nothing is looked up by name.
+///
+/// Collective: yes. Blocks: until every rank has arrived.
+/// Throws: Error(kEnvironment) for a placement that cannot be right, or where there is no way to meet; Error(kPeer) naming the
+///         ranks that did not arrive, their hosts where known, and the time waited.
+Group join(const JoinOptions& options = {});
+
+/// The same with a placement and an environment that are known already.
+Group join(const Placement& placement, const Environment& env, const JoinOptions& options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/file.h"
+#include "lockstep/launch/placement.h"
+
+namespace lockstep {
+
+/// The numeric address that this node's ranks should be reached at: loopback where all ranks are on one node, else that of the
+/// interface named by LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME (the first of a list), else of the
+/// first interface that is up and is neither loopback nor one that containers make.
+///
+/// Throws: Error(kEnvironment) where a named interface has no address: those that have one are listed.
+std::string own_address(const Environment& env, const Placement& placement);
+
+/// A TCP socket bound to `address` and a port of the system's choice (or `port`), not yet listening.
+///
+/// Throws: Error(kEnvironment) where the address is not ours or the port is taken.
+FileDescriptor bound_socket(const std::string& address, int port = 0);
+
+/// The port that a bound socket has.
+int port_of(const FileDescriptor& socket);
+
+/// Connects to `peer` and tells the local address that the system chose for it, or nothing where nobody listens there.
+///
+/// Blocks: for at most `patience`.
+std::optional<std::string> address_towards(const Endpoint& peer, std::chrono::milliseconds patience);
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/data/core_loader.h"
+#include "lockstep/data/core_sample_source.h"
+
+namespace lockstep {
+
+/// One rank's part of a global batch, as tensors.
+struct Batch {
+  std::vector<at::Tensor> fields;   ///< One for each Field of the source: [samples, field's shape…].
+  std::vector<std::int64_t> ids;    ///< Of the samples, by row.
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;           ///< Of the global batch within the epoch.
+  std::int64_t global_samples = 0;  ///< Of all ranks.
+
+  std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
+  const at::Tensor& input() const { return fields.at(0); }
+  const at::Tensor& target() const { return fields.at(1); }
+};
+
+using LoaderOptions = CoreLoaderOptions;
+
+/// CoreLoader with tensors: samples are decoded into the tensors' own memory.
+class Loader {
+ public:
+  /// Throws: as CoreLoader.
+  Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
+
+  const SampleSource& source() const { return *source_; }
+  const LoaderOptions& options() const { return options_; }
+
+  /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
+  void seek(std::int64_t epoch, std::int64_t first = 0) { core_.seek(epoch, first); }
+
+  /// The next batch; nothing after an epoch's last one.
+  /// Blocks: until it is decoded.
+  std::optional<Batch> next();
+
+ private:
+  std::shared_ptr<const SampleSource> source_;
+  LoaderOptions options_;
+  CoreLoader core_;
+};
+
+/// The torch type of a Field's dtype. Throws: Error(kData) for one that torch does not have.
+at::ScalarType scalar_type_of(std::string_view dtype);
+/// And back.
+std::string dtype_name(at::ScalarType type);
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/models/network.h"
+
+#include <numeric>
+#include <torch/torch.h>
+#include <unordered_set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> parts;
+  for (const auto size : shape) parts.push_back(std::to_string(size));
+  return "[" + joined(parts, ", ") + "]";
+}
+
+// fc1, fc2, …: linear layers with ReLU between them.
+struct Mlp : Network {
+  explicit Mlp(const NetworkOptions& options) {
+    std::int64_t width =
+        std::accumulate(options.input_shape.begin(), options.input_shape.end(), std::int64_t{1}, std::multiplies<>());
+    auto widths = options.hidden;
+    widths.push_back(options.classes);
+    for (const auto next : widths) {
+      layers.push_back(register_module("fc" + std::to_string(layers.size() + 1), torch::nn::Linear(width, next)));
+      width = next;
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    auto x = input.flatten(1);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i != 0) x = torch::relu(x);
+      x = layers[i]->forward(x);
+    }
+    return x;
+  }
+
+  std::vector<torch::nn::Linear> layers;
+};
+
+// Two convolutions with pooling, two linear layers: 3×3 kernels, 16 and 32 channels.
+struct Cnn : Network {
+  explicit Cnn(const NetworkOptions& options) {
+    const auto& shape = options.input_shape;
+    if (shape.size() != 3 || shape[1] < 4 || shape[2] < 4) {
+      throw Error(ErrorKind::kData, "the samples are " + shape_text(shape) + ", the model cnn wants [channels, >= 4, >= 4]",
+                  "choose model.name = \"mlp\", or another data set");
+    }
+    conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], 16, 3).padding(1)));
+    conv2 = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 32, 3).padding(1)));
+    fc1 = register_module("fc1", torch::nn::Linear(32 * (shape[1] / 4) * (shape[2] / 4), 128));
+    fc2 = register_module("fc2", torch::nn::Linear(128, options.classes));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    auto x = torch::max_pool2d(torch::relu(conv1->forward(input)), 2);
+    x = torch::max_pool2d(torch::relu(conv2->forward(x)), 2);
+    return fc2->forward(torch::relu(fc1->forward(x.flatten(1))));
+  }
+
+  torch::nn::Conv2d conv1 = nullptr;
+  torch::nn::Conv2d conv2 = nullptr;
+  torch::nn::Linear fc1 = nullptr;
+  torch::nn::Linear fc2 = nullptr;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_network(const NetworkOptions& options) {
+  if (options.classes < 1) {
+    throw Error(ErrorKind::kData, "the data set has no classes, the model " + options.name + " wants at least one",
+                "choose a data set with labels");
+  }
+  if (options.name == "mlp") return std::make_shared<Mlp>(options);
+  if (options.name == "cnn") return std::make_shared<Cnn>(options);
+  throw Error(ErrorKind::kRecipe, "model.name is '" + options.name + "', want mlp or cnn");
+}
+
+std::int64_t parameter_count(const torch::nn::Module& module) {
+  std::unordered_set<const void*> seen;
+  std::int64_t count = 0;
+  for (const auto& parameter : module.parameters()) {
+    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
+  }
+  return count;
+}
+
+}  // namespace lockstep
