@@ -19,7 +19,8 @@ struct BatchMemory {
   std::shared_ptr<void> owner;
 };
 
-/// Gives memory for `samples` samples. Called on the thread that calls next(), never on a worker.
+/// Gives memory for `samples` samples, perhaps 0. Called on the thread that calls the loader, never on a worker; what
+/// it gave is released there too.
 using BatchAllocator = std::function<BatchMemory(std::int64_t samples)>;
 
 /// One rank's part of a global batch, decoded.
@@ -36,32 +37,42 @@ struct CoreLoaderOptions {
   Shard shard;
   std::uint64_t seed = 0;
   bool shuffle = true;
-  bool drop_last = false;         ///< Leave out an epoch's last batch where it is short.
-  int workers = -1;               ///< Threads that decode; 0 decodes in next(); -1: 0 for a source in memory, else 2.
-  int prefetch = 2;               ///< Batches decoded ahead, at least 1 where there are workers.
+  bool drop_last = false;  ///< Leave out an epoch's last batch where it is short.
+  int workers = -1;        ///< Threads that decode; 0 decodes in next(); -1: 0 for a source in memory, else 2.
+  int prefetch = 2;        ///< Batches decoded ahead, at least 1 where there are workers.
 };
 
-/// Reads batches in the epoch's order, ahead of the caller by at most `prefetch`.
+/// Reads batches in the epoch's order, ahead of the caller by at most `prefetch`. Ranks, workers and prefetch change
+/// when a sample is read, never what it holds.
 ///
-/// Workers go on with the next epoch's first batches while the caller still uses this one's last.
-/// Threads: one caller. An exception in a worker surfaces from the next() that would have returned its batch, as the same kind
-/// of Error with the sample's name before the fact.
+/// Workers go on with the next epoch's first batches while the caller still uses this one's last. Several share one
+/// batch, and a caller that has to wait decodes too. Threads: one caller. An exception in a worker surfaces from the
+/// next() that would have returned its batch, as the same kind of Error with the sample's name before the fact (kBug
+/// where it was no Error); of several in one batch, the one of its first such sample. next() then repeats it until
+/// seek() is called.
 class CoreLoader {
  public:
   /// `source` must outlive the loader.
-  /// Throws: Error(kUsage) where an option is out of range; Error(kData) where the source is empty.
+  /// Throws: Error(kUsage) where an option is out of range, or an epoch has no batch for `drop_last`; Error(kData)
+  /// where the source is empty; Error(kEnvironment) where the system gives no more threads.
   CoreLoader(const SampleSource& source, CoreLoaderOptions options, BatchAllocator allocate);
   ~CoreLoader();
   CoreLoader(const CoreLoader&) = delete;
   CoreLoader& operator=(const CoreLoader&) = delete;
 
+  /// Global batches of an epoch.
   std::int64_t batches() const;
 
-  /// The next batch of this call to seek() is `batch` of `epoch`. Costs the same at any place: nothing before it is read.
+  /// Makes `batch` of `epoch` the next one; batches() stands for the epoch's end. Workers begin with it at once. Costs
+  /// the same at any place: nothing before it is read. Without a call, the first is batch 0 of epoch 0.
+  ///
+  /// Blocks: until no worker uses what was read ahead, one sample's reading at most; not at all where `batch` is the
+  /// next already. Throws: Error(kUsage) where there is no such place; what the allocator throws.
   void seek(std::int64_t epoch, std::int64_t batch);
 
   /// The next batch; nothing after an epoch's last one. The call after that begins the following epoch.
   /// Blocks: until it is decoded.
+  /// Throws: what the source's read() throws, as said above; what the allocator throws.
   std::optional<LoadedBatch> next();
 
  private:

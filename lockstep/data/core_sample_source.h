@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// One part of a sample: an image, a label. Every sample's is of the same shape, so that a batch is one block of memory.
+/// One part of a sample: an image, a label. Every sample's is of the same shape, so that a batch is one block of
+/// memory.
 struct Field {
   std::string name;                 ///< "input", "target"
   std::string dtype;                ///< As in safetensors: U8 I64 F32 …
@@ -19,8 +20,8 @@ struct Field {
   std::size_t bytes() const;
 };
 
-/// Names one reading of a sample. All random choices in a reading are drawn from it alone, so that any number of ranks and
-/// workers gives the same pixels.
+/// Names one reading of a sample. All random choices in a reading are drawn from it alone, so that any number of ranks
+/// and workers gives the same pixels.
 struct SampleKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;

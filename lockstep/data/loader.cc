@@ -3,18 +3,12 @@
 
 #include <ATen/ops/empty.h>
 
-#include <array>
 #include <utility>
 
-#include "lockstep/base/error.h"
+#include "lockstep/device/dtype.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes = {{
-    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-    {"I32", at::kInt}, {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}, {"BOOL", at::kBool},
-}};
 
 BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
   return [&fields](std::int64_t samples) {
@@ -32,21 +26,6 @@ BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
 }
 
 }  // namespace
-
-at::ScalarType scalar_type_of(std::string_view dtype) {
-  for (const auto& [name, type] : kTypes) {
-    if (name == dtype) return type;
-  }
-  throw Error(ErrorKind::kData, "'" + std::string(dtype) + "' is no type that LibTorch has");
-}
-
-std::string dtype_name(at::ScalarType type) {
-  for (const auto& [name, known] : kTypes) {
-    if (known == type) return std::string(name);
-  }
-  throw Error(ErrorKind::kData, std::string("tensors of type ") + c10::toString(type) + " cannot be saved",
-              "save them as one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL");
-}
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)), options_(options), core_(*source_, options, tensor_allocator(source_->fields())) {}

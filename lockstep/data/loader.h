@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/data/core_loader.h"
@@ -51,10 +49,5 @@ class Loader {
   LoaderOptions options_;
   CoreLoader core_;
 };
-
-/// The torch type of a Field's dtype. Throws: Error(kData) for one that torch does not have.
-at::ScalarType scalar_type_of(std::string_view dtype);
-/// And back.
-std::string dtype_name(at::ScalarType type);
 
 }  // namespace lockstep
