@@ -14,18 +14,18 @@ namespace lockstep {
 /// numbers and text: a listener never sees a tensor. Steps count optimizer updates from 1; epochs count from 0.
 
 struct RunStarted {
-  std::string name;                         ///< The recipe's name.
-  std::filesystem::path run_dir;
+  std::string name{};  ///< The recipe's name.
+  std::filesystem::path run_dir{};
   int world = 1;
-  std::int64_t epochs = 0;                  ///< As planned; 0 where only max_steps or max_time ends the run.
+  std::int64_t epochs = 0;  ///< As planned; 0 where only max_steps or max_time ends the run.
   std::int64_t steps_per_epoch = 0;
-  std::int64_t steps_total = 0;             ///< As planned; 0 where unknown.
-  std::int64_t batch = 0;                   ///< Per rank, of a full global batch.
+  std::int64_t steps_total = 0;  ///< As planned; 0 where unknown.
+  std::int64_t batch = 0;        ///< Per rank, of a full global batch.
   std::int64_t global_batch = 0;
-  std::int64_t parameters = 0;              ///< Numbers that are trained.
-  std::int64_t first_step = 0;              ///< Steps done before: 0 for a fresh run.
-  std::optional<std::filesystem::path> resumed_from;
-  std::map<std::string, std::string> facts; ///< device, precision, torch, host…: for the record.
+  std::int64_t parameters = 0;  ///< Numbers that are trained.
+  std::int64_t first_step = 0;  ///< Steps done before: 0 for a fresh run.
+  std::optional<std::filesystem::path> resumed_from{};
+  std::map<std::string, std::string> facts{};  ///< device, precision, torch, host…: for the record.
 };
 
 struct EpochStarted {
@@ -41,7 +41,7 @@ struct StepEnded {
   std::int64_t samples = 0;        ///< Of all ranks, in this step.
   double seconds = 0;              ///< Since the step before ended, on this rank.
   double learning_rate = 0;        ///< Of the first parameter group.
-  std::optional<double> loss;      ///< Mean over the samples since the last logged step, all ranks; only where logged.
+  std::optional<double> loss{};    ///< Mean over the samples since the last logged step, all ranks; only where logged.
 };
 
 struct ValidationEnded {
@@ -49,27 +49,27 @@ struct ValidationEnded {
   std::int64_t epoch = 0;
   std::int64_t samples = 0;
   double seconds = 0;
-  double train_loss = 0;                  ///< The epoch's mean over samples, all ranks.
-  std::map<std::string, double> metrics;  ///< Exact over all ranks: "val_loss", "val_accuracy"…
+  double train_loss = 0;                    ///< The epoch's mean over samples, all ranks.
+  std::map<std::string, double> metrics{};  ///< Exact over all ranks: "val_loss", "val_accuracy"…
 };
 
 struct SnapshotWritten {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  std::filesystem::path path;
+  std::filesystem::path path{};
   std::uint64_t bytes = 0;
   double seconds = 0;
 };
 
 struct RunEnded {
   std::int64_t step = 0;
-  std::int64_t epochs = 0;                ///< Epochs completed.
-  std::int64_t samples = 0;               ///< Trained on, all ranks, earlier parts of the run included.
-  std::string stopped_by;                 ///< "max_epochs", "max_steps", "max_time", "signal", "callback: NAME"
+  std::int64_t epochs = 0;   ///< Epochs completed.
+  std::int64_t samples = 0;  ///< Trained on, all ranks, earlier parts of the run included.
+  std::string stopped_by{};  ///< "max_epochs", "max_steps", "max_time", "signal", "callback: NAME"
   double seconds = 0;
   double samples_per_second = 0;
   double time_to_first_step_s = 0;
-  std::map<std::string, double> metrics;  ///< The last of each: "train_loss", "val_loss"…
+  std::map<std::string, double> metrics{};  ///< The last of each: "train_loss", "val_loss"…
 };
 
 /// What a listener answers: whether the run goes on. Ranks agree on a stop, so one rank's answer is enough.

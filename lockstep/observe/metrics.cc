@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/observe/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// Keeps keys in the order in which they are documented.
+using Json = nlohmann::ordered_json;
+
+std::string line_of(const Json& object) {
+  // Paths may hold bytes that are no UTF-8: a line with a replacement character is better than none.
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::optional<MetricsLine> parsed_line(std::string_view text) {
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto event = object.find("event");
+  const auto step = object.find("step");
+  if (event == object.end() || !event->is_string() || step == object.end() || !step->is_number_integer()) {
+    return std::nullopt;
+  }
+  MetricsLine line{.event = event->get<std::string>(), .step = step->get<std::int64_t>(), .values = {}, .texts = {}};
+  const auto take = [&line](const std::string& key, const Json& value) {
+    if (value.is_number()) line.values[key] = value.get<double>();
+    if (value.is_null()) line.values[key] = std::numeric_limits<double>::quiet_NaN();
+    if (value.is_string()) line.texts[key] = value.get<std::string>();
+  };
+  for (const auto& [key, value] : object.items()) {
+    take(key, value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, number] : value.items()) take(key + "." + inner, number);
+  }
+  return line;
+}
+
+[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
+  throw Error(ErrorKind::kIo, system_fact(action, path, errno), "check the run folder's permissions and its disk");
+}
+
+std::string text_at(int fd, off_t from, std::size_t bytes, const std::filesystem::path& path) {
+  std::string text(bytes, '\0');
+  std::size_t used = 0;
+  while (used < bytes) {
+    const ssize_t got = ::pread(fd, text.data() + used, bytes - used, from + static_cast<off_t>(used));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path);
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+  }
+  text.resize(used);
+  return text;
+}
+
+// The end of the last whole line in `text` whose step is at most `step`.
+std::optional<std::size_t> end_of_kept(std::string_view text, std::int64_t step) {
+  std::size_t end = text.rfind('\n');
+  while (end != std::string_view::npos && end > 0) {
+    const std::size_t before = text.rfind('\n', end - 1);
+    const std::size_t from = before == std::string_view::npos ? 0 : before + 1;
+    const auto line = parsed_line(text.substr(from, end - from));
+    if (line && line->step <= step) return end + 1;
+    end = before;
+  }
+  return std::nullopt;
+}
+
+// Where the file is to be cut. Steps only grow along the file, so the place is sought from its end: a resumed run reads
+// no more of a long file than of a short one.
+off_t kept_bytes(int fd, std::int64_t step, const std::filesystem::path& path) {
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  if (size < 0) fail("seek", path);
+  off_t from = size;
+  std::string text;
+  for (off_t window = 65536; from > 0; window *= 4) {
+    from = std::max<off_t>(0, size - window);
+    text = text_at(fd, from, static_cast<std::size_t>(size - from), path);
+    if (const auto end = end_of_kept(text, step)) return from + static_cast<off_t>(*end);
+  }
+  const auto first_end = text.find('\n');
+  if (first_end != std::string::npos && !parsed_line(std::string_view(text).substr(0, first_end))) {
+    throw Error(ErrorKind::kEnvironment,
+                "'" + path.string() + "' is there, and its first line is no metrics line of Lockstep",
+                "choose another folder with --run-dir, or move that file away");
+  }
+  return 0;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path, WallClock now) : path_(std::move(path)), now_(std::move(now)) {}
+
+Verdict MetricsFile::on(const RunStarted& event) {
+  file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file_) fail("open", path_);
+  if (::ftruncate(file_.get(), kept_bytes(file_.get(), event.first_step, path_)) != 0) fail("cut", path_);
+  Json object{{"event", "run_started"},
+              {"step", event.first_step},
+              {"time", seconds_now()},
+              {"name", event.name},
+              {"world", event.world},
+              {"epochs", event.epochs},
+              {"steps_per_epoch", event.steps_per_epoch},
+              {"steps_total", event.steps_total},
+              {"batch", event.batch},
+              {"global_batch", event.global_batch},
+              {"parameters", event.parameters},
+              {"resumed_from", nullptr},
+              {"facts", event.facts}};
+  if (event.resumed_from) object["resumed_from"] = event.resumed_from->string();
+  write(line_of(object));
+  return Verdict::kContinue;
+}
+
+Verdict MetricsFile::on(const StepEnded& event) {
+  rate_.add(event.samples, event.seconds);
+  if (!event.loss) return Verdict::kContinue;
+  write(line_of({{"event", "step"},
+                 {"step", event.step},
+                 {"time", seconds_now()},
+                 {"epoch", event.epoch},
+                 {"step_in_epoch", event.step_in_epoch},
+                 {"loss", *event.loss},
+                 {"learning_rate", event.learning_rate},
+                 {"samples_per_second", rate_.take()}}));
+  return Verdict::kContinue;
+}
+
+Verdict MetricsFile::on(const ValidationEnded& event) {
+  write(line_of({{"event", "validation"},
+                 {"step", event.step},
+                 {"time", seconds_now()},
+                 {"epoch", event.epoch},
+                 {"samples", event.samples},
+                 {"seconds", event.seconds},
+                 {"train_loss", event.train_loss},
+                 {"metrics", event.metrics}}));
+  return Verdict::kContinue;
+}
+
+Verdict MetricsFile::on(const SnapshotWritten& event) {
+  // By name alone, so that a run folder can be moved.
+  write(line_of({{"event", "snapshot"},
+                 {"step", event.step},
+                 {"time", seconds_now()},
+                 {"epoch", event.epoch},
+                 {"snapshot", event.path.filename().string()},
+                 {"bytes", event.bytes},
+                 {"seconds", event.seconds}}));
+  return Verdict::kContinue;
+}
+
+Verdict MetricsFile::on(const RunEnded& event) {
+  write(line_of({{"event", "run_ended"},
+                 {"step", event.step},
+                 {"time", seconds_now()},
+                 {"epochs", event.epochs},
+                 {"samples", event.samples},
+                 {"stopped_by", event.stopped_by},
+                 {"seconds", event.seconds},
+                 {"samples_per_second", event.samples_per_second},
+                 {"time_to_first_step_s", event.time_to_first_step_s},
+                 {"metrics", event.metrics}}));
+  return Verdict::kContinue;
+}
+
+void MetricsFile::write(std::string_view line) {
+  LOCKSTEP_ASSERT(file_);
+  write_all(file_.get(), std::as_bytes(std::span(line)), path_);
+}
+
+double MetricsFile::seconds_now() const {
+  using Milliseconds = std::chrono::milliseconds;
+  return static_cast<double>(std::chrono::duration_cast<Milliseconds>(now_().time_since_epoch()).count()) / 1000;
+}
+
+Metrics read_metrics(const std::filesystem::path& path) {
+  const std::string text = text_of_file(path);
+  Metrics metrics;
+  std::int64_t number = 1;
+  std::size_t from = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', from), ++number) {
+    if (auto line = parsed_line(std::string_view(text).substr(from, end - from))) {
+      metrics.lines.push_back(std::move(*line));
+    } else {
+      metrics.damaged.push_back(number);
+    }
+    from = end + 1;
+  }
+  return metrics;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/observe/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+enum class KernelAnswer { kTaken, kHeld, kNoLocksHere };
+
+KernelAnswer asked_kernel(int fd) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return KernelAnswer::kHeld;
+    if (errno != EINTR) return KernelAnswer::kNoLocksHere;
+  }
+  return KernelAnswer::kTaken;
+}
+
+// Another process may have replaced the file between our open and our lock.
+bool is_still_at(int fd, const std::filesystem::path& path) {
+  struct stat ours {};
+  struct stat there {};
+  return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+         ours.st_dev == there.st_dev;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::optional<ProcessIdentity>& holder) {
+  throw Error(ErrorKind::kEnvironment,
+              "another live run writes in '" + path.parent_path().string() +
+                  "': " + (holder ? holder->described() : "its holder has not written its name yet"),
+              "wait for it or stop it, or give this run a folder of its own with --run-dir");
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& run_dir, const ProcessIdentity& self, LockMethod method)
+    : path_(run_dir / "run.lock") {
+  constexpr int kTries = 10;  // Each one more is another process that replaced the file at the same time.
+  for (int i = 0; i < kTries; ++i) {
+    if (try_to_take(self, method)) return;
+  }
+  refuse(path_, ProcessIdentity::from_json(text_of_file(path_)));
+}
+
+bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
+  file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file_) {
+    throw Error(ErrorKind::kIo, system_fact("open", path_, errno),
+                "choose a folder that you may write to with --run-dir, or change its permissions");
+  }
+  const auto holder = ProcessIdentity::from_json(text_of_file(path_));
+  const auto answer = method == LockMethod::kKernel ? asked_kernel(file_.get()) : KernelAnswer::kNoLocksHere;
+  if (answer == KernelAnswer::kHeld) {
+    if (!holder || liveness(*holder, self) != Liveness::kDead) refuse(path_, holder);
+    // A child or a lost node of the dead holder keeps the lock: leave it that file, and begin another.
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse(path_, holder);
+    return false;
+  }
+  if (answer == KernelAnswer::kNoLocksHere && holder) {
+    const Liveness state = liveness(*holder, self);
+    if (state == Liveness::kAlive) refuse(path_, holder);
+    if (state == Liveness::kUnknown) taken_from_ = holder->described();
+  }
+  if (!is_still_at(file_.get(), path_)) return false;
+  const std::string record = self.to_json() + '\n';
+  if (::ftruncate(file_.get(), 0) != 0) {
+    throw Error(ErrorKind::kIo, system_fact("truncate", path_, errno), "check the run folder's file system");
+  }
+  write_all(file_.get(), std::as_bytes(std::span(record)), path_);
+  return true;
+}
+
+RunLock::~RunLock() {
+  // Without its record nobody takes a later process of the same number for the holder. If it fails, the start time
+  // tells.
+  if (file_) [[maybe_unused]]
+    const int emptied = ::ftruncate(file_.get(), 0);
+}
+
+}  // namespace lockstep
