@@ -7,6 +7,7 @@ function(lockstep_header_only name header package)
   endif()
   add_library(lockstep_${name} INTERFACE)
   add_library(lockstep::${name} ALIAS lockstep_${name})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_HEADER_ONLY lockstep::${name})
   if(NOT LOCKSTEP_${name}_INCLUDE STREQUAL "/usr/include")
     target_include_directories(lockstep_${name} SYSTEM INTERFACE $<BUILD_INTERFACE:${LOCKSTEP_${name}_INCLUDE}>)
   endif()
@@ -19,9 +20,7 @@ lockstep_header_only(xxhash xxhash.h libxxhash-dev)
 
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
-add_library(lockstep_zlib INTERFACE)
-add_library(lockstep::zlib ALIAS lockstep_zlib)
-target_link_libraries(lockstep_zlib INTERFACE ZLIB::ZLIB)
+add_library(lockstep::zlib ALIAS ZLIB::ZLIB)
 
 if(BUILD_TESTING)
   # Built from source so that sanitizers and the C++ library's ABI are the same as ours.

@@ -15,6 +15,7 @@ if(LOCKSTEP_TORCH_VERSION VERSION_LESS 2.7)
   message(FATAL_ERROR "LibTorch is ${LOCKSTEP_TORCH_VERSION}, want 2.7 or newer (older wheels have the old C++ ABI).\n  hint: name another with -DLOCKSTEP_TORCH=")
 endif()
 lockstep_add_torch("${LOCKSTEP_TORCH}")
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 # For our sources only: Gloo's headers, which wheels lack, and the version as a number, 211 for 2.11, for the few places
 # where LibTorch's versions differ and no test of a signature can tell.

@@ -1,0 +1,25 @@
+# What `cmake --install` lays down: headers, static libraries, the two programs, the recipes with the digits they train
+# on, and a package, so that find_package(lockstep) gives lockstep::lockstep.
+include(CMakePackageConfigHelpers)
+get_property(libraries GLOBAL PROPERTY LOCKSTEP_MODULES)
+get_property(programs GLOBAL PROPERTY LOCKSTEP_PROGRAMS)
+list(TRANSFORM libraries PREPEND lockstep_)
+set(LOCKSTEP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+add_library(lockstep_all INTERFACE)
+add_library(lockstep::lockstep ALIAS lockstep_all)
+target_link_libraries(lockstep_all INTERFACE ${libraries})
+set_target_properties(lockstep_all PROPERTIES EXPORT_NAME lockstep)
+set_target_properties(lockstep_options PROPERTIES EXPORT_NAME options)
+
+install(TARGETS lockstep_all lockstep_options ${libraries} EXPORT lockstepTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${LOCKSTEP_PACKAGE_DIR})
+install(DIRECTORY recipes datasets DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
+
+configure_package_config_file(cmake/lockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/lockstepConfig.cmake
+  INSTALL_DESTINATION ${LOCKSTEP_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake
+  cmake/LockstepTorchTarget.cmake DESTINATION ${LOCKSTEP_PACKAGE_DIR})
