@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot_names.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string path;
+  bool json = false;
+};
+
+struct Found {
+  fs::path path;
+  std::optional<std::int64_t> step;  ///< Nothing where the folder was renamed.
+  SnapshotCheck check;
+
+  bool is_whole() const { return check.faults.empty(); }
+};
+
+/// The snapshots that a person means by `path`: a run folder's, a snapshots folder's, or the one that it is.
+///
+/// Throws: Error(kIo) where there is no such folder.
+std::vector<Found> checked_in(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    throw Error(ErrorKind::kIo,
+                "'" + path.string() + "' is no folder, want a run folder, its snapshots folder, or a snapshot",
+                "check the spelling; `train` prints where its run lies");
+  }
+  std::vector<Found> found;
+  const bool is_run = fs::is_directory(path / "snapshots", error);
+  const auto name = parsed_snapshot_name(fs::canonical(path, error).filename().string());
+  if (!is_run && (name || fs::exists(path / kManifestName, error))) {
+    found.push_back({path, name ? std::optional(name->step) : std::nullopt, checked_snapshot(path)});
+    return found;
+  }
+  for (const auto& entry : listed_snapshots(is_run ? path / "snapshots" : path)) {
+    found.push_back({entry.path, entry.step, checked_snapshot(entry.path)});
+  }
+  return found;
+}
+
+std::string line_of(const Found& found) {
+  const auto padded = [](std::string text, std::size_t width) {
+    return text.size() < width ? text.insert(0, width - text.size(), ' ') : text;
+  };
+  const std::string step = found.step ? "step " + std::to_string(*found.step) : found.path.filename().string();
+  std::string line = padded(step, 12) + padded(human_bytes(found.check.bytes), 12) +
+                     padded(std::to_string(found.check.files) + " files", 10) + "  " +
+                     (found.is_whole() ? "whole" : "not whole: " + joined(found.check.faults, "; "));
+  if (!found.check.extra.empty()) line += "; not in MANIFEST: " + joined(found.check.extra, ", ");
+  return line + "\n";
+}
+
+void print(const std::vector<Found>& all, const Options& options) {
+  if (!options.json) {
+    std::string text;
+    for (const auto& found : all) text += line_of(found);
+    print_text(text);
+    return;
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& found : all) {
+    list.push_back({{"path", found.path.string()},
+                    {"step", found.step ? nlohmann::json(*found.step) : nlohmann::json()},
+                    {"bytes", found.check.bytes},
+                    {"files", found.check.files},
+                    {"whole", found.is_whole()},
+                    {"faults", found.check.faults},
+                    {"extra", found.check.extra}});
+  }
+  print_json({{"schema", 1},
+              {"path", options.path},
+              {"whole", !all.empty() && std::ranges::all_of(all, &Found::is_whole)},
+              {"snapshots", std::move(list)}});
+}
+
+void verify(const Options& options) {
+  const auto all = checked_in(options.path);
+  print(all, options);
+  if (all.empty()) {
+    throw Error(ErrorKind::kData, "'" + options.path + "' holds no snapshot, want at least one",
+                "give a run folder, its snapshots folder, or a snapshot");
+  }
+  const auto damaged = std::ranges::count_if(all, [](const Found& found) { return !found.is_whole(); });
+  if (damaged == 0) return;
+  throw Error(
+      ErrorKind::kData,
+      std::to_string(damaged) + " of " + std::to_string(all.size()) + " snapshots in '" + options.path +
+          "' not whole, want all whole",
+      "`train --resume auto` goes on from the newest whole one; remove the others once you have looked at them");
+}
+
+}  // namespace
+
+void add_snapshot(CLI::App& app, Context&) {
+  auto* snapshot = app.add_subcommand("snapshot", "List snapshots and check that they are whole");
+  snapshot->require_subcommand(1);
+  const auto add = [snapshot](const std::string& name, const std::string& help, const std::string& argument,
+                              void (*act)(const Options&)) {
+    auto* command = snapshot->add_subcommand(name, help);
+    auto options = std::make_shared<Options>();
+    command->add_option(argument, options->path, "A run folder, its snapshots folder, or a snapshot")->required();
+    command->add_flag("--json", options->json, "As one JSON object");
+    command->callback([options, act] { act(*options); });
+  };
+  add("ls", "One line each: step, size, files, whole or what is wrong", "RUN",
+      [](const Options& options) { print(checked_in(options.path), options); });
+  add("verify", "Read every byte; exit 0 only where all is whole", "PATH", verify);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// Names within a `snapshots/` folder. docs/snapshot-format.md tells what each is for.
+
+inline constexpr std::string_view kLatestName = "latest";
+
+/// "step-0000000420"
+std::string snapshot_name(std::int64_t step);
+
+/// What a name in `snapshots/` says: the step, and whether it is the ".old" one that was being replaced.
+struct SnapshotName {
+  std::int64_t step = 0;
+  bool is_old = false;
+};
+
+/// Nothing where `name` is no snapshot's.
+std::optional<SnapshotName> parsed_snapshot_name(std::string_view name);
+
+/// ".tmp-HOST-PID.PURPOSE" of this process: what no reader looks at, and who to ask whether it is still wanted.
+std::string temporary_name(std::string_view purpose);
+
+/// Removes what dead writers left in `snapshots`: temporary names of processes of this host that are gone, of this
+/// process itself, and of other hosts where nothing in it has changed for an hour.
+void remove_stale_temporaries(const std::filesystem::path& snapshots);
+
+/// Removes a snapshot. Renamed first: a reader sees it whole or not at all, also where this process dies within.
+///
+/// Throws: Error(kIo) where the rename is refused.
+void remove_snapshot(const std::filesystem::path& snapshot);
+
+}  // namespace lockstep
