@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every #include against layers.txt: folders only include what they may, and nothing above the torch line sees LibTorch."""
 import pathlib
 import re

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""README.md within 120 lines, links to files that are there, and no path of someone's machine or note to oneself."""
+import pathlib
+import re
+import subprocess
+import sys
+
+README_LINES = 120
+LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
+# Spelt so that this file passes its own check.
+MACHINE_PATH = re.compile(r"(?<![\w.$}/~-])/(home|Users|root|work)/[\w.]")
+NOTE = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+TEXT = {".md", ".cc", ".h", ".py", ".sh", ".cmake", ".txt", ".toml", ".in", ".json", ""}
+RECORDED = ("tests/golden/", "tests/layouts/", "third_party/", "datasets/")
+
+
+def faults(root, name, text):
+    if name == "README.md" and text.count("\n") > README_LINES:
+        yield f"README.md: {text.count(chr(10))} lines, want at most {README_LINES}"
+    if name.endswith(".md"):
+        for target in LINK.findall(text):
+            if "://" not in target and not target.startswith("mailto:") and not (root / name).parent.joinpath(target).exists():
+                yield f"{name}: links to '{target}', which is not there"
+    for number, line in enumerate(text.splitlines(), 1):
+        if MACHINE_PATH.search(line):
+            yield f"{name}:{number}: a path of one machine: {line.strip()[:80]}"
+        if NOTE.search(line):
+            yield f"{name}:{number}: a note to oneself: {line.strip()[:80]}"
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, text=True, capture_output=True,
+                           check=True).stdout.splitlines()
+    found, pages = [], 0
+    for name in sorted(names):
+        path = root / name
+        if path.suffix not in TEXT or name.startswith(RECORDED) or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        pages += name.endswith(".md")
+        found += faults(root, name, text)
+    print("\n".join(found) or f"{pages} pages")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/check_tidy.py BUILD JOBS: clang-tidy on the sources that need no LibTorch, those changed since they last passed.
+
+A stamp in BUILD/tidy is named by a digest of all that the verdict depends on: the source, every header of ours that it
+includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules.
+"""
+import concurrent.futures
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from check_layers import table
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"(lockstep/[^"]+)"', re.M)
+
+
+def torch_free(name, above):
+    folder, file = name.split("/")[1:3]
+    return (folder in above or file.startswith("core_")) and not file.endswith("_test.cc")
+
+
+def closure(root, name, seen):
+    if name not in seen and (root / name).exists():
+        seen.add(name)
+        for header in INCLUDE.findall((root / name).read_text()):
+            closure(root, header, seen)
+    return seen
+
+
+def digest(root, name, command):
+    state = hashlib.sha256((root / ".clang-tidy").read_bytes() + command.encode())
+    for file in sorted(closure(root, name, set())):
+        state.update(file.encode() + (root / file).read_bytes())
+    return state.hexdigest()[:24]
+
+
+def tidied(root, build, name):
+    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), str(root / name)], text=True, capture_output=True)
+    return done.returncode == 0, done.stdout.replace(f"{root}/", "") or done.stderr
+
+
+def main(build, jobs):
+    root = pathlib.Path(__file__).resolve().parent.parent
+    build = (root / build).resolve()
+    stamps = build / "tidy"
+    stamps.mkdir(exist_ok=True)
+    _, above = table(root / "layers.txt")
+    wanted = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if path.exists() and path.is_relative_to(root / "lockstep"):
+            name = str(path.relative_to(root))
+            if torch_free(name, above):
+                wanted[name] = digest(root, name, entry["command"])
+    changed = [name for name in wanted if not (stamps / wanted[name]).exists()]
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for name, (passed, said) in zip(changed, pool.map(lambda n: tidied(root, build, n), changed)):
+            if passed:
+                (stamps / wanted[name]).touch()
+            else:
+                failed.append(name)
+                print(said)
+    for stamp in stamps.iterdir():
+        if stamp.name not in wanted.values():
+            stamp.unlink()
+    print(f"{len(wanted)} files, {len(changed)} changed" + (f", {len(failed)} with findings" if failed else ""))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))
