@@ -34,7 +34,7 @@ struct LoadedBatch {
 
 struct CoreLoaderOptions {
   std::int64_t global_batch = 1;  ///< Samples of all shards together.
-  Shard shard;
+  Shard shard{};
   std::uint64_t seed = 0;
   bool shuffle = true;
   bool drop_last = false;  ///< Leave out an epoch's last batch where it is short.

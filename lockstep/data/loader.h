@@ -38,7 +38,7 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
-  void seek(std::int64_t epoch, std::int64_t first = 0) { core_.seek(epoch, first); }
+  void seek(std::int64_t epoch, std::int64_t first = 0);
 
   /// The next batch; nothing after an epoch's last one.
   /// Blocks: until it is decoded.

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/core_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <latch>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/core_epoch_order.h"
+
+namespace lockstep {
+namespace {
+
+/// A sample holds a hash of its key, so that a row tells which reading filled it.
+class HashSource : public SampleSource {
+ public:
+  explicit HashSource(std::int64_t size) : size_(size) {}
+
+  std::int64_t size() const override { return size_; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  std::string name_of(std::int64_t id) const override { return "hash #" + std::to_string(id); }
+
+  void read(const SampleKey& key, std::span<std::byte* const> to) const override {
+    if (before_read) before_read(key);
+    reads.fetch_add(1);
+    reads.notify_all();
+    const std::uint64_t hash = hash_of(key);
+    std::memcpy(to[0], &hash, sizeof hash);
+    const auto last_byte = static_cast<std::byte>(key.id & 0xff);
+    std::memcpy(to[1], &last_byte, 1);
+  }
+
+  static std::uint64_t hash_of(const SampleKey& key) {
+    return mixed(mixed(key.seed, static_cast<std::uint64_t>(key.epoch)), static_cast<std::uint64_t>(key.id));
+  }
+
+  void wait_for_reads(int count) const {
+    for (int now = reads.load(); now < count; now = reads.load()) reads.wait(now);
+  }
+
+  std::function<void(const SampleKey&)> before_read;
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  std::int64_t size_;
+  std::vector<Field> fields_ = {{"input", "U64", {1}}, {"target", "U8", {}}};
+};
+
+BatchMemory heap_memory(std::int64_t samples) {
+  auto block = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(samples * 9));
+  return {.fields = {block->data(), block->data() + samples * 8}, .owner = block};
+}
+
+/// What a batch holds, after checking that each row is that of its id.
+std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t seed) {
+  for (std::size_t row = 0; row < batch.ids.size(); ++row) {
+    std::uint64_t hash = 0;
+    std::memcpy(&hash, batch.memory.fields[0] + row * 8, 8);
+    EXPECT_EQ(hash, HashSource::hash_of({seed, batch.epoch, batch.ids[row]}));
+    EXPECT_EQ(batch.memory.fields[1][row], static_cast<std::byte>(batch.ids[row] & 0xff));
+  }
+  return batch.ids;
+}
+
+/// The ids that a batch must hold.
+std::vector<std::int64_t> wanted_ids(std::int64_t size, const CoreLoaderOptions& options, std::int64_t epoch,
+                                     std::int64_t batch) {
+  const PlaceRange part = part_of(global_batch_places(size, batch, options.global_batch), options.shard);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(part.size()));
+  EpochOrder(size, options.seed, epoch, options.shuffle).take(part.begin, ids);
+  return ids;
+}
+
+void expect_error(const std::function<void()>& call, ErrorKind kind, const std::string& text) {
+  try {
+    call();
+    FAIL() << "no error, want: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    EXPECT_EQ(std::string(error.what()), text);
+  }
+}
+
+TEST(CoreLoader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
+  const HashSource source(103);
+  for (const int world : {1, 2, 3, 4}) {
+    for (const int workers : {0, 1, 2, 4}) {
+      for (const int prefetch : {1, 2, 5}) {
+        for (int rank = 0; rank < world; ++rank) {
+          const CoreLoaderOptions options{
+              .global_batch = 10, .shard = {rank, world}, .seed = 7, .workers = workers, .prefetch = prefetch};
+          CoreLoader loader(source, options, heap_memory);
+          for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+            std::int64_t index = 0;
+            while (const auto batch = loader.next()) {
+              EXPECT_EQ(batch->epoch, epoch);
+              EXPECT_EQ(batch->index, index);
+              EXPECT_EQ(batch->global_samples, index == 10 ? 3 : 10);
+              EXPECT_EQ(checked_ids(*batch, 7), wanted_ids(103, options, epoch, index));
+              ++index;
+            }
+            EXPECT_EQ(index, 11);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CoreLoader, ReadsNoMoreAtALateBatchThanAtAnEarlyOne) {
+  for (const int workers : {0, 2}) {
+    std::map<std::int64_t, int> reads;
+    for (const std::int64_t batch : {std::int64_t{1}, std::int64_t{1'000'000}}) {
+      const HashSource source(100'000'000);
+      {
+        CoreLoader loader(source, {.global_batch = 64, .workers = workers, .prefetch = 2}, heap_memory);
+        loader.seek(0, batch);
+        EXPECT_EQ(loader.next()->index, batch);
+        if (workers > 0) source.wait_for_reads(3 * 64);
+      }
+      reads[batch] = source.reads.load();
+    }
+    EXPECT_EQ(reads[1], workers > 0 ? 3 * 64 : 64);
+    EXPECT_EQ(reads[1'000'000], reads[1]);
+  }
+}
+
+TEST(CoreLoader, ReadsAheadByPrefetchAndNoFurther) {
+  const HashSource source(1000);
+  std::atomic<int> allocations = 0;
+  CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 3}, [&](std::int64_t samples) {
+    ++allocations;
+    return heap_memory(samples);
+  });
+  loader.next();
+  source.wait_for_reads(4 * 10);
+  EXPECT_EQ(allocations, 4) << "one delivered, three ahead";
+}
+
+TEST(CoreLoader, ReadsTheNextEpochWhileThisOnesLastBatchIsInUse) {
+  HashSource source(20);
+  std::latch next_epoch_read(10);
+  source.before_read = [&](const SampleKey& key) {
+    if (key.epoch == 1) next_epoch_read.count_down();
+  };
+  CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 1}, heap_memory);
+  loader.next();
+  EXPECT_EQ(loader.next()->index, 1);
+  next_epoch_read.wait();
+  EXPECT_FALSE(loader.next());
+  EXPECT_EQ(loader.next()->epoch, 1);
+}
+
+TEST(CoreLoader, SharesOneBatchAmongWorkersAndTheWaitingCaller) {
+  HashSource source(64);
+  std::latch all_are_reading(3);
+  std::mutex mutex;
+  std::set<std::thread::id> readers;
+  source.before_read = [&](const SampleKey&) {
+    bool is_first = false;
+    {
+      const std::lock_guard lock(mutex);
+      is_first = readers.insert(std::this_thread::get_id()).second;
+    }
+    if (is_first) all_are_reading.arrive_and_wait();
+  };
+  CoreLoader loader(source, {.global_batch = 64, .workers = 2, .prefetch = 1}, heap_memory);
+  checked_ids(*loader.next(), 0);
+  EXPECT_EQ(readers.size(), 3U);
+  EXPECT_TRUE(readers.contains(std::this_thread::get_id()));
+}
+
+TEST(CoreLoader, ReadsNothingAheadForASourceInMemory) {
+  class InMemory : public HashSource {
+   public:
+    using HashSource::HashSource;
+    bool is_in_memory() const override { return true; }
+  };
+  const InMemory source(100);
+  CoreLoader loader(source, {.global_batch = 10}, heap_memory);
+  loader.seek(0, 3);
+  EXPECT_EQ(source.reads, 0);
+  loader.next();
+  EXPECT_EQ(source.reads, 10);
+}
+
+TEST(CoreLoader, GoesWhereverItIsToldWhileWorkersAreBusy) {
+  const HashSource source(5000);
+  std::mt19937 random(1);
+  for (const int workers : {0, 1, 4}) {
+    const CoreLoaderOptions options{.global_batch = 64, .seed = 3, .workers = workers, .prefetch = 3};
+    CoreLoader loader(source, options, heap_memory);
+    for (int jump = 0; jump < 200; ++jump) {
+      const auto epoch = static_cast<std::int64_t>(random() % 3);
+      const auto index = static_cast<std::int64_t>(random() % 79);
+      loader.seek(epoch, index);
+      for (std::int64_t i = index; i < std::min<std::int64_t>(79, index + random() % 4); ++i) {
+        const auto batch = loader.next();
+        ASSERT_TRUE(batch);
+        EXPECT_EQ(batch->epoch, epoch);
+        EXPECT_EQ(checked_ids(*batch, 3), wanted_ids(5000, options, epoch, i));
+      }
+    }
+  }
+}
+
+TEST(CoreLoader, KeepsWhatItReadAheadWhenToldToGoWhereItIs) {
+  HashSource source(25);
+  std::mutex mutex;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> readings;
+  source.before_read = [&](const SampleKey& key) {
+    const std::lock_guard lock(mutex);
+    ++readings[{key.epoch, key.id}];
+  };
+  {
+    CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 2}, heap_memory);
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      loader.seek(epoch, 0);
+      while (loader.next()) {
+      }
+    }
+  }
+  for (const auto& [sample, count] : readings) EXPECT_EQ(count, 1) << sample.first << ' ' << sample.second;
+}
+
+TEST(CoreLoader, ResumesAtAnEpochsEnd) {
+  const HashSource source(20);
+  CoreLoader loader(source, {.global_batch = 10, .workers = 1}, heap_memory);
+  loader.seek(4, 2);
+  EXPECT_FALSE(loader.next());
+  EXPECT_EQ(loader.next()->epoch, 5);
+}
+
+TEST(CoreLoader, CountsBatchesOfWhichItsPartIsEmpty) {
+  const HashSource source(2);
+  for (const int workers : {0, 2}) {
+    std::vector<std::int64_t> asked_for;
+    CoreLoader loader(source, {.global_batch = 8, .shard = {3, 4}, .workers = workers}, [&](std::int64_t samples) {
+      asked_for.push_back(samples);
+      return heap_memory(samples);
+    });
+    EXPECT_EQ(loader.batches(), 1);
+    const auto batch = loader.next();
+    ASSERT_TRUE(batch);
+    EXPECT_TRUE(batch->ids.empty());
+    EXPECT_EQ(batch->global_samples, 2);
+    EXPECT_EQ(asked_for.front(), 0);
+    EXPECT_FALSE(loader.next());
+  }
+}
+
+TEST(CoreLoader, AllocatesAndReleasesOnTheCallersThread) {
+  const HashSource source(1000);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> strangers = 0;
+  {
+    CoreLoader loader(source, {.global_batch = 10, .workers = 4, .prefetch = 4}, [&](std::int64_t samples) {
+      if (std::this_thread::get_id() != caller) ++strangers;
+      BatchMemory memory = heap_memory(samples);
+      memory.owner = std::shared_ptr<void>(nullptr, [&strangers, caller, kept = memory.owner](void*) {
+        if (std::this_thread::get_id() != caller) ++strangers;
+      });
+      return memory;
+    });
+    for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+      loader.seek(epoch, epoch);
+      loader.next();
+    }
+  }
+  EXPECT_EQ(strangers, 0);
+}
+
+TEST(CoreLoader, LosesNoBatchWhenMemoryRunsOut) {
+  const HashSource source(100);
+  for (const int workers : {0, 2}) {
+    int calls = 0;
+    const CoreLoaderOptions options{.global_batch = 10, .workers = workers};
+    CoreLoader loader(source, options, [&](std::int64_t samples) {
+      if (++calls % 3 == 0) throw std::bad_alloc();
+      return heap_memory(samples);
+    });
+    for (std::int64_t index = 0; index < 10; ++index) {
+      std::optional<LoadedBatch> batch;
+      while (!batch) {
+        try {
+          batch = loader.next();
+        } catch (const std::bad_alloc&) {
+          continue;
+        }
+      }
+      EXPECT_EQ(batch->index, index);
+      EXPECT_EQ(checked_ids(*batch, 0), wanted_ids(100, options, 0, index));
+    }
+  }
+}
+
+TEST(CoreLoader, EndsAtOnceWhileWorkersAreBusy) {
+  HashSource source(100'000);
+  std::atomic<std::uint64_t> sink = 0;
+  source.before_read = [&](const SampleKey& key) {
+    std::uint64_t slow = static_cast<std::uint64_t>(key.id);
+    for (int i = 0; i < 200'000; ++i) slow = mixed(slow, 1);
+    sink += slow;
+  };
+  {
+    CoreLoader loader(source, {.global_batch = 10'000, .workers = 4, .prefetch = 3}, heap_memory);
+    loader.seek(0, 0);
+    source.wait_for_reads(1);
+    loader.seek(1, 0);
+    source.wait_for_reads(source.reads + 1);
+  }
+  EXPECT_LT(source.reads, 5000) << "30 000 were asked for";
+}
+
+TEST(CoreLoader, NamesTheSampleThatFailedInTheBatchThatHoldsIt) {
+  for (const int workers : {0, 1, 4}) {
+    HashSource source(100);
+    std::atomic<bool> is_broken = true;
+    source.before_read = [&](const SampleKey& key) {
+      if (is_broken && (key.id == 35 || key.id == 38)) {
+        throw Error(ErrorKind::kIo, "read of 4 bytes gave 3, want 4", "copy the file again");
+      }
+    };
+    const CoreLoaderOptions options{.global_batch = 20, .shuffle = false, .workers = workers, .prefetch = 4};
+    CoreLoader loader(source, options, heap_memory);
+    EXPECT_EQ(loader.next()->index, 0);
+    const std::string text = "hash #35: read of 4 bytes gave 3, want 4\n  hint: copy the file again";
+    expect_error([&] { loader.next(); }, ErrorKind::kIo, text);
+    expect_error([&] { loader.next(); }, ErrorKind::kIo, text);
+    is_broken = false;
+    loader.seek(0, 1);
+    EXPECT_EQ(checked_ids(*loader.next(), 0), wanted_ids(100, options, 0, 1));
+    EXPECT_EQ(loader.next()->index, 2);
+  }
+}
+
+TEST(CoreLoader, CallsWhatIsNoErrorOfOursABug) {
+  HashSource source(10);
+  source.before_read = [](const SampleKey& key) {
+    if (key.id == 4) throw std::runtime_error("surprise");
+  };
+  CoreLoader loader(source, {.global_batch = 10, .workers = 2}, heap_memory);
+  expect_error([&] { loader.next(); }, ErrorKind::kBug, "hash #4: surprise");
+}
+
+TEST(CoreLoader, RefusesWrongOptions) {
+  const HashSource source(10);
+  const auto made_with = [&](CoreLoaderOptions options) {
+    return [&source, options] { CoreLoader loader(source, options, heap_memory); };
+  };
+  expect_error(made_with({.global_batch = 0}), ErrorKind::kUsage, "global_batch is 0, want 1 or more");
+  expect_error(made_with({.workers = -2}), ErrorKind::kUsage, "workers is -2, want 0 or more, or -1 to choose");
+  expect_error(made_with({.workers = 2, .prefetch = 0}), ErrorKind::kUsage,
+               "prefetch is 0, want 1 or more\n  hint: workers = 0 reads nothing ahead");
+  expect_error(made_with({.shard = {2, 2}}), ErrorKind::kUsage,
+               "shard 2 of 2, want an index from 0 to one below the count");
+  expect_error(made_with({.global_batch = 11, .drop_last = true}), ErrorKind::kUsage,
+               "global_batch is 11 with drop_last, want at most the data set's 10 samples\n"
+               "  hint: without drop_last the short batch is used");
+  const HashSource empty(0);
+  expect_error([&] { CoreLoader loader(empty, {}, heap_memory); }, ErrorKind::kData,
+               "the data set is empty, want at least one sample\n  hint: look at data.path and data.split");
+}
+
+TEST(CoreLoader, RefusesAPlaceOutsideTheEpoch) {
+  const HashSource source(10);
+  CoreLoader loader(source, {.global_batch = 3}, heap_memory);
+  EXPECT_EQ(loader.batches(), 4);
+  expect_error([&] { loader.seek(0, 5); }, ErrorKind::kUsage, "seek to batch 5, want 0 to 4");
+  expect_error([&] { loader.seek(-1, 0); }, ErrorKind::kUsage, "seek to epoch -1, want 0 or more");
+}
+
+TEST(CoreLoader, RefusesMemoryForTheWrongNumberOfFields) {
+  const HashSource source(10);
+  CoreLoader loader(source, {.global_batch = 3}, [](std::int64_t) { return BatchMemory{}; });
+  expect_error([&] { loader.next(); }, ErrorKind::kUsage, "the allocator gave memory for 0 fields, want 2");
+}
+
+}  // namespace
+}  // namespace lockstep
