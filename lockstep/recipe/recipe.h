@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -22,8 +21,14 @@ struct Origin {
   std::string where;  ///< "digits.toml:7", "--set", "LOCKSTEP_SET", "--devices", "default"
 };
 
-using SettingValue =
-    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+using SettingValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                                  std::vector<double>, std::vector<std::string>>;
+
+struct Setting {
+  SettingValue value;
+  Origin origin;
+  std::filesystem::path base;  ///< What a relative path starts from; empty for the current folder.
+};
 
 /// One `key = value` from outside a recipe file: `--set trainer.seed=7` or a flag such as `--devices`.
 struct Override {
@@ -32,14 +37,26 @@ struct Override {
   Origin origin;
 };
 
-/// All settings of a run: typed, checked, each with its origin. Values only; what they mean is the business of who reads them.
+/// "trainer.seed=7", as it stands after `--set`.
+///
+/// Throws: Error(kUsage) where there is no `=`, or nothing before it.
+Override override_of(std::string_view text);
+
+/// Whether a setting that must have a value may be left open: a run refuses, a person who looks at a recipe does not.
+enum class Gaps { kRefused, kAllowed };
+
+/// All settings of a run: typed, checked, each with its origin. Values only; what they mean is the business of who
+/// reads them.
 class Recipe {
  public:
-  /// Reads a recipe file, then lays over it LOCKSTEP_SET of `env` and the overrides, by the rules of docs/recipes.md.
+  /// Reads a recipe file, lays it over the user's file, then lays LOCKSTEP_SET of `env` and the overrides over it, by
+  /// the rules of docs/recipes.md.
   ///
-  /// Throws: Error(kIo) where the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key (the nearest
-  ///         known one named), a wrong type, a value out of range, keys that exclude each other at the same level.
-  static Recipe load(const std::filesystem::path& path, const Environment& env, const std::vector<Override>& overrides = {});
+  /// Throws: Error(kIo) where the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key
+  ///         (the nearest known one named), a wrong type, a value out of range, keys that exclude each other in the
+  ///         same source, a value that is missing; Error(kUsage) instead where a flag gave the wrong value.
+  static Recipe load(const std::filesystem::path& path, const Environment& env,
+                     const std::vector<Override>& overrides = {}, Gaps gaps = Gaps::kRefused);
   /// The same from text; `name` is for messages, `folder` is what relative paths start from.
   static Recipe parse(std::string_view toml, const std::string& name, const std::filesystem::path& folder,
                       const Environment& env, const std::vector<Override>& overrides = {});
@@ -52,31 +69,35 @@ class Recipe {
   /// The value. LOCKSTEP_ASSERT: the key is in the schema, has a value, and is of this type.
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
-  double real(std::string_view key) const;  ///< A whole number is taken too.
+  double real(std::string_view key) const;  ///< A whole number is taken too; a duration in seconds.
   const std::string& text(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<double> reals(std::string_view key) const;
-  /// A path with $NAME and ~ expanded, and made absolute from the recipe's folder (from the current one where --set gave it).
+  /// A path with $NAME and ~ expanded, and made absolute from the recipe's folder (from the current one where --set
+  /// gave it).
+  ///
+  /// Throws: Error(kRecipe) where it names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
-  /// "digits.toml:7", "--set", "default"
+  /// "digits.toml:7", "--set", "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
+
+  /// Every setting that has a value, by key.
+  const std::map<std::string, Setting, std::less<>>& settings() const { return settings_; }
 
   /// All settings that have a value, one line each with its origin as a comment; reads back as the same recipe.
   std::string to_toml() const;
 
-  /// A digest of the settings that decide the result, the same on every rank of one run. Paths and origins are left out.
+  /// A digest of the settings that decide the result, the same on every rank of one run. Paths and origins are left
+  /// out.
   std::uint64_t digest() const;
 
-  /// Said once to the user: keys of lower sources that a higher one's `kind` or `name` made moot.
+  /// Said once to the user: keys of lower sources that a higher one made moot.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  struct Setting {
-    SettingValue value;
-    Origin origin;
-    std::filesystem::path base;  ///< What a relative path starts from.
-  };
+  const Setting& setting(std::string_view key) const;
+
   std::string name_;
   Environment env_;
   std::map<std::string, Setting, std::less<>> settings_;

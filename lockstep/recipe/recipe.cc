@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipe/recipe.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <system_error>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/recipe/raw_setting.h"
+#include "lockstep/recipe/schema.h"
+#include "lockstep/recipe/settle.h"
+#include "lockstep/recipe/typed_value.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+void append(std::vector<RawSetting>& all, std::vector<RawSetting> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// $XDG_CONFIG_HOME/lockstep/config.toml, by default in ~/.config, where there is one.
+std::vector<RawSetting> settings_of_user_file(const Environment& env) {
+  const auto config = env.get("XDG_CONFIG_HOME");
+  const auto home = env.get("HOME");
+  if (!config && !home) return {};
+  const fs::path file = (config ? fs::path(*config) : fs::path(*home) / ".config") / "lockstep" / "config.toml";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return {};
+  const std::string toml = text_of_file(file);
+  return raw_settings(
+      {.toml = toml, .name = file.string(), .folder = file.parent_path(), .source = SettingSource::kUserFile});
+}
+
+RawSetting raw_setting(const Override& given) {
+  return {.key = given.key, .value = raw_value(given.value), .origin = given.origin, .base = {}};
+}
+
+std::vector<RawSetting> settings_of_environment(const Environment& env) {
+  std::vector<RawSetting> settings;
+  const auto text = env.get("LOCKSTEP_SET");
+  if (!text) return settings;
+  for (const auto& part : split(*text, ';')) {
+    if (trimmed(part).empty()) continue;
+    const auto equals = part.find('=');
+    if (equals == std::string::npos || trimmed(part.substr(0, equals)).empty()) {
+      throw Error(ErrorKind::kRecipe, "LOCKSTEP_SET: '" + part + "' sets nothing, want KEY=VALUE",
+                  "for example LOCKSTEP_SET='trainer.seed=7;optimizer.lr=0.1'");
+    }
+    settings.push_back(raw_setting({.key = std::string(trimmed(std::string_view(part).substr(0, equals))),
+                                    .value = std::string(trimmed(std::string_view(part).substr(equals + 1))),
+                                    .origin = {SettingSource::kEnvironment, "LOCKSTEP_SET"}}));
+  }
+  return settings;
+}
+
+struct Sources {
+  SettingsText recipe;
+  const Environment& env;
+  const std::vector<Override>& overrides;
+};
+
+Settled settled_from(const Sources& sources, Gaps gaps) {
+  std::vector<RawSetting> all = settings_of_user_file(sources.env);
+  append(all, raw_settings(sources.recipe));
+  append(all, settings_of_environment(sources.env));
+  const auto first = static_cast<std::ptrdiff_t>(all.size());
+  for (const auto& given : sources.overrides) all.push_back(raw_setting(given));
+  std::stable_sort(all.begin() + first, all.end(),
+                   [](const auto& a, const auto& b) { return a.origin.source < b.origin.source; });
+  return settled(all, sources.recipe.name, gaps);
+}
+
+std::string stem_of(const std::string& name) { return fs::path(name).stem().string(); }
+
+/// What a comment can hold without ending its line or the file's encoding.
+std::string as_comment(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < 0x20 || c >= 0x7F; }, '?');
+  return text;
+}
+
+const SettingRow& row_of(std::string_view key) {
+  const auto rows = rows_of(key);
+  LOCKSTEP_ASSERT(!rows.empty());
+  return *rows.front();
+}
+
+template <typename T>
+const T& held(const Setting& setting) {
+  const T* value = std::get_if<T>(&setting.value);
+  LOCKSTEP_ASSERT(value != nullptr);
+  return *value;
+}
+
+/// A path as another folder's recipe would have to say it: what begins with a variable or ~ is whole already.
+std::string portable(const Setting& setting) {
+  const auto& text = std::get<std::string>(setting.value);
+  if (text.starts_with('$') || text == "~" || text.starts_with("~/")) return text;
+  return fs::absolute(setting.base / text).lexically_normal().string();
+}
+
+}  // namespace
+
+Override override_of(std::string_view text) {
+  const auto equals = text.find('=');
+  const auto key = trimmed(text.substr(0, equals));
+  if (equals == std::string_view::npos || key.empty()) {
+    throw Error(ErrorKind::kUsage, "--set: '" + std::string(text) + "' sets nothing, want KEY=VALUE",
+                "for example --set trainer.seed=7; `lockstep recipe ls` lists every setting");
+  }
+  return {.key = std::string(key),
+          .value = std::string(trimmed(text.substr(equals + 1))),
+          .origin = {SettingSource::kSet, "--set"}};
+}
+
+Recipe Recipe::load(const fs::path& path, const Environment& env, const std::vector<Override>& overrides, Gaps gaps) {
+  const std::string toml = text_of_file(path);
+  Recipe recipe;
+  recipe.name_ = stem_of(path.filename().string());
+  recipe.env_ = env;
+  const SettingsText text{.toml = toml, .name = path.filename().string(), .folder = fs::absolute(path).parent_path()};
+  Settled settled = settled_from({.recipe = text, .env = env, .overrides = overrides}, gaps);
+  recipe.settings_ = std::move(settled.settings);
+  recipe.notes_ = std::move(settled.notes);
+  return recipe;
+}
+
+Recipe Recipe::parse(std::string_view toml, const std::string& name, const fs::path& folder, const Environment& env,
+                     const std::vector<Override>& overrides) {
+  Recipe recipe;
+  recipe.name_ = stem_of(name);
+  recipe.env_ = env;
+  const SettingsText text{.toml = toml, .name = name, .folder = folder};
+  Settled settled = settled_from({.recipe = text, .env = env, .overrides = overrides}, Gaps::kRefused);
+  recipe.settings_ = std::move(settled.settings);
+  recipe.notes_ = std::move(settled.notes);
+  return recipe;
+}
+
+const Setting& Recipe::setting(std::string_view key) const {
+  const auto& row = row_of(key);
+  const auto found = settings_.find(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+  LOCKSTEP_ASSERT(found != settings_.end());
+  return found->second;
+}
+
+bool Recipe::has(std::string_view key) const {
+  const auto& row = row_of(key);
+  return settings_.contains(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+}
+
+bool Recipe::flag(std::string_view key) const { return held<bool>(setting(key)); }
+
+std::int64_t Recipe::integer(std::string_view key) const { return held<std::int64_t>(setting(key)); }
+
+double Recipe::real(std::string_view key) const {
+  const auto& found = setting(key);
+  if (const auto* whole = std::get_if<std::int64_t>(&found.value)) return static_cast<double>(*whole);
+  return held<double>(found);
+}
+
+const std::string& Recipe::text(std::string_view key) const { return held<std::string>(setting(key)); }
+
+std::vector<std::int64_t> Recipe::integers(std::string_view key) const {
+  return held<std::vector<std::int64_t>>(setting(key));
+}
+
+std::vector<double> Recipe::reals(std::string_view key) const { return held<std::vector<double>>(setting(key)); }
+
+fs::path Recipe::path(std::string_view key) const {
+  LOCKSTEP_ASSERT(row_of(key).type == SettingType::kPath);
+  const auto& found = setting(key);
+  try {
+    return fs::absolute(found.base / expanded(held<std::string>(found), env_)).lexically_normal();
+  } catch (const Error& error) {
+    throw Error(error.kind(), found.origin.where + ": " + std::string(key) + ": " + error.what());
+  }
+}
+
+const Origin& Recipe::origin(std::string_view key) const { return setting(key).origin; }
+
+std::string Recipe::to_toml() const {
+  std::string out;
+  for (const auto& table : setting_tables()) {
+    std::string lines;
+    std::string_view last;
+    for (const auto& row : schema()) {
+      const auto found = settings_.find(row.key);
+      if (table_of(row.key) != table || row.key == last || found == settings_.end()) continue;
+      last = row.key;
+      const auto& setting = found->second;
+      const std::string value =
+          row.type == SettingType::kPath ? toml_quoted(portable(setting)) : toml_of(setting.value);
+      lines += std::string(row.key.substr(table.size() + 1)) + " = " + value + "  # " +
+               as_comment(setting.origin.where) + "\n";
+    }
+    if (!lines.empty()) out += (out.empty() ? "[" : "\n[") + table + "]\n" + lines;
+  }
+  return out;
+}
+
+std::uint64_t Recipe::digest() const {
+  std::string text;
+  for (const auto& [key, setting] : settings_) {
+    if (row_of(key).role == SettingRole::kDecides) text += key + " = " + toml_of(setting.value) + "\n";
+  }
+  return xxh3_64(text);
+}
+
+}  // namespace lockstep

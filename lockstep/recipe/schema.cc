@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipe/schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+using enum SettingType;
+constexpr auto kAside = SettingRole::kAside;
+
+constexpr double kLargest = 2147483647.0;  // What readers keep in an int must fit in one.
+
+constexpr SettingRule kAtLeast0 = {"at least 0", [](double v) { return v >= 0; }};
+constexpr SettingRule kAtLeast1 = {"at least 1", [](double v) { return v >= 1; }};
+constexpr SettingRule kCount = {"1 to 2147483647", [](double v) { return v >= 1 && v <= kLargest; }};
+constexpr SettingRule kCountOr0 = {"0 to 2147483647", [](double v) { return v >= 0 && v <= kLargest; }};
+constexpr SettingRule kCountOrAuto = {"-1 to 2147483647", [](double v) { return v >= -1 && v <= kLargest; }};
+constexpr SettingRule kAbove0 = {"above 0", [](double v) { return v > 0; }};
+constexpr SettingRule kSpan = {"above 0 and at most 1e9", [](double v) { return v > 0 && v <= 1e9; }};
+constexpr SettingRule kShare = {"at least 0 and below 1", [](double v) { return v >= 0 && v < 1; }};
+constexpr SettingRule kShareOrCount = {"a share above 0 and below 1, or a number of samples from 1 on",
+                                       [](double v) { return v > 0 && (v < 1 || v == std::floor(v)); }};
+constexpr SettingRule kWidths = {"each 1 to 2147483647", kCount.holds};
+constexpr SettingRule kShape = {"one or more, each 1 to 2147483647", kCount.holds, {}, 1};
+constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, 2, 2};
+
+constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
+constexpr SettingTies only_for(std::string_view names) { return {.only_for = names}; }
+constexpr SettingTies excluding(std::string_view keys) { return {.excludes = keys}; }
+constexpr SettingTies yielding_to(std::string_view keys) { return {.yields_to = keys}; }
+constexpr SettingTies same_as(std::string_view key) { return {.same_as = key}; }
+
+// Folded by hand, since the formatter would give some rows a line for each field.
+// clang-format off
+constexpr auto kRows = std::to_array<SettingRow>({
+    {"model.name", kText, kMustBeSet, one_of("mlp cnn"), "", "the network; its number of classes comes from the data"},
+    {"model.hidden", kIntegers, "[128]", kWidths, "", "widths of the hidden layers, first to last", only_for("mlp")},
+    {"model.weights", kPath, "", {}, "", "a .safetensors file to start from instead of random weights", {}, kAside},
+
+    {"data.kind", kText, kMustBeSet, one_of("idx synthetic"), "",
+     "the format: MNIST's IDX files, or made up on the spot"},
+    {"data.path", kPath, kMustBeSet, {}, "", "the folder of the data set", only_for("idx"), kAside},
+    {"data.samples", kInteger, "1000", kAtLeast1, "samples", "how many to make up", only_for("synthetic")},
+    {"data.classes", kInteger, "2", kCount, "classes", "how many to make up", only_for("synthetic")},
+    {"data.shape", kIntegers, "[2]", kShape, "", "the shape of one sample", only_for("synthetic")},
+    {"data.split", kReal, "", kShareOrCount, "share or samples",
+     "held out for validation, drawn by the seed, where the set has no such part of its own"},
+    {"data.batch", kInteger, "32", kCount, "samples", "batch of one rank in one step", excluding("data.global_batch")},
+    {"data.global_batch", kInteger, "", kCount, "samples",
+     "batch of all ranks together in one step", excluding("data.batch")},
+    {"data.shuffle", kFlag, "true", {}, "", "draw a new order for each epoch, from seed and epoch alone"},
+    {"data.drop_last", kFlag, "false", {}, "", "leave out an epoch's last batch where it is short"},
+    {"data.workers", kInteger, "-1", kCountOrAuto, "threads",
+     "that decode ahead, in each rank; 0 decodes in the loop, -1 chooses", {}, kAside},
+
+    {"trainer.max_epochs", kInteger, "1", kAtLeast1, "epochs", "end after so many",
+     yielding_to("trainer.max_steps trainer.max_time")},
+    {"trainer.max_steps", kInteger, "", kAtLeast1, "steps", "end after so many"},
+    {"trainer.max_time", kDuration, "", kSpan, "HH:MM:SS or seconds", "end after so long"},
+    {"trainer.accelerator", kText, "auto", one_of("auto cpu gpu"), "", "what to train on", {}, kAside},
+    {"trainer.devices", kInteger, "", kCount, "devices",
+     "of each node, a rank for each; by default all GPUs, or one rank without a GPU", {}, kAside},
+    {"trainer.num_nodes", kInteger, "", kCount, "nodes",
+     "another name for cluster.nodes", same_as("cluster.nodes"), kAside},
+    {"trainer.strategy", kText, "auto", one_of("auto single ddp"), "", "one rank, or data-parallel ranks", {}, kAside},
+    {"trainer.precision", kText, "fp32", one_of("fp32 fp64"), "", "the type of weights and arithmetic"},
+    {"trainer.accumulate", kInteger, "1", kCount, "batches", "added up before each update of the weights"},
+    {"trainer.clip_norm", kReal, "", kAbove0, "L2 norm", "scale gradients down to this norm where theirs is larger"},
+    {"trainer.seed", kInteger, "0", kAtLeast0, "", "decides initial weights, order of samples, split"},
+    {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "between validations; 0 for none"},
+    {"trainer.threads", kInteger, "0", kCountOr0, "threads",
+     "that compute, in each rank; 0 shares the node's cores out", {}, kAside},
+    {"trainer.bucket_mb", kReal, "25.0", kAbove0, "MiB", "of gradients averaged in one message"},
+
+    {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},
+    {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
+    {"optimizer.momentum", kReal, "0.0", kAtLeast0, "", "share of the last update that is kept", only_for("sgd")},
+    {"optimizer.dampening", kReal, "0.0", {}, "", "of the momentum", only_for("sgd")},
+    {"optimizer.nesterov", kFlag, "false", {}, "", "Nesterov's momentum", only_for("sgd")},
+    {"optimizer.betas", kReals, "[0.9, 0.999]", kBetas, "",
+     "decay of the running means of gradient and square", only_for("adam adamw")},
+    {"optimizer.eps", kReal, "1e-08", kAtLeast0, "", "added to the denominator", only_for("adam adamw")},
+    {"optimizer.amsgrad", kFlag, "false", {}, "", "keep the largest running mean of squares", only_for("adam adamw")},
+    {"optimizer.weight_decay", kReal, "0.0", kAtLeast0, "", "L2 penalty", only_for("sgd adam")},
+    {"optimizer.weight_decay", kReal, "0.01", kAtLeast0, "", "decay apart from the gradient", only_for("adamw")},
+
+    {"snapshot.every_epochs", kInteger, "1", kAtLeast0, "epochs",
+     "between snapshots; 0 for none; a run's end always writes one",
+     yielding_to("snapshot.every_steps snapshot.every_minutes"), kAside},
+    {"snapshot.every_steps", kInteger, "0", kAtLeast0, "steps", "between snapshots; 0 for none", {}, kAside},
+    {"snapshot.every_minutes", kReal, "0.0", kAtLeast0, "minutes", "between snapshots; 0 for none", {}, kAside},
+    {"snapshot.keep", kInteger, "3", kCountOr0, "snapshots", "how many of the latest to keep; 0 for all", {}, kAside},
+
+    {"observe.log_every", kInteger, "50", kAtLeast0, "steps",
+     "between the losses that are logged; 0 for none", {}, kAside},
+
+    {"cluster.nodes", kInteger, "", kCount, "nodes", "how many to ask the scheduler for", {}, kAside},
+});
+// clang-format on
+
+std::string_view leaf_of(std::string_view key) { return key.substr(key.rfind('.') + 1); }
+
+}  // namespace
+
+std::span<const SettingRow> schema() { return kRows; }
+
+std::vector<const SettingRow*> rows_of(std::string_view key) {
+  std::vector<const SettingRow*> rows;
+  for (const auto& row : kRows) {
+    if (row.key == key) rows.push_back(&row);
+  }
+  return rows;
+}
+
+std::vector<std::string> setting_tables() {
+  std::vector<std::string> tables;
+  for (const auto& row : kRows) {
+    if (tables.empty() || tables.back() != table_of(row.key)) tables.emplace_back(table_of(row.key));
+  }
+  return tables;
+}
+
+std::optional<std::string> selector_of(std::string_view table) {
+  for (const std::string_view leaf : {".kind", ".name"}) {
+    auto key = std::string(table).append(leaf);
+    if (!rows_of(key).empty()) return key;
+  }
+  return std::nullopt;
+}
+
+std::string_view table_of(std::string_view key) { return key.substr(0, key.find('.')); }
+
+bool is_taken_by(const SettingRow& row, std::string_view selected) {
+  if (row.ties.only_for.empty()) return true;
+  const auto takers = words(row.ties.only_for);
+  return std::find(takers.begin(), takers.end(), selected) != takers.end();
+}
+
+std::optional<std::string> nearest_setting(std::string_view key) {
+  std::vector<std::string> same_word;
+  std::vector<std::string> all;
+  for (const auto& row : kRows) {
+    all.emplace_back(row.key);
+    if (leaf_of(row.key) == leaf_of(key)) same_word.emplace_back(row.key);
+  }
+  if (same_word.size() == 1) return same_word.front();
+  if (const auto near = nearest_name(key, same_word)) return near;
+  return nearest_name(key, all);
+}
+
+std::string wanted(const SettingRow& row) {
+  if (!row.rule.names.empty()) return "one of " + joined(words(row.rule.names), ", ");
+  const std::string_view kind = row.type == kFlag       ? "true or false"
+                                : row.type == kInteger  ? "a whole number"
+                                : row.type == kReal     ? "a number"
+                                : row.type == kText     ? "text"
+                                : row.type == kPath     ? "a path"
+                                : row.type == kDuration ? "\"HH:MM:SS\" or seconds"
+                                : row.type == kIntegers ? "a list of whole numbers"
+                                                        : "a list of numbers";
+  return row.rule.wanted.empty() ? std::string(kind) : std::string(kind).append(", ").append(row.rule.wanted);
+}
+
+std::vector<std::string> words(std::string_view list) {
+  if (list.empty()) return {};
+  return split(list, ' ');
+}
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals };
+
+/// What a value must be beyond its type. A list's numbers are held to it one by one.
+struct SettingRule {
+  std::string_view wanted = {};           ///< "at least 1": completes "want …" and the help.
+  bool (*holds)(double value) = nullptr;  ///< Numbers only.
+  std::string_view names = {};            ///< Text only: the words allowed, separated by spaces; empty for any.
+  std::size_t min_length = 0;             ///< Lists only.
+  std::size_t max_length = std::numeric_limits<std::size_t>::max();
+};
+
+/// How a setting depends on others. Lists are separated by spaces.
+struct SettingTies {
+  std::string_view only_for = {};   ///< Values of its table's selector that take it; empty for all.
+  std::string_view excludes = {};   ///< Keys that cannot be set beside it.
+  std::string_view yields_to = {};  ///< Keys that, once set, take away its default.
+  std::string_view same_as = {};    ///< It is another name for this key, and has nothing else of its own.
+};
+
+/// Whether a setting decides what is learnt, and so must be the same on every rank, or only where and how fast.
+enum class SettingRole { kDecides, kAside };
+
+inline constexpr std::string_view kMustBeSet = "(must be set)";
+
+/// One row of the table of settings. A key whose default depends on the selector has a row for each.
+struct SettingRow {
+  std::string_view key;  ///< "trainer.seed"
+  SettingType type = SettingType::kText;
+  std::string_view fallback = {};  ///< The default as TOML; empty for none; kMustBeSet.
+  SettingRule rule = {};
+  std::string_view unit = {};
+  std::string_view help = {};
+  SettingTies ties = {};
+  SettingRole role = SettingRole::kDecides;
+};
+
+/// Every setting there is, in the order that help shows them. Whatever is not here is an error in a recipe.
+std::span<const SettingRow> schema();
+
+/// The rows of one key; empty where there is no such key.
+std::vector<const SettingRow*> rows_of(std::string_view key);
+
+/// The tables, "model", "data"…, in the schema's order.
+std::vector<std::string> setting_tables();
+
+/// The key whose value says which others of `table` apply: "model.name", "data.kind"; nothing where none does.
+std::optional<std::string> selector_of(std::string_view table);
+
+/// "trainer" of "trainer.seed".
+std::string_view table_of(std::string_view key);
+
+/// A claim: `row` applies where the selector of its table has the value `selected`.
+bool is_taken_by(const SettingRow& row, std::string_view selected);
+
+/// The key that a person most likely meant by `key`: the same word in another table first, then the nearest spelling.
+std::optional<std::string> nearest_setting(std::string_view key);
+
+/// "a whole number, at least 1": what a value of this row must be.
+std::string wanted(const SettingRow& row);
+
+/// The words of a list separated by spaces.
+std::vector<std::string> words(std::string_view list);
+
+}  // namespace lockstep

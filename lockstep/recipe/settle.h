@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lockstep/recipe/raw_setting.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep {
+
+/// What came of several sources laid over each other.
+struct Settled {
+  std::map<std::string, Setting, std::less<>> settings;
+  std::vector<std::string> notes;
+};
+
+/// Lays sources over each other and fills in defaults, by the rules of docs/recipes.md.
+///
+/// `raw` is ordered by source, lowest first; within a source the last of two equal keys holds.
+/// Throws: as Recipe::load does.
+Settled settled(const std::vector<RawSetting>& raw, const std::string& name, Gaps gaps);
+
+}  // namespace lockstep

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipe/typed_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse(const SettingRow& row, const RawSetting& raw, const std::string& hint = {}) {
+  throw Error(error_kind(raw.origin),
+              raw.origin.where + ": " + raw.key + " = " + raw.value.shown + ", want " + wanted(row), hint);
+}
+
+std::optional<double> number(const RawScalar& scalar) {
+  if (const auto* whole = std::get_if<std::int64_t>(&scalar)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&scalar); real != nullptr && std::isfinite(*real)) return *real;
+  return std::nullopt;
+}
+
+bool keeps(const SettingRule& rule, double value) { return rule.holds == nullptr || rule.holds(value); }
+
+/// Seconds of "90", "01:30:00" or, as Slurm writes days, "1-12:00:00".
+std::optional<double> seconds_of(std::string_view text) {
+  double days = 0;
+  if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
+    const auto count = parsed_int<std::int32_t>(text.substr(0, dash));
+    if (!count || *count < 0) return std::nullopt;
+    days = *count;
+    text.remove_prefix(dash + 1);
+  } else if (text.find(':') == std::string_view::npos) {
+    return parsed_double(text);
+  }
+  const auto parts = split(text, ':');
+  if (parts.size() != 3) return std::nullopt;
+  double seconds = days * 86400;
+  const double units[] = {3600, 60, 1};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto part = parsed_int<std::int32_t>(parts[i]);
+    if (!part || *part < 0 || (i > 0 && *part > 59)) return std::nullopt;
+    seconds += *part * units[i];
+  }
+  return seconds;
+}
+
+std::optional<std::string> text_of(const RawSetting& raw) {
+  // `--set model.name=1` is text although TOML would see a number.
+  const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
+  const auto* text = scalar != nullptr ? std::get_if<std::string>(scalar) : nullptr;
+  return text != nullptr ? std::optional(*text) : raw.value.typed;
+}
+
+SettingValue text_value(const SettingRow& row, const RawSetting& raw) {
+  const auto text = text_of(raw);
+  if (!text || text->empty() || text->find('\0') != std::string::npos) refuse(row, raw);
+  if (row.rule.names.empty()) return *text;
+  const auto names = words(row.rule.names);
+  if (std::find(names.begin(), names.end(), *text) == names.end()) {
+    const auto near = nearest_name(*text, names);
+    refuse(row, raw, near ? "did you mean '" + *near + "'?" : "");
+  }
+  return *text;
+}
+
+SettingValue duration_value(const SettingRow& row, const RawSetting& raw) {
+  const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
+  auto seconds = scalar != nullptr ? number(*scalar) : std::nullopt;
+  if (const auto text = text_of(raw); !seconds && text) seconds = seconds_of(*text);
+  if (!seconds || !keeps(row.rule, *seconds)) refuse(row, raw, "for example \"01:30:00\" or 5400");
+  return *seconds;
+}
+
+template <typename Number>
+SettingValue list_value(const SettingRow& row, const RawSetting& raw) {
+  const auto* list = std::get_if<std::vector<RawScalar>>(&raw.value.data);
+  if (list == nullptr || list->size() < row.rule.min_length || list->size() > row.rule.max_length) refuse(row, raw);
+  std::vector<Number> numbers;
+  for (const auto& item : *list) {
+    const auto value = number(item);
+    const bool is_typed = std::is_same_v<Number, double> || std::holds_alternative<std::int64_t>(item);
+    if (!value || !is_typed || !keeps(row.rule, *value)) refuse(row, raw);
+    numbers.push_back(static_cast<Number>(*value));
+  }
+  return numbers;
+}
+
+SettingValue scalar_value(const SettingRow& row, const RawSetting& raw) {
+  const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
+  if (scalar == nullptr) refuse(row, raw);
+  if (row.type == SettingType::kFlag) {
+    if (const auto* flag = std::get_if<bool>(scalar)) return *flag;
+    refuse(row, raw);
+  }
+  const auto value = number(*scalar);
+  if (!value || !keeps(row.rule, *value)) refuse(row, raw);
+  if (row.type == SettingType::kReal) return *value;
+  const auto* whole = std::get_if<std::int64_t>(scalar);
+  if (whole == nullptr) refuse(row, raw);
+  return *whole;
+}
+
+std::string toml_number(double value) {
+  std::string text = shortest(value);
+  // Without a point or an exponent TOML would read a whole number.
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <typename T>
+std::string toml_item(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return std::to_string(value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return toml_number(value);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return toml_quoted(value);
+  } else {
+    std::vector<std::string> items;
+    for (const auto& item : value) items.push_back(toml_item(item));
+    return "[" + joined(items, ", ") + "]";
+  }
+}
+
+}  // namespace
+
+SettingValue typed_value(const SettingRow& row, const RawSetting& raw) {
+  switch (row.type) {
+    case SettingType::kFlag:
+    case SettingType::kInteger:
+    case SettingType::kReal:
+      return scalar_value(row, raw);
+    case SettingType::kText:
+    case SettingType::kPath:
+      return text_value(row, raw);
+    case SettingType::kDuration:
+      return duration_value(row, raw);
+    case SettingType::kIntegers:
+      return list_value<std::int64_t>(row, raw);
+    case SettingType::kReals:
+      return list_value<double>(row, raw);
+  }
+  LOCKSTEP_ASSERT(false);
+}
+
+SettingValue default_value(const SettingRow& row) {
+  LOCKSTEP_ASSERT(!row.fallback.empty() && row.fallback != kMustBeSet);
+  return typed_value(row, {.key = std::string(row.key),
+                           .value = raw_value(row.fallback),
+                           .origin = {.source = SettingSource::kDefault, .where = "default"},
+                           .base = {}});
+}
+
+std::string toml_of(const SettingValue& value) {
+  return std::visit([](const auto& held) { return toml_item(held); }, value);
+}
+
+ErrorKind error_kind(const Origin& origin) {
+  return origin.source == SettingSource::kFlag ? ErrorKind::kUsage : ErrorKind::kRecipe;
+}
+
+}  // namespace lockstep
