@@ -181,11 +181,6 @@ void MetricsFile::write(std::string_view line) {
   write_all(file_.get(), std::as_bytes(std::span(line)), path_);
 }
 
-double MetricsFile::seconds_now() const {
-  using Milliseconds = std::chrono::milliseconds;
-  return static_cast<double>(std::chrono::duration_cast<Milliseconds>(now_().time_since_epoch()).count()) / 1000;
-}
-
 Metrics read_metrics(const std::filesystem::path& path) {
   const std::string text = text_of_file(path);
   Metrics metrics;

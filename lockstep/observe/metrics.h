@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,11 +12,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/observe/events.h"
 #include "lockstep/observe/meter.h"
+#include "lockstep/observe/wall_clock.h"
 
 namespace lockstep {
-
-/// Tells the time of day. An argument, so that tests pass their own.
-using WallClock = std::function<std::chrono::system_clock::time_point()>;
 
 /// Writes `metrics.jsonl`: one JSON object a line for each event that has numbers. docs/run-folder.md lists the keys.
 ///
@@ -40,7 +37,7 @@ class MetricsFile final : public Listener {
 
  private:
   void write(std::string_view line);
-  double seconds_now() const;
+  double seconds_now() const { return unix_seconds(now_()); }
 
   std::filesystem::path path_;
   WallClock now_;

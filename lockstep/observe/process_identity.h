@@ -12,13 +12,13 @@ namespace lockstep {
 
 /// Which process, so that another one can tell later, perhaps on another machine, whether it still lives.
 struct ProcessIdentity {
-  std::string host;
+  std::string host{};
   int pid = 0;
-  std::uint64_t started = 0;  ///< In clock ticks since the boot: a process id is used again, this pair is not.
-  std::string boot;           ///< The kernel's boot id: names the machine where host names do not.
-  std::string pid_namespace;  ///< Within which `pid` is meant: a container may have its own.
-  std::string job;            ///< The scheduler's job id; empty outside a job.
-  std::int64_t restarts = 0;  ///< How often the scheduler has requeued that job.
+  std::uint64_t started = 0;    ///< In clock ticks since the boot: a process id is used again, this pair is not.
+  std::string boot{};           ///< The kernel's boot id: names the machine where host names do not.
+  std::string pid_namespace{};  ///< Within which `pid` is meant: a container may have its own.
+  std::string job{};            ///< The scheduler's job id; empty outside a job.
+  std::int64_t restarts = 0;    ///< How often the scheduler has requeued that job.
 
   /// This process, in the job that `env` tells of. What the system does not tell stays empty.
   static ProcessIdentity of_process(const Environment& env);

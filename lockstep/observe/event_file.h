@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "lockstep/base/file.h"
+#include "lockstep/observe/event_record.h"
+#include "lockstep/observe/events.h"
+#include "lockstep/observe/meter.h"
+#include "lockstep/observe/process_identity.h"
+#include "lockstep/observe/wall_clock.h"
+
+namespace lockstep {
+
+/// Writes a TensorBoard event file: train_loss, learning_rate and samples_per_second for each logged step,
+/// epoch_train_loss and the validation's own names after each validation.
+///
+/// Each start of a run writes a file of its own, opened at RunStarted, whose name sorts after those there. It opens
+/// with a session start, at which TensorBoard drops what earlier files hold beyond the step resumed from: curves go on
+/// without overlap, and no file is changed. Each event is one system call, and none is synced.
+///
+/// Throws: Error(kIo) where the file cannot be made or written.
+class TensorBoardFile final : public Listener {
+ public:
+  TensorBoardFile(std::filesystem::path folder, const ProcessIdentity& self,
+                  WallClock now = std::chrono::system_clock::now);
+
+  using Listener::on;
+  std::string name() const override { return "tensorboard"; }
+  Verdict on(const RunStarted& event) override;
+  Verdict on(const StepEnded& event) override;
+  Verdict on(const ValidationEnded& event) override;
+
+  /// The file, once it is open.
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void write(std::int64_t step, std::span<const Scalar> scalars);
+
+  std::filesystem::path folder_;
+  std::string host_;
+  int pid_;
+  WallClock now_;
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  IntervalRate rate_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+namespace lockstep {
+
+/// Tells the time of day. An argument, so that tests pass their own.
+using WallClock = std::function<std::chrono::system_clock::time_point()>;
+
+/// Seconds since 1970, in whole milliseconds.
+inline double unix_seconds(std::chrono::system_clock::time_point at) {
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch());
+  return static_cast<double>(since.count()) / 1000;
+}
+
+}  // namespace lockstep
