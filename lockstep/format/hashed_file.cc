@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/format/hashed_file.h"
 
-#include <fcntl.h>
 #include <limits.h>
 
 #include <algorithm>
@@ -12,12 +11,9 @@
 namespace lockstep {
 namespace {
 
-// Small enough that the kernel's copy still finds in the cache what the checksum has just read.
-constexpr std::size_t kBatchBytes = std::size_t{1} << 20U;
+// Small enough that the kernel's copy still finds in the nearest cache what the checksum has just read.
+constexpr std::size_t kBatchBytes = std::size_t{128} << 10U;
 constexpr std::size_t kBatchParts = IOV_MAX;
-// So much is sent to the disk at a time, while the next bytes are still copied and hashed: the sync at the end finds
-// little left.
-constexpr std::uint64_t kDiskBytes = std::uint64_t{32} << 20U;
 
 }  // namespace
 
@@ -38,7 +34,6 @@ WrittenFile HashedFile::finished() {
 }
 
 void HashedFile::write_parts() {
-  const std::uint64_t before = written_ / kDiskBytes;
   std::span<iovec> left = parts_;
   while (!left.empty()) {
     const ssize_t put = ::writev(fd_, left.data(), static_cast<int>(left.size()));
@@ -57,9 +52,6 @@ void HashedFile::write_parts() {
   }
   parts_.clear();
   waiting_ = 0;
-  const std::uint64_t after = written_ / kDiskBytes;
-  // A hint only: a pipe or a file system that knows no such call refuses it, and the sync does all.
-  if (after > before) ::sync_file_range(fd_, before * kDiskBytes, (after - before) * kDiskBytes, SYNC_FILE_RANGE_WRITE);
 }
 
 }  // namespace lockstep

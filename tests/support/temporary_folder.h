@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::testing {
+
+/// A fresh folder for one test, removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = ::testing::TempDir() + "lockstep test-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What the Error says that `action` throws; a failure where it throws none, or one of another kind.
+template <typename Action>
+std::string message_of(ErrorKind kind, Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return {};
+}
+
+}  // namespace lockstep::testing
+
+/// Expects `part` somewhere in `text`.
+#define EXPECT_HAS(text, part) EXPECT_PRED_FORMAT2(::testing::IsSubstring, std::string(part), std::string(text))
