@@ -2,7 +2,8 @@
 # What the scripts of this folder share. Each sources it after `set -euo pipefail`.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${LOCKSTEP_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/lockstep}
-export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip}
+export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip} CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
+export CCACHE_BASEDIR=$root # a clone elsewhere finds what this one compiled
 
 torch_tested=2.11.0
 torch_oldest=2.7
