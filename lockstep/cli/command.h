@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
@@ -16,7 +18,9 @@ namespace lockstep::cli {
 struct Context {
   Environment env;
   Log log;
-  int exit_code = 0;  ///< What the command ends with; an Error that is thrown decides by its kind instead.
+  int exit_code = 0;                 ///< What the command ends with; a thrown Error decides by its kind instead.
+  std::vector<std::string> program;  ///< What follows the first `--`: a program and its arguments, untouched.
+  std::vector<const CLI::App*> program_takers;  ///< The sub-commands that may be given one.
 };
 
 /// Writes `object` to standard output, as one line.

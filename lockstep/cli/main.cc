@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -24,7 +26,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint) {
   const bool is_option = extras.front().starts_with('-');
   std::vector<std::string> names;
   if (is_option) {
-    for (const auto* option : at.get_options()) names.push_back(option->get_single_name().insert(0, "--"));
+    for (const auto* option : at.get_options()) names.push_back("--" + option->get_single_name());
   } else {
     for (const auto* command : at.get_subcommands({})) names.push_back(command->get_name());
   }
@@ -32,6 +34,26 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint) {
   const std::string what = is_option ? "option" : names.empty() ? "argument" : "command";
   return Error(ErrorKind::kUsage, "unknown " + what + " '" + extras.front() + "'",
                near ? "did you mean '" + *near + "'? " + help : help);
+}
+
+/// Takes what follows the first `--` out of the command line: a parser would make something of its options and
+/// brackets.
+std::vector<std::string> split_off_program(int& argc, char** argv) {
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  argc = static_cast<int>(dashes - argv);
+  return {dashes == end ? end : dashes + 1, end};
+}
+
+void check_program(const CLI::App& app, const lockstep::cli::Context& context) {
+  const auto chosen = app.get_subcommands();
+  if (context.program.empty() || chosen.empty()) return;
+  const auto& takers = context.program_takers;
+  if (std::find(takers.begin(), takers.end(), chosen.front()) != takers.end()) return;
+  throw Error(ErrorKind::kUsage,
+              "`lockstep " + chosen.front()->get_name() + "` takes no program, but was given '-- " +
+                  context.program.front() + "'",
+              "leave out `--` and what follows it");
 }
 
 void parse(CLI::App& app, int argc, char** argv) {
@@ -51,7 +73,9 @@ void parse(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  lockstep::cli::Context context{.env = lockstep::Environment::of_process(), .log = lockstep::Log(2, "lockstep: ")};
+  lockstep::cli::Context context;
+  context.env = lockstep::Environment::of_process();
+  context.log = lockstep::Log(2, "lockstep: ");
   try {
     CLI::App app("Lockstep: trains neural networks on one device or a thousand nodes", "lockstep");
     app.require_subcommand(0, 1);
@@ -59,6 +83,9 @@ int main(int argc, char** argv) {
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);
+    lockstep::cli::add_snapshot(app, context);
+    context.program = split_off_program(argc, argv);
+    app.parse_complete_callback([&] { check_program(app, context); });
     parse(app, argc, argv);
     return context.exit_code;
   } catch (const Error& error) {

@@ -8,12 +8,16 @@
 namespace lockstep::cli {
 
 void add_version(CLI::App& app, Context&) {
-  auto json = std::make_shared<bool>(false);
-  auto* version = app.add_flag("--version", "Print the version");
-  app.add_flag("--json", *json, "With --version: as one JSON object")->needs(version);
-  app.callback([version, json] {
-    if (version->count() == 0) return;
-    if (*json) {
+  struct Flags {
+    bool version = false;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  auto* version = app.add_flag("--version", flags->version, "Print the version");
+  app.add_flag("--json", flags->json, "With --version: as one JSON object")->needs(version);
+  app.callback([flags] {
+    if (!flags->version) return;
+    if (flags->json) {
       print_json({{"name", "lockstep"}, {"version", LOCKSTEP_VERSION}});
     } else {
       print_text("lockstep " LOCKSTEP_VERSION "\n");

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/file.h"
+
+namespace lockstep {
+
+/// One of this process's own streams, fed by many ranks. Never blocks: what the stream does not take at once waits
+/// here.
+class OutputSink {
+ public:
+  explicit OutputSink(int fd) : fd_(fd) {}
+
+  int fd() const { return fd_; }
+  bool is_waiting() const { return !waiting_.empty(); }
+  /// False while so much is waiting that sources must pause.
+  bool has_room() const { return waiting_.size() < kRoomBytes; }
+
+  void push(std::string_view text);
+  /// To be called when poll() says that the stream takes more.
+  void write_some();
+  void discard() { waiting_.clear(); }
+
+ private:
+  static constexpr std::size_t kRoomBytes = 1 << 18;
+
+  int fd_;
+  bool is_closed_ = false;  // The reader went away. The ranks' work is worth more than their output.
+  std::string waiting_;
+};
+
+/// The last lines that one rank wrote, on either of its streams.
+class LastLines {
+ public:
+  void push(std::string_view line);
+  const std::deque<std::string>& lines() const { return lines_; }
+
+ private:
+  static constexpr std::size_t kLines = 20;
+  std::deque<std::string> lines_;
+};
+
+/// The reading end of one rank's stream. Passes whole lines on; a line ends with \n, or with \r as a progress bar's do.
+class OutputSource {
+ public:
+  /// `sink` and `last` must outlive the source. `log` gets a copy, where it is open.
+  OutputSource(FileDescriptor pipe, OutputSink& sink, LastLines& last, FileDescriptor log)
+      : pipe_(std::move(pipe)), sink_(&sink), last_(&last), log_(std::move(log)) {}
+
+  int fd() const { return pipe_.get(); }
+  bool is_open() const { return static_cast<bool>(pipe_); }
+  const OutputSink& sink() const { return *sink_; }
+
+  /// Reads once, where there is something; closes itself at the end of the stream.
+  void read_some();
+  /// Reads all that is there, then closes.
+  void read_rest();
+
+ private:
+  void take(std::string_view bytes);
+  void pass_on(std::string_view lines);
+
+  FileDescriptor pipe_;
+  OutputSink* sink_;
+  LastLines* last_;
+  FileDescriptor log_;
+  std::string partial_;
+};
+
+}  // namespace lockstep

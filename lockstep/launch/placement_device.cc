@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <initializer_list>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/placement_sources.h"
+
+namespace lockstep {
+namespace {
+
+struct Visible {
+  int count = 0;
+  std::string variable;
+  std::string text;
+};
+
+/// How many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "": it stops at the first entry
+/// that is invalid, and "-1" and Slurm's "NoDevFiles" are.
+int count_of(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : split(text, ',')) {
+    const auto name = trimmed(entry);
+    if (name.empty() || name.starts_with('-') || name == "NoDevFiles") break;
+    ++count;
+  }
+  return count;
+}
+
+/// Of the variables that are set, the one that shows the fewest: each hides devices from what the others leave.
+std::optional<Visible> fewest(const Environment& env, std::initializer_list<const char*> variables) {
+  std::optional<Visible> found;
+  for (const char* variable : variables) {
+    const auto it = env.all().find(variable);
+    if (it == env.all().end()) continue;
+    const int count = count_of(it->second);
+    if (!found || count < found->count) found = Visible{count, variable, it->second};
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<int> visible_device(const Environment& env, int local_rank) {
+  auto visible = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
+  if (!visible) visible = fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
+  if (!visible || visible->count == 0) return std::nullopt;
+  if (visible->count == 1) return 0;
+  if (local_rank >= visible->count) {
+    throw Error(ErrorKind::kEnvironment,
+                visible->variable + "='" + visible->text + "' shows " + std::to_string(visible->count) +
+                    " devices, want at least " + std::to_string(local_rank + 1) + " for local rank " +
+                    std::to_string(local_rank),
+                "ask for as many devices as tasks on each node, or hide all with CUDA_VISIBLE_DEVICES= to run on CPU");
+  }
+  return local_rank;
+}
+
+}  // namespace lockstep
