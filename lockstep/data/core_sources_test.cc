@@ -209,7 +209,8 @@ double share_nearest_to_own(const SampleSource& source) {
   for (std::int64_t id = 0; id < source.size(); ++id) {
     const auto input = synthetic_input(source, id);
     for (std::size_t i = 0; i < numbers; ++i) {
-      means[static_cast<std::size_t>(id) % classes][i] += input[i] * static_cast<double>(classes) / source.size();
+      means[static_cast<std::size_t>(id) % classes][i] +=
+          input[i] * static_cast<double>(classes) / static_cast<double>(source.size());
     }
   }
   int right = 0;
