@@ -43,6 +43,7 @@ def faults(root):
 
 
 if __name__ == "__main__":
-    found = list(faults(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
-    print("\n".join(found) or "layers ok")
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = list(faults(root))
+    print("\n".join(found) or f"{len(table(root / 'layers.txt')[0])} folders")
     sys.exit(bool(found))
