@@ -26,12 +26,13 @@ namespace {
 /// Of an error, the fact without the way out.
 std::string fact_of(const Error& error) { return split(error.what(), '\n').front(); }
 
-/// Reads a file to its end. read() and not a mapping: a disk that fails is then an error and no signal.
+/// Reads a file of about `size` bytes to its end. read() and not a mapping: a disk that fails is then an error and no
+/// signal.
 ///
 /// Throws: Error(kIo).
-WrittenFile read_file(int fd, const std::filesystem::path& path) {
-  constexpr std::size_t kBlock = std::size_t{1} << 20U;
-  std::vector<std::byte> block(kBlock);
+WrittenFile read_file(int fd, const std::filesystem::path& path, std::uint64_t size) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+  std::vector<std::byte> block(std::clamp<std::uint64_t>(size, 1, kBlock));
   Xxh3Stream sum;
   WrittenFile found;
   while (true) {
@@ -60,7 +61,7 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   auto found = WrittenFile{.bytes = static_cast<std::uint64_t>(status.st_size), .xxh3 = 0};
   if (found.bytes == entry.written.bytes) {
     try {
-      found = read_file(file.get(), path);
+      found = read_file(file.get(), path, found.bytes);
     } catch (const Error& error) {
       return fact_of(error);
     }

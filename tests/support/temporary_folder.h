@@ -11,11 +11,11 @@
 
 namespace lockstep::testing {
 
-/// A fresh folder for one test, removed with the object.
+/// A fresh folder for one test, removed with the object. The name that it is given is where, with a '/' at its end.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = ::testing::TempDir() + "lockstep test-XXXXXX";
+  explicit TemporaryFolder(std::string name = ::testing::TempDir()) {
+    name += "lockstep test-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }
