@@ -24,6 +24,12 @@ void append(std::vector<RawSetting>& all, std::vector<RawSetting> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+const SettingRow& row_of(std::string_view key) {
+  const auto rows = rows_of(key);
+  LOCKSTEP_ASSERT(!rows.empty());
+  return *rows.front();
+}
+
 /// $XDG_CONFIG_HOME/lockstep/config.toml, by default in ~/.config, where there is one.
 std::vector<RawSetting> settings_of_user_file(const Environment& env) {
   const auto config = env.get("XDG_CONFIG_HOME");
@@ -65,7 +71,7 @@ struct Sources {
   const std::vector<Override>& overrides;
 };
 
-Settled settled_from(const Sources& sources, Gaps gaps) {
+Settled settled_from(const Sources& sources) {
   std::vector<RawSetting> all = settings_of_user_file(sources.env);
   append(all, raw_settings(sources.recipe));
   append(all, settings_of_environment(sources.env));
@@ -73,22 +79,23 @@ Settled settled_from(const Sources& sources, Gaps gaps) {
   for (const auto& given : sources.overrides) all.push_back(raw_setting(given));
   std::stable_sort(all.begin() + first, all.end(),
                    [](const auto& a, const auto& b) { return a.origin.source < b.origin.source; });
-  return settled(all, sources.recipe.name, gaps);
+  return settled(all);
 }
 
-std::string stem_of(const std::string& name) { return fs::path(name).stem().string(); }
+void require_no_gap(const std::vector<std::string>& gaps, const std::string& name) {
+  if (gaps.empty()) return;
+  const auto& row = row_of(gaps.front());
+  const std::string key(row.key);
+  throw Error(ErrorKind::kRecipe,
+              name + ": " + key + " has no value, want " + wanted(row) + ": " + std::string(row.help),
+              "say --set " + key + "=…, or write it under [" + std::string(table_of(key)) + "] in the recipe");
+}
 
 /// What a comment can hold without ending its line or the file's encoding.
 std::string as_comment(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c < 0x20 || c >= 0x7F; }, '?');
   return text;
-}
-
-const SettingRow& row_of(std::string_view key) {
-  const auto rows = rows_of(key);
-  LOCKSTEP_ASSERT(!rows.empty());
-  return *rows.front();
 }
 
 template <typename T>
@@ -121,26 +128,29 @@ Override override_of(std::string_view text) {
 
 Recipe Recipe::load(const fs::path& path, const Environment& env, const std::vector<Override>& overrides, Gaps gaps) {
   const std::string toml = text_of_file(path);
-  Recipe recipe;
-  recipe.name_ = stem_of(path.filename().string());
-  recipe.env_ = env;
-  const SettingsText text{.toml = toml, .name = path.filename().string(), .folder = fs::absolute(path).parent_path()};
-  Settled settled = settled_from({.recipe = text, .env = env, .overrides = overrides}, gaps);
-  recipe.settings_ = std::move(settled.settings);
-  recipe.notes_ = std::move(settled.notes);
+  const std::string name = path.filename().string();
+  Recipe recipe(name, env);
+  recipe.settle({.toml = toml, .name = name, .folder = fs::absolute(path).parent_path()}, overrides);
+  if (gaps == Gaps::kRefused) require_no_gap(recipe.gaps_, name);
   return recipe;
 }
 
 Recipe Recipe::parse(std::string_view toml, const std::string& name, const fs::path& folder, const Environment& env,
                      const std::vector<Override>& overrides) {
-  Recipe recipe;
-  recipe.name_ = stem_of(name);
-  recipe.env_ = env;
-  const SettingsText text{.toml = toml, .name = name, .folder = folder};
-  Settled settled = settled_from({.recipe = text, .env = env, .overrides = overrides}, Gaps::kRefused);
-  recipe.settings_ = std::move(settled.settings);
-  recipe.notes_ = std::move(settled.notes);
+  Recipe recipe(name, env);
+  recipe.settle({.toml = toml, .name = name, .folder = folder}, overrides);
+  require_no_gap(recipe.gaps_, name);
   return recipe;
+}
+
+Recipe::Recipe(const std::string& file_name, const Environment& env)
+    : name_(fs::path(file_name).stem().string()), env_(env) {}
+
+void Recipe::settle(const SettingsText& text, const std::vector<Override>& overrides) {
+  Settled settled = settled_from({.recipe = text, .env = env_, .overrides = overrides});
+  settings_ = std::move(settled.settings);
+  notes_ = std::move(settled.notes);
+  gaps_ = std::move(settled.gaps);
 }
 
 const Setting& Recipe::setting(std::string_view key) const {

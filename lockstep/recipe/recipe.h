@@ -42,6 +42,8 @@ struct Override {
 /// Throws: Error(kUsage) where there is no `=`, or nothing before it.
 Override override_of(std::string_view text);
 
+struct SettingsText;
+
 /// Whether a setting that must have a value may be left open: a run refuses, a person who looks at a recipe does not.
 enum class Gaps { kRefused, kAllowed };
 
@@ -94,14 +96,19 @@ class Recipe {
 
   /// Said once to the user: keys of lower sources that a higher one made moot.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// Keys that must be set and are not, where Gaps::kAllowed let them be.
+  const std::vector<std::string>& gaps() const { return gaps_; }
 
  private:
+  Recipe(const std::string& file_name, const Environment& env);
+  void settle(const SettingsText& text, const std::vector<Override>& overrides);
   const Setting& setting(std::string_view key) const;
 
   std::string name_;
   Environment env_;
   std::map<std::string, Setting, std::less<>> settings_;
   std::vector<std::string> notes_;
+  std::vector<std::string> gaps_;
 };
 
 }  // namespace lockstep

@@ -130,25 +130,23 @@ void keep_one_of_each_pair(Settings& settings, std::vector<std::string>& notes) 
   }
 }
 
-void add_defaults(Settings& settings, const std::string& name, Gaps gaps) {
+void add_defaults(Settled& result) {
   std::set<std::string, std::less<>> given;
-  for (const auto& [key, setting] : settings) given.insert(key);
-  const auto is_given = [&](const std::string& key) { return given.contains(key); };
+  for (const auto& [key, setting] : result.settings) given.insert(key);
+  const auto is_any_given = [&](std::string_view keys) {
+    const auto list = words(keys);
+    return std::any_of(list.begin(), list.end(), [&](const auto& key) { return given.contains(key); });
+  };
   for (const auto& row : schema()) {
-    const auto choice = selected(settings, table_of(row.key));
-    const auto rivals = words(row.ties.excludes);
-    const auto heirs = words(row.ties.yields_to);
+    const auto choice = selected(result.settings, table_of(row.key));
     if (row.fallback.empty() || given.contains(row.key) || (choice && !is_taken_by(row, choice->value)) ||
-        std::any_of(rivals.begin(), rivals.end(), is_given) || std::any_of(heirs.begin(), heirs.end(), is_given)) {
+        is_any_given(row.ties.excludes) || is_any_given(row.ties.yields_to)) {
       continue;
     }
-    if (row.fallback != kMustBeSet) {
-      settings.emplace(row.key, Setting{default_value(row), {SettingSource::kDefault, "default"}, {}});
-    } else if (gaps == Gaps::kRefused) {
-      const std::string key(row.key);
-      throw Error(ErrorKind::kRecipe,
-                  name + ": " + key + " has no value, want " + wanted(row) + ": " + std::string(row.help),
-                  "say --set " + key + "=…, or write it under [" + std::string(table_of(key)) + "] in the recipe");
+    if (row.fallback == kMustBeSet) {
+      result.gaps.emplace_back(row.key);
+    } else {
+      result.settings.emplace(row.key, Setting{default_value(row), {SettingSource::kDefault, "default"}, {}});
     }
   }
 }
@@ -171,13 +169,13 @@ void check_nesterov(const Settings& settings) {
 
 }  // namespace
 
-Settled settled(const std::vector<RawSetting>& raw, const std::string& name, Gaps gaps) {
+Settled settled(const std::vector<RawSetting>& raw) {
   Laid laid;
   for (const auto& setting : raw) laid.add(setting);
-  Settled result{.settings = std::move(laid).settings(), .notes = {}};
+  Settled result{.settings = std::move(laid).settings(), .notes = {}, .gaps = {}};
   keep_to_selection(result.settings, result.notes);
   keep_one_of_each_pair(result.settings, result.notes);
-  add_defaults(result.settings, name, gaps);
+  add_defaults(result);
   check_nesterov(result.settings);
   return result;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,12 +14,13 @@ namespace lockstep {
 struct Settled {
   std::map<std::string, Setting, std::less<>> settings;
   std::vector<std::string> notes;
+  std::vector<std::string> gaps;  ///< Keys that must be set and are not.
 };
 
 /// Lays sources over each other and fills in defaults, by the rules of docs/recipes.md.
 ///
 /// `raw` is ordered by source, lowest first; within a source the last of two equal keys holds.
-/// Throws: as Recipe::load does.
-Settled settled(const std::vector<RawSetting>& raw, const std::string& name, Gaps gaps);
+/// Throws: as Recipe::load does, but for gaps.
+Settled settled(const std::vector<RawSetting>& raw);
 
 }  // namespace lockstep
