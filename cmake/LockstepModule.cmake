@@ -36,6 +36,8 @@ endfunction()
 function(lockstep_reuse_torch_header target links)
   if("lockstep::torch" IN_LIST links AND TARGET lockstep_torch_header)
     target_precompile_headers(${target} REUSE_FROM lockstep_torch_header)
+    # The header was compiled with -fPIC; a program's own -fPIE, which comes before this, would make it unusable.
+    target_compile_options(${target} PRIVATE -fPIC)
   endif()
 endfunction()
 
@@ -99,7 +101,6 @@ function(lockstep_program name)
   add_executable(${arg_OUTPUT} ${mains})
   target_link_libraries(${arg_OUTPUT} PRIVATE lockstep::${name})
   target_compile_definitions(lockstep_${name} PRIVATE LOCKSTEP_VERSION="${PROJECT_VERSION}")
-  lockstep_reuse_torch_header(${arg_OUTPUT} "${arg_LINK}")
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_PROGRAMS ${arg_OUTPUT})
 endfunction()
 

@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/clock.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
 namespace lockstep {
+
+double seconds_since_process_start() {
+  std::string stat;
+  try {
+    stat = text_of_file("/proc/self/stat");
+  } catch (const Error&) {
+    return 0;
+  }
+  // The command's name, in brackets, may hold spaces. Field 22 is the start in ticks since boot: the 20th after it. Source: proc(5).
+  const auto fields = split(std::string_view(stat).substr(std::min(stat.size(), stat.rfind(')') + 2)), ' ');
+  const auto ticks = fields.size() > 19 ? parsed_int<long long>(fields[19]) : std::nullopt;
+  timespec now{};
+  if (!ticks || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  const double since_boot = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  return since_boot - static_cast<double>(*ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
 
 std::string hh_mm_ss(std::chrono::seconds duration) {
   const long long total = duration.count();

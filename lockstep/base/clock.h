@@ -13,6 +13,9 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+/// Seconds since the kernel started this process, to a hundredth; 0 where /proc does not tell.
+double seconds_since_process_start();
+
 /// A duration as Slurm writes it, "HH:MM:SS"; hours grow past two digits where they must.
 std::string hh_mm_ss(std::chrono::seconds duration);
 

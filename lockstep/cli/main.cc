@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
     CLI::App app("Lockstep: trains neural networks on one device or a thousand nodes", "lockstep");
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
+    lockstep::cli::add_train(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);

@@ -2,6 +2,7 @@
 #include "lockstep/comm/data_parallel.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
 #include <array>

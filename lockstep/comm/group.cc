@@ -82,6 +82,21 @@ void Group::barrier() {
   all_reduce_sum(token);
 }
 
+void on_rank_zero(Group& group, const std::function<void()>& work) {
+  std::string failure;
+  if (group.is_main()) {
+    try {
+      work();
+    } catch (const Error& error) {
+      failure = std::to_string(static_cast<int>(error.kind())) + error.what();
+    } catch (const std::exception& error) {
+      failure = std::to_string(static_cast<int>(ErrorKind::kBug)) + error.what();
+    }
+  }
+  failure = group.broadcast_text(std::move(failure));
+  if (!failure.empty()) throw Error(static_cast<ErrorKind>(failure[0] - '0'), failure.substr(1));
+}
+
 void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,
                        const std::string& hint) {
   const auto digests = group.all_gather(static_cast<std::int64_t>(xxh3_64(text)));

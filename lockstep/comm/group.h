@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,11 @@ class Group {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+/// Calls `work` on rank 0 alone; what it throws, every rank throws.
+///
+/// Collective: yes. Blocks: until rank 0 is done.
+void on_rank_zero(Group& group, const std::function<void()>& work);
 
 /// Checks that every rank has the same text, line by line.
 ///

@@ -6,16 +6,10 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
+#include "lockstep/device/dtype.h"
 
 namespace lockstep {
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const auto size : shape) parts.push_back(std::to_string(size));
-  return "[" + joined(parts, ", ") + "]";
-}
 
 // fc1, fc2, …: linear layers with ReLU between them.
 struct Mlp : Network {

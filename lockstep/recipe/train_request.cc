@@ -2,11 +2,12 @@
 #include "lockstep/recipe/train_request.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/typed_value.h"
 
 namespace lockstep {
 
-Recipe recipe_of(const TrainRequest& request, const Environment& env) {
+Recipe recipe_of(const TrainRequest& request, const Environment& env, const std::filesystem::path& program) {
   std::vector<Override> overrides;
   for (const auto& text : request.sets) overrides.push_back(override_of(text));
   if (request.devices_given) {
@@ -16,7 +17,7 @@ Recipe recipe_of(const TrainRequest& request, const Environment& env) {
     }
     overrides.push_back({"trainer.devices", std::to_string(request.devices), {SettingSource::kFlag, "--devices"}});
   }
-  return Recipe::load(request.recipe, env, overrides);
+  return Recipe::load(recipe_file(request.recipe, program), env, overrides);
 }
 
 std::vector<std::string> arguments_of(const TrainRequest& request, const std::string& run_dir) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ struct TrainRequest {
   std::vector<std::string> sets;  ///< "a.b=v"
   int devices = 0;                ///< Ranks of a node; 0 leaves it to the recipe.
   bool devices_given = false;
-  std::string resume = "auto";    ///< auto, none, or a snapshot's or run's path.
-  std::string run_dir;            ///< Empty: named by recipe and job, or time.
+  std::string resume = "auto";  ///< auto, none, or a snapshot's or run's path.
+  std::string run_dir;          ///< Empty: named by recipe and job, or time.
   bool dry_run = false;
   bool json = false;
 };
@@ -24,18 +25,21 @@ struct TrainRequest {
 template <typename App>
 void bind_options(App& app, TrainRequest& request) {
   app.add_option("recipe", request.recipe, "The recipe: a TOML file, or the name of a built-in one")->required();
-  app.add_option("--set", request.sets, "Overrides a setting: table.key=value; may be repeated")->allow_extra_args(false);
-  app.add_option("--devices", request.devices, "Ranks on each node")->each([&](const auto&) { request.devices_given = true; });
+  app.add_option("--set", request.sets, "Overrides a setting: table.key=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--devices", request.devices, "Ranks on each node")->each([&](const auto&) {
+    request.devices_given = true;
+  });
   app.add_option("--resume", request.resume, "auto, none, or the path of a snapshot or a run");
   app.add_option("--run-dir", request.run_dir, "The run's folder");
   app.add_flag("--dry-run", request.dry_run, "Says what would be trained, and creates nothing");
   app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
 }
 
-/// The recipe that the request means, with its overrides.
+/// The recipe that the request means, with its overrides. `program` is this executable: built-in recipes lie near it.
 ///
 /// Throws: as Recipe::load; Error(kUsage) where --devices is below 1, or --set has no "=".
-Recipe recipe_of(const TrainRequest& request, const Environment& env);
+Recipe recipe_of(const TrainRequest& request, const Environment& env, const std::filesystem::path& program);
 
 /// The request as arguments, with `run_dir` in place of its own.
 std::vector<std::string> arguments_of(const TrainRequest& request, const std::string& run_dir);

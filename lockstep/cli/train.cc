@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/placement.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/recipe/train_request.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::string trainer_program() {
+  const auto beside = this_program().parent_path() / "lockstep-train";
+  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
+              "build it with `make build`");
+}
+
+/// How this process takes part: as one rank of a job that is there, or as the launcher of `local_ranks` ranks.
+struct Part {
+  Placement placement;
+  int local_ranks = 1;
+};
+
+Part part_of_run(const Recipe& recipe, const Environment& env) {
+  Part part{.placement = placement_from(env)};
+  const bool is_alone = part.placement.world == 1;
+  if (is_alone && recipe.has("trainer.devices")) part.local_ranks = static_cast<int>(recipe.integer("trainer.devices"));
+  if (part.local_ranks > 1 && recipe.text("trainer.strategy") == "single") {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.strategy is single, but trainer.devices (" + recipe.origin("trainer.devices").where + ") is " +
+                    std::to_string(part.local_ranks),
+                "set trainer.strategy = \"ddp\", or one device");
+  }
+  if (is_alone && recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") > 1) {
+    throw Error(ErrorKind::kEnvironment,
+                "cluster.nodes (" + recipe.origin("cluster.nodes").where + ") is " +
+                    std::to_string(recipe.integer("cluster.nodes")) + ", but this is one process on one node",
+                "start it with srun on as many nodes, or leave cluster.nodes out");
+  }
+  return part;
+}
+
+/// Empty where only rank 0 can name it, once ranks have met.
+std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& recipe, const Part& part, const Environment& env) {
+  if (!request.run_dir.empty()) return std::filesystem::absolute(request.run_dir);
+  if (!part.placement.run.empty()) return std::filesystem::absolute(run_dir_of_job(recipe.name(), part.placement.run, env));
+  if (part.placement.world > 1) return {};
+  return std::filesystem::absolute(run_dir_at(recipe.name(), std::chrono::system_clock::now(), env));
+}
+
+/// What a finished run ended with, where the recipe asks for no more than it has done.
+std::optional<std::string> result_already_there(const TrainRequest& request, const Recipe& recipe,
+                                                const std::filesystem::path& run_dir) {
+  if (run_dir.empty() || request.resume != "auto" || ::access((run_dir / "result.json").c_str(), F_OK) != 0) return std::nullopt;
+  const auto text = RunFolder::open(run_dir).result();
+  if (!text) return std::nullopt;
+  const auto object = nlohmann::json::parse(*text);
+  const auto reached = [&](const char* key, const char* limit) {
+    return recipe.has(limit) && object.value(key, std::int64_t{0}) >= recipe.integer(limit);
+  };
+  const bool by_limit = object.value("stopped_by", std::string()).starts_with("max_");
+  if (by_limit && !reached("epochs", "trainer.max_epochs") && !reached("steps", "trainer.max_steps")) return std::nullopt;
+  return text;
+}
+
+void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& part, const std::filesystem::path& run_dir) {
+  const int world = part.placement.world * part.local_ranks;
+  if (request.json) {
+    print_json({{"recipe", recipe.name()}, {"world", world}, {"source", part.placement.source},
+                {"run_dir", run_dir.empty() ? nlohmann::json(nullptr) : nlohmann::json(run_dir.string())}});
+    return;
+  }
+  print_text("# " + recipe.name() + " on " + std::to_string(world) + (world == 1 ? " rank" : " ranks") + " (" + part.placement.source +
+             "), run folder " + (run_dir.empty() ? "named by rank 0" : run_dir.string()) + "\n" + recipe.to_toml());
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
+  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno), "rebuild it with `make build`");
+}
+
+int train(const TrainRequest& request, const Context& context) {
+  const Recipe recipe = recipe_of(request, context.env, this_program());
+  const Part part = part_of_run(recipe, context.env);
+  const auto run_dir = run_dir_of(request, recipe, part, context.env);
+  if (request.dry_run) {
+    print_plan(request, recipe, part, run_dir);
+    return 0;
+  }
+  if (part.placement.is_main()) {
+    for (const auto& note : recipe.notes()) context.log.info(note);
+  }
+  if (const auto result = result_already_there(request, recipe, run_dir)) {
+    if (!part.placement.is_main()) return 0;
+    context.log.info("the run in " + run_dir.string() + " is finished; --resume none starts anew");
+    if (request.json) print_text(*result + "\n");
+    return 0;
+  }
+  std::vector<std::string> command = {trainer_program(), "train"};
+  const auto arguments = arguments_of(request, run_dir.string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (part.local_ranks == 1) become(command);
+  const auto folder = RunFolder::create(run_dir);
+  return run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()}, context.env,
+                   context.log);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on all of a job");
+  auto request = std::make_shared<TrainRequest>();
+  bind_options(*command, *request);
+  command->callback([&context, request] { context.exit_code = train(*request, context); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli_train/train_command.h"
+
+// Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
+int main(int argc, char** argv) {
+  const lockstep::Environment env = lockstep::Environment::of_process();
+  const lockstep::Log log(2, "lockstep: ");
+  try {
+    CLI::App app("The training half of Lockstep", "lockstep-train");
+    app.require_subcommand(1);
+    lockstep::TrainRequest train;
+    lockstep::bind_options(*app.add_subcommand("train", "Trains a recipe"), train);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+      return app.exit(help);
+    } catch (const CLI::ParseError& complaint) {
+      throw lockstep::Error(lockstep::ErrorKind::kUsage, complaint.what(), "`lockstep train --help` shows what there is");
+    }
+    return lockstep::run_train(train, env, log);
+  } catch (const lockstep::Error& error) {
+    log.error(error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
+    return exit_code(lockstep::ErrorKind::kBug);
+  }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/train_command.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/comm/join.h"
+#include "lockstep/device/device.h"
+#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/observe/metrics.h"
+#include "lockstep/observe/process_identity.h"
+#include "lockstep/observe/progress.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/observe/run_lock.h"
+
+namespace lockstep {
+namespace {
+
+// Cores that this rank may use are shared out among the node's ranks where they all see the same ones.
+int threads_of(const Recipe& recipe, const Placement& placement) {
+  if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  const int own = CPU_COUNT(&mask);
+  return own < online ? own : std::max(1, own / placement.local_world);
+}
+
+void check_ranks(const Recipe& recipe, const Placement& placement) {
+  if (recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
+    throw Error(ErrorKind::kEnvironment,
+                placement.source + " started " + std::to_string(placement.local_world) + " ranks on this node, trainer.devices (" +
+                    recipe.origin("trainer.devices").where + ") wants " + std::to_string(recipe.integer("trainer.devices")),
+                "start as many tasks on each node as trainer.devices says, or leave that out");
+  }
+  if (recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") != placement.nodes) {
+    throw Error(ErrorKind::kEnvironment,
+                placement.source + " started ranks on " + std::to_string(placement.nodes) + " nodes, cluster.nodes (" +
+                    recipe.origin("cluster.nodes").where + ") wants " + std::to_string(recipe.integer("cluster.nodes")),
+                "start on as many nodes as cluster.nodes says, or leave that out");
+  }
+  if (recipe.text("trainer.strategy") == "single" && placement.world > 1) {
+    throw Error(ErrorKind::kRecipe, "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
+                "start one rank, or set trainer.strategy = \"ddp\"");
+  }
+}
+
+// Rank 0 decides from what it sees, and tells the others: their view of a shared file system may lag behind.
+std::optional<std::filesystem::path> resume_point(const TrainRequest& request, const RunFolder& folder, const Log& log) {
+  if (request.resume == "none") return std::nullopt;
+  if (request.resume != "auto") {
+    const std::filesystem::path given = request.resume;
+    if (std::filesystem::exists(given / "MANIFEST")) {
+      verify_snapshot(given);
+      return given;
+    }
+  }
+  const bool is_auto = request.resume == "auto";
+  auto snapshots = is_auto ? folder.snapshots() : std::filesystem::path(request.resume);
+  if (!is_auto && snapshots.filename() != "snapshots") snapshots /= "snapshots";
+  bool any_skipped = false;
+  const auto newest = newest_whole_snapshot(snapshots, [&](const SnapshotEntry& entry, const std::string& reason) {
+    any_skipped = true;
+    log.warning("skipped " + entry.path.string() + ": " + reason);
+  });
+  if (newest) return newest->path;
+  if (any_skipped) {
+    throw Error(ErrorKind::kData, "no snapshot in '" + snapshots.string() + "' is whole",
+                "start anew with --resume none; the damaged ones are left as they are");
+  }
+  if (!is_auto) {
+    throw Error(ErrorKind::kIo, "'" + request.resume + "' is no snapshot and holds none", "`lockstep snapshot ls` lists a run's");
+  }
+  return std::nullopt;
+}
+
+nlohmann::json layout_json(const Placement& placement) {
+  return {{"world", placement.world}, {"nodes", placement.nodes},   {"local_world", placement.local_world},
+          {"source", placement.source}, {"hosts", placement.hosts}, {"job", placement.job}};
+}
+
+nlohmann::ordered_json final_object(const FitResult& result, const Placement& placement, const RunFolder& folder,
+                                    const TrainerOptions& options) {
+  const auto metric = [&](const std::string& name) -> nlohmann::ordered_json {
+    const auto it = result.state.metrics.find(name);
+    if (it == result.state.metrics.end()) return nullptr;
+    return it->second;
+  };
+  const auto& from = options.snapshot.resume_from;
+  return {{"schema", 1},
+          {"run_dir", folder.path().string()},
+          {"world", placement.world},
+          {"epochs", result.state.epoch},
+          {"steps", result.state.step},
+          {"samples", result.state.samples},
+          {"train_loss", metric("train_loss")},
+          {"val_loss", metric("val_loss")},
+          {"val_accuracy", metric("val_accuracy")},
+          {"weights_digest", result.weights_digest},
+          {"sample_digest", result.state.digest.hex()},
+          {"time_to_first_step_s", result.time_to_first_step_s ? nlohmann::ordered_json(*result.time_to_first_step_s) : nullptr},
+          {"samples_per_second", result.samples_per_second},
+          {"resumed_from", from ? nlohmann::ordered_json(from->string()) : nullptr},
+          {"stopped_by", result.stopped_by}};
+}
+
+Log rank_log(const Placement& placement) {
+  if (placement.world == 1) return Log(2, "lockstep: ");
+  return Log(2, "lockstep: [rank " + std::to_string(placement.rank) + "] ");
+}
+
+// Names the run folder on rank 0 where nobody has yet, and hands every rank its name.
+std::string agreed_run_dir(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
+  std::string run_dir = request.run_dir;
+  if (run_dir.empty() && group.is_main()) {
+    run_dir = run_dir_at(recipe.name(), std::chrono::system_clock::now(), env).string();
+  }
+  return group.broadcast_text(run_dir);
+}
+
+// What only rank 0 holds while the run lives: the folder's lock and the listeners that write into it.
+struct MainRank {
+  MainRank(const RunFolder& folder, const Recipe& recipe, const Environment& env)
+      : lock(folder.path(), ProcessIdentity::of_process(env)),
+        metrics(folder.metrics()),
+        progress(progress_options(2, recipe.integer("observe.log_every"), env)) {}
+
+  RunLock lock;
+  MetricsFile metrics;
+  Progress progress;
+};
+
+// A run that was stopped by a signal or by the clock goes on when it is started again; any other end is final.
+bool is_final(const FitResult& result) { return !result.wants_requeue && result.stopped_by != "max_time"; }
+
+void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
+  if (is_final(result)) folder.finish(object.dump());
+  if (as_json) std::cout << object.dump() << std::endl;
+}
+
+int trained(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
+  const Log log = rank_log(group.placement());
+  const std::string run_dir = agreed_run_dir(request, recipe, group, env);
+  std::optional<RunFolder> folder;
+  std::unique_ptr<MainRank> main_rank;
+  std::string resume_from;
+  on_rank_zero(group, [&] {
+    folder = RunFolder::create(run_dir);
+    main_rank = std::make_unique<MainRank>(*folder, recipe, env);
+    if (const auto& holder = main_rank->lock.taken_from()) log.warning("took the run folder over from " + *holder);
+    if (const auto from = resume_point(request, *folder, log)) resume_from = from->string();
+    write_whole(folder->recipe(), recipe.to_toml());
+    write_whole(folder->layout(), layout_json(group.placement()).dump(1) + "\n");
+  });
+  resume_from = group.broadcast_text(resume_from);
+
+  RecipeData data(recipe);
+  data.setup();
+  const auto module = module_of(recipe, data.train_source());
+  auto options = trainer_options_of(recipe, std::filesystem::path(run_dir) / "snapshots");
+  if (!resume_from.empty()) options.snapshot.resume_from = resume_from;
+  Trainer trainer(options);
+  if (main_rank) {
+    trainer.add(main_rank->metrics);
+    trainer.add(main_rank->progress);
+  }
+  const auto result = trainer.fit(*module, data, group);
+  if (main_rank) report(result, final_object(result, group.placement(), *folder, options), *folder, request.json);
+  return result.wants_requeue ? kExitStopped : 0;
+}
+
+}  // namespace
+
+int run_train(const TrainRequest& request, const Environment& env, const Log&) {
+  const Placement placement = placement_from(env);
+  const Log log = rank_log(placement);
+  try {
+    const Recipe recipe = recipe_of(request, env, std::filesystem::read_symlink("/proc/self/exe"));
+    check_ranks(recipe, placement);
+    chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
+    at::set_num_threads(threads_of(recipe, placement));
+    auto group = join(placement, env, {.meeting_folder = runs_root(env)});
+    require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
+                      "start every rank with the same recipe and the same --set");
+    return trained(request, recipe, group, env);
+  } catch (const Error& error) {
+    log.error(error.what());
+    return exit_code(error.kind());
+  }
+}
+
+}  // namespace lockstep

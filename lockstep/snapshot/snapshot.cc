@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/snapshot/snapshot.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/dtype.h"
+#include "lockstep/format/safetensors.h"
+#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/snapshot/optimizer_state.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+
+at::Tensor private_copy(const at::Tensor& tensor) {
+  return tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
+}
+
+std::map<const void*, std::string> parameter_names(const torch::nn::Module& module) {
+  std::map<const void*, std::string> names;
+  for (const auto& item : module.named_parameters()) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  return names;
+}
+
+std::vector<TensorEntry> entries_of(const std::vector<SavedTensor>& tensors) {
+  std::vector<TensorEntry> entries;
+  for (const auto& each : tensors) {
+    entries.push_back({each.name, dtype_name(each.tensor.scalar_type()), each.tensor.sizes().vec(), bytes_of(each.tensor)});
+  }
+  return entries;
+}
+
+Json json_of(const TrainingState& state) {
+  return {{"schema", 1},
+          {"step", state.step},
+          {"epoch", state.epoch},
+          {"place", state.place},
+          {"samples", state.samples},
+          {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
+          {"loss_sum", state.loss_sum},
+          {"loss_samples", state.loss_samples},
+          {"metrics", state.metrics},
+          {"bucket_layout", state.bucket_layout},
+          {"world", state.world},
+          {"seed", state.seed},
+          {"data_size", state.data_size}};
+}
+
+TrainingState state_from(const std::filesystem::path& file) {
+  try {
+    const auto json = Json::parse(text_of_file(file));
+    TrainingState state;
+    state.step = json.at("step");
+    state.epoch = json.at("epoch");
+    state.place = json.at("place");
+    state.samples = json.at("samples");
+    for (std::size_t i = 0; i < 2; ++i) {
+      state.digest.sums[i] = std::stoull(json.at("sample_digest").at(i).get<std::string>(), nullptr, 16);
+    }
+    state.loss_sum = json.at("loss_sum");
+    state.loss_samples = json.at("loss_samples");
+    state.metrics = json.at("metrics").get<std::map<std::string, double>>();
+    state.bucket_layout = json.at("bucket_layout").get<decltype(state.bucket_layout)>();
+    state.world = json.at("world");
+    state.seed = json.at("seed");
+    state.data_size = json.at("data_size");
+    return state;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: " + error.what(),
+                "resume from an earlier snapshot, or start anew with --resume none");
+  }
+}
+
+std::map<std::string, at::Tensor> tensors_in(const SafetensorsFile& file) {
+  std::map<std::string, at::Tensor> out;
+  for (const auto& entry : file.tensors()) out.emplace(entry.name, tensor_from(entry.dtype, entry.shape, entry.bytes));
+  return out;
+}
+
+[[noreturn]] void fail_fit(const std::filesystem::path& snapshot, const std::string& fact) {
+  throw Error(ErrorKind::kData, snapshot.string() + " does not fit the model: " + fact,
+              "resume with the recipe that wrote it, or start anew with --resume none");
+}
+
+void restore_module(const std::filesystem::path& snapshot, torch::nn::Module& module) {
+  const auto file = SafetensorsFile::open(snapshot / kModelFile);
+  auto saved = tensors_in(file);
+  const torch::NoGradGuard no_grad;
+  const auto restore = [&](const auto& named) {
+    for (const auto& item : named) {
+      const auto node = saved.extract(item.key());
+      if (node.empty()) fail_fit(snapshot, "it lacks '" + item.key() + "'");
+      const auto& tensor = node.mapped();
+      if (tensor.sizes() != item.value().sizes() || tensor.scalar_type() != item.value().scalar_type()) {
+        fail_fit(snapshot, "'" + item.key() + "' is " + dtype_name(tensor.scalar_type()) + " " + shape_text(tensor.sizes()) + ", want " +
+                               dtype_name(item.value().scalar_type()) + " " + shape_text(item.value().sizes()));
+      }
+      item.value().detach().copy_(tensor);
+    }
+  };
+  restore(module.named_parameters());
+  restore(module.named_buffers());
+  if (!saved.empty()) fail_fit(snapshot, "'" + saved.begin()->first + "' is not in the model");
+}
+
+}  // namespace
+
+void SampleDigest::add(std::int64_t epoch, std::int64_t id) {
+  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(id));
+  sums[0] += hash;
+  sums[1] += mixed(hash, 1);
+}
+
+std::string SampleDigest::hex() const { return hex64(sums[0]) + hex64(sums[1]); }
+
+SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state) {
+  SnapshotContent content;
+  for (const auto& item : module.named_parameters()) content.model.push_back({item.key(), private_copy(item.value())});
+  for (const auto& item : module.named_buffers()) content.model.push_back({item.key(), private_copy(item.value())});
+  content.optimizer = optimizer_tensors(optimizer, parameter_names(module));
+  for (auto& each : content.optimizer) each.tensor = private_copy(each.tensor);
+  content.state = std::move(state);
+  return content;
+}
+
+WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content, std::int64_t keep) {
+  SnapshotWriter writer(snapshots, content.state.step);
+  writer.add_tensors(kModelFile, entries_of(content.model));
+  writer.add_tensors(kOptimizerFile, entries_of(content.optimizer));
+  writer.add_text(kStateFile, json_of(content.state).dump(1) + "\n");
+  auto path = writer.commit();
+  prune_snapshots(snapshots, keep, path);
+  return {std::move(path), writer.bytes()};
+}
+
+TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
+                               torch::optim::Optimizer& optimizer) {
+  auto state = state_from(snapshot / kStateFile);
+  restore_module(snapshot, module);
+  const auto file = SafetensorsFile::open(snapshot / kOptimizerFile);
+  restore_optimizer(optimizer, parameter_names(module), tensors_in(file));
+  return state;
+}
+
+std::string weights_digest(const torch::nn::Module& module) {
+  Xxh3Stream hash;
+  const auto add = [&](const auto& named) {
+    for (const auto& item : named) {
+      const auto tensor = item.value().detach().to(at::kCPU).contiguous();
+      const std::string head = item.key() + " " + dtype_name(tensor.scalar_type()) + " " + shape_text(tensor.sizes()) + "\n";
+      hash.update(std::as_bytes(std::span(head)));
+      hash.update(bytes_of(tensor));
+    }
+  };
+  add(module.named_parameters());
+  add(module.named_buffers());
+  return hash.digest128_hex();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace lockstep {
+
+/// An order-free hash of the (epoch, sample id) pairs trained on: equal for equal multisets, whatever ranks, batches and
+/// restarts made them.
+struct SampleDigest {
+  std::array<std::uint64_t, 2> sums{};
+
+  void add(std::int64_t epoch, std::int64_t id);
+  /// 32 hexadecimal digits.
+  std::string hex() const;
+};
+
+/// All that makes a resume exact, besides the tensors. One value for the whole run: the same on every rank.
+struct TrainingState {
+  std::int64_t step = 0;            ///< Optimizer updates done.
+  std::int64_t epoch = 0;           ///< Epochs completed: trained and, where due, validated.
+  std::int64_t place = 0;           ///< Samples of the current epoch trained on, all ranks.
+  std::int64_t samples = 0;         ///< Trained on in the whole run, all ranks.
+  SampleDigest digest;
+  double loss_sum = 0;              ///< Of the current epoch, over samples, all ranks.
+  std::int64_t loss_samples = 0;
+  std::map<std::string, double> metrics;                ///< The last of each.
+  std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty where one rank wrote it.
+  int world = 1;                    ///< Ranks that the layout was made for.
+  std::uint64_t seed = 0;
+  std::int64_t data_size = 0;       ///< Samples of the training set.
+};
+
+/// A tensor by the name under which it is saved; on the CPU and contiguous.
+struct SavedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// What a snapshot holds, apart from the training's own memory: it may be written while training goes on.
+struct SnapshotContent {
+  std::vector<SavedTensor> model;
+  std::vector<SavedTensor> optimizer;
+  TrainingState state;
+};
+
+/// Takes a private copy of weights, buffers and optimizer state.
+///
+/// Throws: Error(kUsage) for an optimizer whose state is of a kind unknown here.
+SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state);
+
+/// Writes `snapshots/step-NNNNNNNNNN/` and prunes to `keep`. One rank calls it.
+///
+/// Blocks: until it is on disk. Throws: Error(kIo); what was saved before is untouched.
+struct WrittenSnapshot {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+};
+WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content, std::int64_t keep);
+
+/// Puts a snapshot's weights, buffers and optimizer state back.
+///
+/// Throws: Error(kIo); Error(kData) naming the tensor that is missing, left over or of another shape, with both shapes.
+TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
+                               torch::optim::Optimizer& optimizer);
+
+/// XXH3-128 over name, dtype, shape and bytes of every parameter and buffer, in their order.
+std::string weights_digest(const torch::nn::Module& module);
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/mean_metrics.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+
+void MeanMetrics::add(const std::string& name, double mean) {
+  auto& sum = sums_[name];
+  sum.total += mean * static_cast<double>(samples_);
+  sum.samples += samples_;
+}
+
+// Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
+std::map<std::string, double> MeanMetrics::over_ranks(Group& group) const {
+  std::vector<std::string> names;
+  for (const auto& [name, sum] : sums_) names.push_back(name);
+  const auto text = group.broadcast_text(joined(names, "\n"));
+  const auto shared = text.empty() ? std::vector<std::string>{} : split(text, '\n');
+  const auto unknown = std::find_if(names.begin(), names.end(), [&](const auto& name) {
+    return std::find(shared.begin(), shared.end(), name) == shared.end();
+  });
+  const auto strangers = group.all_gather(unknown == names.end() ? 0 : 1);
+  if (std::any_of(strangers.begin(), strangers.end(), [](auto each) { return each != 0; })) {
+    throw Error(ErrorKind::kUsage,
+                unknown == names.end() ? "another rank logged a metric that rank 0 did not"
+                                       : "this rank logged '" + *unknown + "', which rank 0 did not",
+                "log the same names on every rank");
+  }
+  auto sums = at::zeros({static_cast<std::int64_t>(shared.size()), 2}, at::kDouble);
+  auto* data = sums.data_ptr<double>();
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    const auto it = sums_.find(shared[i]);
+    if (it == sums_.end()) continue;
+    data[2 * i] = it->second.total;
+    data[2 * i + 1] = static_cast<double>(it->second.samples);
+  }
+  if (!shared.empty()) group.all_reduce_sum(sums);
+  std::map<std::string, double> means;
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    if (data[2 * i + 1] > 0) means[shared[i]] = data[2 * i] / data[2 * i + 1];
+  }
+  return means;
+}
+
+}  // namespace lockstep

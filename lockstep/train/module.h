@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include "lockstep/data/loader.h"
+#include "lockstep/train/mean_metrics.h"
+
+namespace lockstep {
+
+/// What is trained: a network, its loss, and its optimizer. Derive from it, register layers as in any torch::nn::Module.
+class Module : public torch::nn::Module {
+ public:
+  /// The mean loss over the batch's samples, with its graph. Not called for a batch without samples.
+  /// Shape: returns [].
+  virtual at::Tensor training_step(const Batch& batch) = 0;
+
+  /// Evaluates one batch with log(). Called without a graph and in eval mode.
+  virtual void validation_step(const Batch& batch);
+
+  /// Called once, after the weights are in place.
+  virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
+
+  /// What log() has gathered. For the trainer.
+  MeanMetrics& metrics() { return metrics_; }
+
+ protected:
+  /// Records a mean over the current batch's samples; the epoch's value weighs every sample of all ranks equally.
+  /// `value` is [] or a number. Every rank logs the same names.
+  void log(const std::string& name, const at::Tensor& value);
+  void log(const std::string& name, double value);
+
+ private:
+  MeanMetrics metrics_;
+};
+
+}  // namespace lockstep

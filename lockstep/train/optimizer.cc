@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/optimizer.h"
+
+#include <torch/torch.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+at::Tensor value_of(const torch::optim::Optimizer::LossClosure& closure) {
+  if (!closure) return {};
+  const at::AutoGradMode with_grad(true);
+  return closure();
+}
+
+// A momentum buffer starts as its first gradient, so parameters that have none yet make a call of their own.
+struct SgdCall {
+  Tensors parameters, gradients, buffers;
+
+  void add(const at::Tensor& parameter) {
+    parameters.push_back(parameter);
+    gradients.push_back(parameter.grad());
+  }
+};
+
+std::unique_ptr<torch::optim::OptimizerParamState> new_sgd_state(const at::Tensor& parameter) {
+  auto state = std::make_unique<torch::optim::SGDParamState>();
+  state->momentum_buffer(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+  return state;
+}
+
+// The kernels read one step count for each parameter. All of a call's parameters have taken as many steps, so they share one tensor.
+template <typename State>
+struct AdamCall {
+  Tensors parameters, gradients, averages, squares, maxima;
+  std::vector<State*> states;
+
+  void add(const at::Tensor& parameter, State& state, bool amsgrad) {
+    if (!state.exp_avg().defined()) {
+      state.step(0);
+      state.exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+      state.exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+      if (amsgrad) state.max_exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+    }
+    parameters.push_back(parameter);
+    gradients.push_back(parameter.grad());
+    averages.push_back(state.exp_avg());
+    squares.push_back(state.exp_avg_sq());
+    if (amsgrad) maxima.push_back(state.max_exp_avg_sq());
+    states.push_back(&state);
+  }
+
+  // Advances the count of every state and returns it for the kernel.
+  Tensors advanced_steps() {
+    const auto step = states[0]->step() + 1;
+    for (auto* state : states) state->step(step);
+    return Tensors(states.size(), at::full({}, static_cast<double>(step), at::kFloat));
+  }
+};
+
+// A parameter that was frozen for a while has taken fewer steps than others: one call for each count.
+template <typename State, typename StateMap, typename Run>
+void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap& states, bool amsgrad, Run run) {
+  std::map<std::int64_t, AdamCall<State>> calls;
+  for (const auto& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    auto& slot = states[parameter.unsafeGetTensorImpl()];
+    if (!slot) slot = std::make_unique<State>();
+    auto& state = static_cast<State&>(*slot);
+    calls[state.exp_avg().defined() ? state.step() : 0].add(parameter, state, amsgrad);
+  }
+  for (auto& [step, call] : calls) run(call);
+}
+
+}  // namespace
+
+at::Tensor FusedSGD::step(LossClosure closure) {
+  const auto loss = value_of(closure);
+  const torch::NoGradGuard no_grad;
+  for (auto& group : param_groups()) {
+    const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+    SgdCall first, later;
+    for (const auto& parameter : group.params()) {
+      if (!parameter.grad().defined()) continue;
+      if (options.momentum() == 0) {
+        later.add(parameter);
+        continue;
+      }
+      auto& slot = state_[parameter.unsafeGetTensorImpl()];
+      auto& call = slot ? later : first;
+      if (!slot) slot = new_sgd_state(parameter);
+      call.buffers.push_back(static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer());
+      call.add(parameter);
+    }
+    for (const auto* call : {&first, &later}) {
+      if (call->parameters.empty()) continue;
+      at::_fused_sgd_(call->parameters, call->gradients, call->buffers, options.weight_decay(), options.momentum(), options.lr(),
+                      options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/call == &first, {}, {});
+    }
+  }
+  return loss;
+}
+
+at::Tensor FusedAdam::step(LossClosure closure) {
+  const auto loss = value_of(closure);
+  const torch::NoGradGuard no_grad;
+  for (auto& group : param_groups()) {
+    const auto& options = static_cast<const torch::optim::AdamOptions&>(group.options());
+    for_each_adam_call<torch::optim::AdamParamState>(group, state_, options.amsgrad(), [&](auto& call) {
+      at::_fused_adam_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, call.advanced_steps(),
+                       options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
+                       options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
+    });
+  }
+  return loss;
+}
+
+at::Tensor FusedAdamW::step(LossClosure closure) {
+  const auto loss = value_of(closure);
+  const torch::NoGradGuard no_grad;
+  for (auto& group : param_groups()) {
+    const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
+    for_each_adam_call<torch::optim::AdamWParamState>(group, state_, options.amsgrad(), [&](auto& call) {
+      at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, call.advanced_steps(),
+                        options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
+                        options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
+    });
+  }
+  return loss;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors parameters, const OptimizerSettings& s) {
+  const auto adam_options = [&](auto options) {
+    options.betas({s.betas[0], s.betas[1]}).eps(s.eps).weight_decay(s.weight_decay).amsgrad(s.amsgrad);
+    return options;
+  };
+  try {
+    if (s.name == "sgd") {
+      auto options = torch::optim::SGDOptions(s.lr).momentum(s.momentum).dampening(s.dampening);
+      options.weight_decay(s.weight_decay).nesterov(s.nesterov);
+      return std::make_unique<FusedSGD>(std::move(parameters), options);
+    }
+    if (s.name == "adam") return std::make_unique<FusedAdam>(std::move(parameters), adam_options(torch::optim::AdamOptions(s.lr)));
+    if (s.name == "adamw") return std::make_unique<FusedAdamW>(std::move(parameters), adam_options(torch::optim::AdamWOptions(s.lr)));
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::kRecipe, std::string("[optimizer]: ") + error.what_without_backtrace());
+  }
+  throw Error(ErrorKind::kRecipe, "optimizer.name is '" + s.name + "', want sgd, adam or adamw");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+#include <vector>
+
+namespace lockstep {
+
+/// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the base
+/// class, so snapshots, schedulers and PyTorch's state_dict names fit.
+
+class FusedSGD : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+  at::Tensor step(LossClosure closure = nullptr) override;
+};
+
+class FusedAdam : public torch::optim::Adam {
+ public:
+  using Adam::Adam;
+  at::Tensor step(LossClosure closure = nullptr) override;
+};
+
+class FusedAdamW : public torch::optim::AdamW {
+ public:
+  using AdamW::AdamW;
+  at::Tensor step(LossClosure closure = nullptr) override;
+};
+
+/// By PyTorch's names, with PyTorch's defaults.
+struct OptimizerSettings {
+  std::string name = "sgd";  ///< sgd adam adamw
+  double lr = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0;                         ///< sgd
+  double dampening = 0;                        ///< sgd
+  bool nesterov = false;                       ///< sgd
+  std::array<double, 2> betas = {0.9, 0.999};  ///< adam, adamw
+  double eps = 1e-8;                           ///< adam, adamw
+  bool amsgrad = false;                        ///< adam, adamw
+};
+
+/// Throws: Error(kRecipe) for an unknown name or values that PyTorch refuses.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/data_parallel.h"
+#include "lockstep/observe/events.h"
+#include "lockstep/snapshot/snapshot.h"
+#include "lockstep/train/data_module.h"
+#include "lockstep/train/module.h"
+
+namespace lockstep {
+
+/// How one optimizer step is made.
+struct StepOptions {
+  std::int64_t accumulate = 1;     ///< Batches whose gradients make one step.
+  double clip_norm = 0;            ///< Largest L2 norm of all gradients together; 0 clips nothing.
+  DataParallelOptions parallel;
+};
+
+/// When the state is saved, where, and from what the run goes on. Nothing is saved where `folder` is empty.
+struct SnapshotOptions {
+  std::filesystem::path folder;             ///< `snapshots/` of the run folder.
+  std::int64_t every_epochs = 1;            ///< 0 for never.
+  std::int64_t every_steps = 0;             ///< 0 for never.
+  std::chrono::seconds every{0};            ///< By rank 0's clock; 0 for never.
+  std::int64_t keep = 3;                    ///< The newest ones; 0 keeps all.
+  std::optional<std::filesystem::path> resume_from;  ///< A snapshot: `…/step-0000000120`.
+};
+
+struct TrainerOptions {
+  std::int64_t max_epochs = 1;                 ///< 0 for no limit.
+  std::int64_t max_steps = 0;                  ///< Optimizer updates in the whole run; 0 for no limit.
+  std::chrono::seconds max_time{0};            ///< Of this start, by rank 0's clock; 0 for no limit.
+  std::int64_t validate_every = 1;             ///< Epochs; 0 for never.
+  std::int64_t log_every = 50;                 ///< Steps between losses in StepEnded; 0 for each epoch's end only.
+  std::uint64_t seed = 42;                     ///< Of random choices within a step, such as dropout.
+  StepOptions step;
+  SnapshotOptions snapshot;
+};
+
+/// What a training came to.
+struct FitResult {
+  TrainingState state;
+  std::int64_t steps_now = 0;              ///< Of this start.
+  std::string weights_digest;
+  std::string stopped_by;                  ///< As RunEnded's.
+  bool wants_requeue = false;              ///< Stopped on request before it was done.
+  double seconds = 0;
+  double samples_per_second = 0;
+  std::optional<double> time_to_first_step_s;  ///< From this process's start; absent where no step was done.
+};
+
+/// Trains a Module on a DataModule's batches, the same on one rank and on thousands.
+class Trainer {
+ public:
+  explicit Trainer(TrainerOptions options = {}) : options_(std::move(options)) {}
+
+  /// `listener` must outlive the trainer. Listeners are asked in the order of adding; any rank's kStop stops all.
+  void add(Listener& listener) { listeners_.push_back(&listener); }
+
+  /// Joins the other ranks by itself.
+  FitResult fit(Module& module, DataModule& data);
+  /// The same in a group that has met. Weights are those of rank 0, or of the snapshot.
+  ///
+  /// SIGTERM, SIGINT and SIGUSR1 to any rank end it on all ranks after the same step, with one snapshot.
+  /// Collective: yes. Throws: Error of any kind; what was saved is untouched.
+  FitResult fit(Module& module, DataModule& data, Group& group);
+
+ private:
+  TrainerOptions options_;
+  std::vector<Listener*> listeners_;
+};
+
+}  // namespace lockstep
