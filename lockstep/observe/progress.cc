@@ -66,6 +66,7 @@ std::vector<std::string> metric_texts(const std::map<std::string, double>& metri
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   std::vector<std::string> texts;
+  texts.reserve(ranked.size());
   for (auto& [rank, text] : ranked) texts.push_back(std::move(text));
   return texts;
 }

@@ -2,8 +2,11 @@
 #include "lockstep/observe/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -79,6 +82,20 @@ TEST_F(RunFolderTest, NamesThePathAndTheReasonWhereItCannotBeWritten) {
   const std::string text = message_of(ErrorKind::kIo, [&] { RunFolder::create(root_ / "closed"); });
   EXPECT_NE(text.find("closed/snapshots' failed: Permission denied"), std::string::npos) << text;
   fs::permissions(root_ / "closed", fs::perms{0755});
+}
+
+TEST_F(RunFolderTest, NoticesBeforeAnyStepThatFoldersCanBeMadeButNoBytesWritten) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  const std::string text = message_of(ErrorKind::kIo, [&] { RunFolder::create(root_ / "digits-1"); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_NE(text.find("digits-1/.probe-"), std::string::npos) << text;
+  EXPECT_NE(text.find("failed: File too large"), std::string::npos) << text;
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_ / "digits-1"), fs::directory_iterator()), 2);
 }
 
 TEST_F(RunFolderTest, OpensOnlyWhatHoldsARun) {
