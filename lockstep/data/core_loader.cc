@@ -35,7 +35,7 @@ struct Failure {
 struct Task {
   LoadedBatch batch{};
   EpochOrder order;
-  std::int64_t first_place = 0;
+  std::int64_t part_begin = 0;
   std::int64_t chunk_rows = 1;
   std::int64_t claimed = 0;
   std::int64_t finished = 0;
@@ -52,11 +52,12 @@ struct Task {
   }
 };
 
-struct BatchPlace {
+/// Where a batch begins.
+struct Position {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;
+  std::int64_t place = 0;
 
-  bool operator==(const BatchPlace&) const = default;
+  bool operator==(const Position&) const = default;
 };
 
 // Enough chunks that workers end a batch at nearly the same time, few enough that claiming them costs nothing.
@@ -94,20 +95,20 @@ struct CoreLoader::State {
   void decode(Task& task, std::unique_lock<std::mutex>& lock);
   std::optional<Failure> rows_read(Task& task, Chunk chunk) const;
   void schedule(int count);
-  Task task_at(BatchPlace place) const;
-  bool is_first_task(BatchPlace place);
+  Task task_at(Position position) const;
+  PlaceRange batch_at(std::int64_t place) const;
+  bool is_epoch_end(std::int64_t place) const;
+  bool is_first_task(Position position);
   void drop_tasks();
   [[noreturn]] void throw_named(const Task& task) const;
-  void advance(BatchPlace& place) const;
 
   const SampleSource& source;
   const CoreLoaderOptions options;
   const BatchAllocator allocate;
-  const std::int64_t batches;
   std::vector<std::size_t> field_bytes;
 
-  BatchPlace upcoming;   ///< What next() returns; batch == batches is an epoch's end.
-  BatchPlace scheduled;  ///< What schedule() appends.
+  Position upcoming;   ///< What next() returns, an epoch's end included.
+  Position scheduled;  ///< What schedule() appends.
 
   std::mutex mutex;
   std::condition_variable_any work_added;
@@ -120,10 +121,7 @@ struct CoreLoader::State {
 };
 
 CoreLoader::State::State(const SampleSource& from, const CoreLoaderOptions& checked_options, BatchAllocator allocator)
-    : source(from),
-      options(checked_options),
-      allocate(std::move(allocator)),
-      batches(batches_in_epoch(from.size(), options.global_batch, options.drop_last)) {
+    : source(from), options(checked_options), allocate(std::move(allocator)) {
   for (const Field& field : source.fields()) field_bytes.push_back(field.bytes());
   try {
     for (int i = 0; i < options.workers; ++i) {
@@ -172,7 +170,7 @@ std::optional<Failure> CoreLoader::State::rows_read(Task& task, Chunk chunk) con
   std::int64_t row = chunk.begin;
   try {
     const std::span<std::int64_t> ids(task.batch.ids);
-    task.order.take(task.first_place + chunk.begin, ids.subspan(chunk.begin, chunk.end - chunk.begin));
+    task.order.take(task.part_begin + chunk.begin, ids.subspan(chunk.begin, chunk.end - chunk.begin));
     std::vector<std::byte*> to = task.batch.memory.fields;
     for (std::size_t f = 0; f < to.size(); ++f) to[f] += static_cast<std::size_t>(row) * field_bytes[f];
     for (; row < chunk.end && !is_dropping.load(std::memory_order_relaxed); ++row) {
@@ -194,17 +192,27 @@ void CoreLoader::State::schedule(int count) {
       tasks.push_back(std::move(task));
     }
     work_added.notify_one();
-    ++scheduled.batch;
-    if (scheduled.batch == batches) scheduled = {scheduled.epoch + 1, 0};
+    scheduled.place = batch_at(scheduled.place).end;
+    if (is_epoch_end(scheduled.place)) scheduled = {scheduled.epoch + 1, 0};
   }
 }
 
-Task CoreLoader::State::task_at(BatchPlace place) const {
-  const PlaceRange whole = global_batch_places(source.size(), place.batch, options.global_batch);
+PlaceRange CoreLoader::State::batch_at(std::int64_t place) const {
+  return {place, place + std::min(options.global_batch, source.size() - place)};
+}
+
+bool CoreLoader::State::is_epoch_end(std::int64_t place) const {
+  return batch_at(place).size() < (options.drop_last ? options.global_batch : 1);
+}
+
+Task CoreLoader::State::task_at(Position position) const {
+  const PlaceRange whole = batch_at(position.place);
   const PlaceRange part = part_of(whole, options.shard);
-  Task task{.order = EpochOrder(source.size(), options.seed, place.epoch, options.shuffle), .first_place = part.begin};
-  task.batch.epoch = place.epoch;
-  task.batch.index = place.batch;
+  Task task{.order = EpochOrder(source.size(), options.seed, position.epoch, options.shuffle),
+            .part_begin = part.begin};
+  task.batch.epoch = position.epoch;
+  task.batch.index = position.place / options.global_batch;
+  task.batch.first_place = position.place;
   task.batch.global_samples = whole.size();
   task.batch.ids.resize(static_cast<std::size_t>(part.size()));
   task.batch.memory = allocate(part.size());
@@ -217,10 +225,10 @@ Task CoreLoader::State::task_at(BatchPlace place) const {
 }
 
 /// A batch that failed is none: seeking to it reads it again.
-bool CoreLoader::State::is_first_task(BatchPlace place) {
+bool CoreLoader::State::is_first_task(Position position) {
   const std::lock_guard lock(mutex);
   if (tasks.empty() || tasks.front().failure) return false;
-  return BatchPlace{tasks.front().batch.epoch, tasks.front().batch.index} == place;
+  return Position{tasks.front().batch.epoch, tasks.front().batch.first_place} == position;
 }
 
 void CoreLoader::State::drop_tasks() {
@@ -250,15 +258,24 @@ CoreLoader::CoreLoader(const SampleSource& source, CoreLoaderOptions options, Ba
 
 CoreLoader::~CoreLoader() { state_->drop_tasks(); }
 
-std::int64_t CoreLoader::batches() const { return state_->batches; }
+std::int64_t CoreLoader::batches() const {
+  return batches_in_epoch(state_->source.size(), state_->options.global_batch, state_->options.drop_last);
+}
 
 void CoreLoader::seek(std::int64_t epoch, std::int64_t batch) {
+  require(batch >= 0 && batch <= batches(),
+          "seek to batch " + std::to_string(batch) + ", want 0 to " + std::to_string(batches()));
+  const std::int64_t size = state_->source.size();
+  seek_place(epoch, batch > size / state_->options.global_batch ? size : batch * state_->options.global_batch);
+}
+
+void CoreLoader::seek_place(std::int64_t epoch, std::int64_t place) {
   State& s = *state_;
   require(epoch >= 0, "seek to epoch " + std::to_string(epoch) + ", want 0 or more");
-  require(batch >= 0 && batch <= s.batches,
-          "seek to batch " + std::to_string(batch) + ", want 0 to " + std::to_string(s.batches));
-  s.upcoming = {epoch, batch};
-  const BatchPlace first = batch == s.batches ? BatchPlace{epoch + 1, 0} : s.upcoming;
+  require(place >= 0 && place <= s.source.size(),
+          "seek to place " + std::to_string(place) + ", want 0 to " + std::to_string(s.source.size()));
+  s.upcoming = {epoch, place};
+  const Position first = s.is_epoch_end(place) ? Position{epoch + 1, 0} : s.upcoming;
   if (!s.is_first_task(first)) {
     s.drop_tasks();
     s.scheduled = first;
@@ -268,7 +285,7 @@ void CoreLoader::seek(std::int64_t epoch, std::int64_t batch) {
 
 std::optional<LoadedBatch> CoreLoader::next() {
   State& s = *state_;
-  if (s.upcoming.batch == s.batches) {
+  if (s.is_epoch_end(s.upcoming.place)) {
     s.upcoming = {s.upcoming.epoch + 1, 0};
     return {};
   }
@@ -285,7 +302,7 @@ std::optional<LoadedBatch> CoreLoader::next() {
   if (task.failure) s.throw_named(task);
   LoadedBatch batch = std::move(task.batch);
   s.tasks.pop_front();
-  ++s.upcoming.batch;
+  s.upcoming.place = s.batch_at(s.upcoming.place).end;
   return batch;
 }
 

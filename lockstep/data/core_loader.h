@@ -27,7 +27,8 @@ using BatchAllocator = std::function<BatchMemory(std::int64_t samples)>;
 struct LoadedBatch {
   std::int64_t epoch = 0;
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
-  std::int64_t global_samples = 0;  ///< Of all ranks.
+  std::int64_t first_place = 0;     ///< In the epoch's order, of the global batch.
+  std::int64_t global_samples = 0;  ///< Of all ranks; first_place + global_samples is where the next one begins.
   std::vector<std::int64_t> ids;    ///< This rank's samples, in order; empty where its part is.
   BatchMemory memory;               ///< Rows in the order of `ids`.
 };
@@ -69,6 +70,10 @@ class CoreLoader {
   /// Blocks: until no worker uses what was read ahead, one sample's reading at most; not at all where `batch` is the
   /// next already. Throws: Error(kUsage) where there is no such place; what the allocator throws.
   void seek(std::int64_t epoch, std::int64_t batch);
+
+  /// The same for the batch that begins at `place` of the epoch's order, so that a run goes on without missing or
+  /// repeating a sample where global_batch has changed. What is left of the epoch is cut into batches from there.
+  void seek_place(std::int64_t epoch, std::int64_t place);
 
   /// The next batch; nothing after an epoch's last one. The call after that begins the following epoch.
   /// Blocks: until it is decoded.
