@@ -23,7 +23,7 @@ setup:
 	@tools/setup build
 
 build: setup
-	@tools/build release
+	@tools/build release lockstep lockstep-train
 
 demo: build
 	@tools/demo
@@ -47,7 +47,9 @@ format:
 	@tools/setup check
 	@tools/check --fix-format
 
-install: build
+install:
+	@tools/setup test
+	@tools/build release
 	@cmake --install build/release --prefix "$(or $(PREFIX),/usr/local)"
 
 clean:
