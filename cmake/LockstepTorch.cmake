@@ -16,6 +16,9 @@ if(LOCKSTEP_TORCH_VERSION VERSION_LESS 2.7)
 endif()
 lockstep_add_torch("${LOCKSTEP_TORCH}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+# CMake pads a build's search path with an empty entry for the install step to overwrite, and the loader takes that for the
+# current folder. The install path from the start has none.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
 # For our sources only: Gloo's headers, which wheels lack, and the version as a number, 211 for 2.11, for the few places
 # where LibTorch's versions differ and no test of a signature can tell.

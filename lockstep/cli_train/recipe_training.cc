@@ -26,6 +26,7 @@ constexpr std::int64_t kValidationBatch = 256;
 }  // namespace
 
 void RecipeData::setup() {
+  if (train_) return;
   const bool has_split = recipe_.has("data.split");
   if (recipe_.text("data.kind") == "synthetic") {
     train_ = synthetic_of(recipe_);

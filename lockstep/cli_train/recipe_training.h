@@ -16,6 +16,7 @@ class RecipeData : public DataModule {
   /// `recipe` must outlive this object.
   explicit RecipeData(const Recipe& recipe) : recipe_(recipe) {}
 
+  /// Opens the data once, however often it is called.
   /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) where settings do not fit the data.
   void setup() override;
   std::unique_ptr<Loader> train_loader(Shard shard) override;
