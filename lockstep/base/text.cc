@@ -72,7 +72,7 @@ std::string shortest(double value) {
 std::string fixed(double value, int digits) {
   std::array<char, 512> buffer{};
   const int written = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return std::string(buffer.data(), static_cast<std::size_t>(std::max(written, 0)));
+  return std::string(buffer.data(), std::min(static_cast<std::size_t>(std::max(written, 0)), buffer.size() - 1));
 }
 
 std::optional<std::string> nearest_name(std::string_view word, std::span<const std::string> names) {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+/// While it lives, no file of this process may grow beyond `bytes`: writes fail as they do on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+std::size_t entries_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(TextOfFile, ReadsEveryByteWhateverTheLength) {
+  const TemporaryFolder folder;
+  for (const std::size_t size : {0U, 1U, 16383U, 16384U, 16385U, 100000U}) {
+    std::string text(size, 'x');
+    if (size > 2) text[size / 2] = '\0';
+    write_whole(folder.path() / "file", text, /*durable=*/false);
+    EXPECT_EQ(text_of_file(folder.path() / "file"), text) << size;
+  }
+}
+
+TEST(TextOfFile, NamesThePathAndTheReason) {
+  const auto missing = message_of(ErrorKind::kIo, [] { text_of_file("/nowhere/file"); });
+  EXPECT_HAS(missing, "open '/nowhere/file' failed: No such file or directory");
+  EXPECT_HAS(missing, "hint: check the spelling");
+  EXPECT_HAS(message_of(ErrorKind::kIo, [] { text_of_file("/"); }), "read '/' failed: Is a directory");
+}
+
+TEST(WriteWhole, ReplacesTheContentAndLeavesNothingBesideIt) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_whole(path, "a long first text");
+  write_whole(path, "second");
+  EXPECT_EQ(text_of_file(path), "second");
+  EXPECT_EQ(entries_in(folder.path()), 1U);
+}
+
+TEST(WriteWhole, KeepsTheOldContentWhereTheDiskIsFull) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_whole(path, "old");
+  {
+    const FileSizeLimit limit(64);
+    EXPECT_HAS(message_of(ErrorKind::kIo, [&] { write_whole(path, std::string(1000, 'x')); }), "File too large");
+  }
+  EXPECT_EQ(text_of_file(path), "old");
+  EXPECT_EQ(entries_in(folder.path()), 1U) << "the part that was written is still there";
+}
+
+TEST(WriteWhole, FailsWhereAFolderHasThatName) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "taken";
+  make_folder(path / "inside");
+  EXPECT_HAS(message_of(ErrorKind::kIo, [&] { write_whole(path, "text"); }), "rename '" + path.string() + "' failed");
+  EXPECT_EQ(entries_in(folder.path()), 1U);
+}
+
+TEST(WriteWhole, TakesANameWithoutAFolder) {
+  const TemporaryFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  write_whole("here", "text");
+  EXPECT_EQ(text_of_file("here"), "text");
+  std::filesystem::current_path(before);
+}
+
+TEST(WriteAll, SaysHowToGoOnWhereTheDeviceIsFull) {
+  const FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(full);
+  const std::string text = "text";
+  const auto message =
+      message_of(ErrorKind::kIo, [&] { write_all(full.get(), std::as_bytes(std::span(text)), "/dev/full"); });
+  EXPECT_HAS(message, "write '/dev/full' failed: No space left on device");
+  EXPECT_HAS(message, "what was saved before is untouched");
+}
+
+TEST(MakeFolder, MakesParentsAndAcceptsOneThatIsThere) {
+  const TemporaryFolder folder;
+  make_folder(folder.path() / "a/b/c");
+  make_folder(folder.path() / "a/b/c");
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "a/b/c"));
+  write_whole(folder.path() / "file", "", /*durable=*/false);
+  EXPECT_HAS(message_of(ErrorKind::kIo, [&] { make_folder(folder.path() / "file/x"); }), "Not a directory");
+}
+
+TEST(FileDescriptor, IsClosedWithItsLastOwner) {
+  const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) != -1; };
+  int number = -1;
+  {
+    FileDescriptor first(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    number = first.get();
+    FileDescriptor second(std::move(first));
+    EXPECT_TRUE(is_open(number));
+    FileDescriptor& same = second;
+    second = std::move(same);
+    EXPECT_TRUE(is_open(number)) << "assigning it to itself closed it";
+  }
+  EXPECT_FALSE(is_open(number));
+}
+
+}  // namespace
+}  // namespace lockstep
