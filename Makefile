@@ -37,7 +37,7 @@ soak:
 	@tools/soak
 
 bench: build
-	@bench/run
+	@python3 bench/run.py
 
 check:
 	@tools/setup check
@@ -47,8 +47,7 @@ format:
 	@tools/setup check
 	@tools/check --fix-format
 
-install:
-	@tools/setup test
+install: setup
 	@tools/build release
 	@cmake --install build/release --prefix "$(or $(PREFIX),/usr/local)"
 
