@@ -37,6 +37,7 @@ soak:
 	@tools/soak
 
 bench: build
+	@tools/setup test
 	@python3 bench/run.py
 
 check:
