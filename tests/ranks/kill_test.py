@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at any step, then --resume auto: bit for bit the run that was left alone, or none of its samples lost."""
+import json
+import os
+import random
+import signal
+
+import harness
+
+STEPS = 290
+SAME = ("epochs", "steps", "samples", "train_loss", "val_loss", "val_accuracy", "weights_digest", "sample_digest")
+# Several buckets, so that their layout, and with it the order of sums, is a matter of resume.
+MODEL = ("model.hidden=[64,64]", "trainer.bucket_mb=0.01", "optimizer.lr=0.005")
+GONE_WITHIN_S = 2
+
+
+class Kill(harness.RanksTest):
+    def settings(self, *more):
+        return (*MODEL, "observe.log_every=1", "snapshot.every_steps=7", *more)
+
+    def killed(self, ranks, run, moment, victim):
+        """Starts a run and kills one of its ranks once it has come to `moment`."""
+        command = self.start_train(*self.settings(), ranks=ranks, run=run)
+        command.wait_for_step(self.folder / run, moment)
+        os.kill(command.ranks()[victim], signal.SIGKILL)
+        result = command.finish()
+        self.assertEqual(result.code, 128 + signal.SIGKILL, result.err[-3000:])
+        self.assertIn(f"rank {victim} of {ranks} ended by signal 9", result.err)
+        self.assertEqual(command.members(), {}, "processes were left over")
+        self.assertEqual(result.out, "", "a run that was killed has no final object")
+        return result
+
+    def moments(self, seed):
+        draw = random.Random(seed)
+        count = 10 if harness.SOAK else 2
+        return [1 + place * 180 // count + draw.randrange(180 // count) for place in range(count)]
+
+    def check_kills(self, ranks):
+        whole = self.trained(*MODEL, ranks=ranks, run="whole")
+        self.assertEqual(whole["sample_digest"], harness.digits_digest(STEPS))
+        for place, moment in enumerate(self.moments(ranks)):
+            victim = (place + 1) % ranks
+            with self.subTest(ranks=ranks, moment=moment, victim=victim):
+                run = f"killed-{place}"
+                self.killed(ranks, run, moment, victim)
+                resumed = self.trained(*self.settings(), ranks=ranks, run=run, options=("--resume", "auto"))
+                self.assertEqual({key: resumed[key] for key in SAME}, {key: whole[key] for key in SAME})
+                self.assertEqual(resumed["resumed_from"] is None, moment < 7)
+                self.check_metrics(run)
+
+    def check_metrics(self, run):
+        lines = harness.metrics(self.folder / run)
+        self.assertEqual([line["step"] for line in lines if line["event"] == "step"], list(range(1, STEPS + 1)))
+        self.assertEqual(harness.epoch_losses(self.folder / run), harness.epoch_losses(self.folder / "whole"))
+
+    def test_resumes_bit_equal_on_two_ranks(self):
+        self.check_kills(2)
+
+    def test_resumes_bit_equal_on_three_ranks(self):
+        self.check_kills(3)
+
+    def test_resumes_bit_equal_on_four_ranks(self):
+        if not harness.SOAK:
+            self.skipTest("two and three ranks are the sample; LOCKSTEP_SOAK=1 runs four")
+        self.check_kills(4)
+
+    def test_resumes_on_other_numbers_of_ranks_and_trains_each_sample_once(self):
+        for before, after in ((3, 2), (2, 4), (4, 1)) if harness.SOAK else ((3, 2), (2, 4)):
+            with self.subTest(before=before, after=after):
+                run = f"from-{before}-to-{after}"
+                self.killed(before, run, 40, 0)
+                resumed = self.trained(*self.settings(), ranks=after, run=run)
+                self.assertIsNotNone(resumed["resumed_from"])
+                self.assertEqual((resumed["world"], resumed["steps"], resumed["samples"]),
+                                 (after, STEPS, 10 * harness.DIGITS_SIZE))
+                self.assertEqual(resumed["sample_digest"], harness.digits_digest(STEPS))
+                self.assertGreaterEqual(resumed["val_accuracy"], 0.95)
+
+    def test_a_batch_per_rank_resumed_on_another_number_of_ranks_misses_no_sample(self):
+        """data.batch makes the global batch another on two ranks than on three, from the place where the first run died."""
+        batch = ("data.batch=20",)
+        command = self.start_train(*self.settings(*batch), ranks=3)
+        command.wait_for_step(self.folder / "run", 30)
+        os.kill(command.ranks()[1], signal.SIGKILL)
+        self.assertNotEqual(command.finish().code, 0)
+        resumed = self.trained(*self.settings(*batch), ranks=2)
+        self.assertIsNotNone(resumed["resumed_from"])
+        self.assertEqual(resumed["samples"], 10 * harness.DIGITS_SIZE)
+        self.assertEqual(resumed["sample_digest"], harness.digits_digest(STEPS))
+
+    def test_kill_9_of_the_launcher_leaves_no_rank_behind(self):
+        command = self.start_train(*self.settings(), ranks=4)
+        command.wait_for_step(self.folder / "run", 10)
+        command.process.kill()
+        took = command.wait_until_gone(30)
+        self.assertIsNotNone(took, "ranks outlived their launcher")
+        self.assertLess(took, GONE_WITHIN_S)
+        # A dead writer's lock does not block.
+        resumed = self.trained(*self.settings("trainer.max_epochs=3"), ranks=4)
+        self.assertEqual(resumed["sample_digest"], harness.digits_digest(87))
+
+    def test_all_ranks_are_gone_two_seconds_after_one_was_killed(self):
+        command = self.start_train(*self.settings(), ranks=4)
+        command.wait_for_step(self.folder / "run", 10)
+        os.kill(command.ranks()[3], signal.SIGKILL)
+        took = command.wait_until_gone(30)
+        self.assertIsNotNone(took)
+        self.assertLess(took, GONE_WITHIN_S)
+
+    def test_a_finished_run_takes_no_step_and_says_its_result_again(self):
+        first = self.train("trainer.max_epochs=2", ranks=2)
+        self.assertEqual(first.code, 0, first.err)
+        before = harness.contents(self.folder / "run")
+        again = self.train("trainer.max_epochs=2", ranks=2)
+        self.assertEqual(again.code, 0, again.err)
+        self.assertEqual(again.out, first.out)
+        self.assertIn("is finished", again.err)
+        self.assertEqual(harness.contents(self.folder / "run"), before)
+
+    def test_a_finished_run_that_is_asked_for_more_goes_on(self):
+        self.trained("trainer.max_epochs=2", ranks=2)
+        more = self.trained("trainer.max_epochs=4", ranks=2)
+        whole = self.trained("trainer.max_epochs=4", ranks=2, run="whole")
+        self.assertEqual((more["steps"], more["weights_digest"]), (116, whole["weights_digest"]))
+        self.assertEqual(more["sample_digest"], whole["sample_digest"])
+        self.assertEqual(json.loads((self.folder / "run/result.json").read_text())["steps"], 116)
+
+    def test_resume_none_starts_anew(self):
+        self.trained("trainer.max_epochs=1", ranks=2)
+        anew = self.trained("trainer.max_epochs=1", "trainer.seed=2", ranks=2, options=("--resume", "none"))
+        self.assertIsNone(anew["resumed_from"])
+        self.assertEqual(anew["steps"], 29)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A signal to any one rank: all stop after the same step with one snapshot, and go on as if nothing had been."""
+import os
+import random
+import signal
+
+import harness
+
+STEPS = 290
+STOPPED = 75
+
+
+class Stop(harness.RanksTest):
+    def start_run(self, ranks, run="run", **keywords):
+        """Logs each step, so that a moment can be chosen, and writes no snapshot of its own accord."""
+        return self.start_train("observe.log_every=1", "snapshot.every_epochs=0", ranks=ranks, run=run, **keywords)
+
+    def check_stopped(self, result, run, world):
+        """One new snapshot, of the step that all ranks had taken, and no process left. Returns the step."""
+        self.assertEqual(result.code, STOPPED, result.err[-3000:])
+        ended = result.object
+        step = ended["steps"]
+        self.assertEqual((ended["stopped_by"], ended["world"]), ("signal", world))
+        folder = self.folder / run
+        self.assertEqual(harness.snapshots(folder), [harness.snapshot_name(step)])
+        self.assertEqual(os.readlink(folder / "snapshots/latest"), harness.snapshot_name(step))
+        # The digest sums over what each rank trained on: one that stopped a step early or late would show.
+        self.assertEqual(ended["samples"], harness.digits_samples(step))
+        self.assertEqual(ended["sample_digest"], harness.digits_digest(step))
+        state = harness.state_of(folder, step)
+        self.assertEqual((state["step"], state["samples"], state["world"]), (step, ended["samples"], world))
+        lines = harness.metrics(folder)
+        self.assertEqual([line["step"] for line in lines if line["event"] == "step"], list(range(1, step + 1)))
+        self.assertEqual([line["event"] for line in lines[-2:]], ["snapshot", "run_ended"])
+        verified = self.start("snapshot", "verify", folder / "snapshots" / harness.snapshot_name(step)).finish()
+        self.assertEqual(verified.code, 0, verified.err)
+        return step
+
+    def stopped(self, number, victim, moment, ranks=4, run="run"):
+        command = self.start_run(ranks, run)
+        command.wait_for_step(self.folder / run, moment)
+        os.kill(command.ranks()[victim], number)
+        result = command.finish()
+        self.assertEqual(command.members(), {}, "processes were left over")
+        step = self.check_stopped(result, run, ranks)
+        self.assertGreaterEqual(step, moment)
+        self.assertLess(step, STEPS)
+        return step
+
+    def test_a_signal_to_one_rank_of_four_stops_all_after_the_same_step(self):
+        draw = random.Random(20)
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+        count = 10 if harness.SOAK else 3
+        moments = [1 + place * 180 // count + draw.randrange(180 // count) for place in range(count)]
+        for place, moment in enumerate(moments):
+            number, victim = signals[place % 3], (place + 1) % 4
+            with self.subTest(signal=number.name, victim=victim, moment=moment):
+                self.stopped(number, victim, moment, run=f"run-{place}")
+
+    def test_a_stopped_run_goes_on_as_if_nothing_had_been(self):
+        whole = self.trained(ranks=3, run="whole")
+        first = self.stopped(signal.SIGTERM, 1, 20, ranks=3)
+        command = self.start_run(3, options=("--resume", "auto"))
+        command.wait_for_step(self.folder / "run", 100)
+        os.kill(command.ranks()[0], signal.SIGUSR1)
+        second = command.finish()
+        self.assertEqual(second.code, STOPPED, second.err[-3000:])
+        self.assertEqual(second.object["resumed_from"], str(self.folder / "run/snapshots" / harness.snapshot_name(first)))
+        last = self.trained(ranks=3)
+        for key in ("steps", "samples", "train_loss", "val_loss", "val_accuracy", "weights_digest", "sample_digest"):
+            self.assertEqual(last[key], whole[key], key)
+        self.assertEqual(harness.epoch_losses(self.folder / "run"), harness.epoch_losses(self.folder / "whole"))
+
+    def test_a_signal_to_the_launcher_reaches_the_ranks(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(signal=number.name):
+                run = f"run-{number.name}"
+                command = self.start_run(2, run)
+                command.wait_for_step(self.folder / run, 10)
+                command.process.send_signal(number)
+                self.check_stopped(command.finish(), run, 2)
+                self.assertEqual(command.members(), {})
+
+    def test_a_second_signal_on_the_way_changes_nothing(self):
+        command = self.start_run(4)
+        command.wait_for_step(self.folder / "run", 10)
+        for pid in command.ranks().values():
+            for number in (signal.SIGTERM, signal.SIGUSR1):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+        self.check_stopped(command.finish(), "run", 4)
+
+    def test_one_rank_alone_stops_too(self):
+        command = self.start_run(1)
+        command.wait_for_step(self.folder / "run", 5)
+        command.process.send_signal(signal.SIGTERM)
+        self.check_stopped(command.finish(), "run", 1)
+
+    def test_a_signal_before_the_first_step_ends_the_run_one_way_or_the_other(self):
+        """Before a rank listens it dies of the signal; from then on it writes a snapshot. Nothing in between."""
+        command = self.start_run(4)
+        os.kill(command.wait_for_ranks(4)[2], signal.SIGTERM)
+        result = command.finish()
+        self.assertEqual(command.members(), {})
+        written = harness.snapshots(self.folder / "run")
+        self.assertIn((result.code, len(written)), [(128 + signal.SIGTERM, 0), (STOPPED, 1)], result.err[-3000:])
+
+
+if __name__ == "__main__":
+    harness.main()
