@@ -123,7 +123,7 @@ std::string toml_item(const T& value) {
   } else {
     std::vector<std::string> items;
     for (const auto& item : value) items.push_back(toml_item(item));
-    return "[" + joined(items, ", ") + "]";
+    return std::string("[").append(joined(items, ", ")).append("]");
   }
 }
 

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/completion.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/recipe/schema.h"
+
+namespace lockstep::cli {
+namespace {
+
+/// Something that can stand next on the command line.
+struct Word {
+  std::string text;  ///< "train", "--set", "bash"
+  std::string about;
+};
+
+/// One command with what can follow it.
+struct Level {
+  std::string path;            ///< "" for the program, "/snapshot/verify" for what it names.
+  std::vector<Word> commands;  ///< Sub-commands, and the choices of arguments.
+  std::vector<Word> options;
+  std::vector<std::string> flags;  ///< Options that take no value.
+};
+
+/// "bash", "fish", "zsh" of an argument that is one of them: its type then reads "TEXT:{bash,fish,zsh}".
+std::vector<Word> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{');
+  const auto close = type.find('}', open);
+  std::vector<Word> choices;
+  if (open == std::string::npos || close == std::string::npos) return choices;
+  for (auto& name : split(std::string_view(type).substr(open + 1, close - open - 1), ',')) {
+    choices.push_back({std::move(name), option.get_description()});
+  }
+  return choices;
+}
+
+void add_levels(const CLI::App& app, const std::string& path, std::vector<Level>& levels) {
+  Level level{.path = path, .commands = {}, .options = {}, .flags = {}};
+  const auto commands = app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); });
+  for (const auto* command : commands) level.commands.push_back({command->get_name(), command->get_description()});
+  for (const auto* option : app.get_options([](const CLI::Option* each) { return !each->get_group().empty(); })) {
+    if (option->get_positional()) {
+      for (auto& choice : choices_of(*option)) level.commands.push_back(std::move(choice));
+    }
+    for (const auto& name : option->get_lnames()) {
+      level.options.push_back({"--" + name, option->get_description()});
+      if (option->get_items_expected_max() == 0) level.flags.push_back("--" + name);
+    }
+  }
+  levels.push_back(std::move(level));
+  for (const auto* command : commands) add_levels(*command, path + "/" + command->get_name(), levels);
+}
+
+std::vector<std::string> setting_keys() {
+  std::vector<std::string> keys;
+  for (const auto& row : schema()) {
+    if (keys.empty() || keys.back() != row.key) keys.emplace_back(row.key);
+  }
+  return keys;
+}
+
+std::string replaced(std::string text, char what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, 1, with);
+  }
+  return text;
+}
+
+std::string texts(const std::vector<Word>& words) {
+  std::vector<std::string> all;
+  for (const auto& word : words) all.push_back(word.text);
+  return joined(all, " ");
+}
+
+/// "/train|/snapshot|/snapshot/verify": all that the words so far can have named.
+std::string paths(const std::vector<Level>& levels, std::string_view separator) {
+  std::vector<std::string> all;
+  for (const auto& level : levels) {
+    if (!level.path.empty()) all.push_back(level.path);
+  }
+  return joined(all, separator);
+}
+
+constexpr std::string_view kBash = R"(# bash completion for lockstep, made by `lockstep completion bash`. Try it with
+#   source <(lockstep completion bash)
+_lockstep() {
+  local current="${COMP_WORDS[COMP_CWORD]}" command="" previous="" commands="" options="" i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    previous="${COMP_WORDS[i]}"
+    if [[ $previous == -- ]]; then return; fi
+    case "$command/$previous" in
+      @PATHS@) command="$command/$previous" ;;
+    esac
+  done
+  if [[ $previous == --set && " $current" != *=* ]]; then
+    compopt -o nospace
+    COMPREPLY=($(compgen -S = -W "@SETTINGS@" -- "$current"))
+    return
+  fi
+  case "$command" in
+@LEVELS@  esac
+  if [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$current"))
+  else
+    COMPREPLY=($(compgen -W "$commands" -- "$current"))
+  fi
+}
+complete -o default -F _lockstep lockstep
+)";
+
+std::string bash_levels(const std::vector<Level>& levels) {
+  std::string out;
+  for (const auto& level : levels) {
+    out += "    \"" + level.path + "\")\n      commands=\"" + texts(level.commands) + "\"\n      options=\"" +
+           texts(level.options) + "\"\n      ;;\n";
+  }
+  return out;
+}
+
+constexpr std::string_view kZsh = R"(#compdef lockstep
+# zsh completion for lockstep, made by `lockstep completion zsh`. Keep it as _lockstep in a folder of $fpath, or
+#   source <(lockstep completion zsh)
+_lockstep() {
+  local command="" previous=""
+  local -a commands options
+  for previous in "${(@)words[2,CURRENT-1]}"; do
+    if [[ $previous == -- ]]; then _files; return; fi
+    case "$command/$previous" in
+      @PATHS@) command="$command/$previous" ;;
+    esac
+  done
+  if [[ $previous == --set && $PREFIX != *=* ]]; then
+    compadd -S = -- @SETTINGS@
+    return
+  fi
+  case "$command" in
+@LEVELS@  esac
+  if [[ $PREFIX == -* ]]; then
+    _describe -o option options
+  elif (( $#commands )); then
+    _describe command commands
+  else
+    _files
+  fi
+}
+if [[ $funcstack[1] == _lockstep ]]; then _lockstep "$@"; else compdef _lockstep lockstep; fi
+)";
+
+std::string zsh_words(const std::vector<Word>& words) {
+  std::string out;
+  for (const auto& word : words) {
+    out += "\n        '" + replaced(word.text + ":" + replaced(word.about, ':', "\\:"), '\'', "'\\''") + "'";
+  }
+  return out;
+}
+
+std::string zsh_levels(const std::vector<Level>& levels) {
+  std::string out;
+  for (const auto& level : levels) {
+    out += "    '" + level.path + "')\n      commands=(" + zsh_words(level.commands) + ")\n      options=(" +
+           zsh_words(level.options) + ")\n      ;;\n";
+  }
+  return out;
+}
+
+constexpr std::string_view kFish = R"(# fish completion for lockstep, made by `lockstep completion fish`. Keep it as
+# ~/.config/fish/completions/lockstep.fish, or try it with
+#   lockstep completion fish | source
+function __lockstep_at
+    set -l command ""
+    set -l previous ""
+    for word in (commandline -opc)[2..-1]
+        set previous $word
+        switch "$command/$word"
+            case @PATHS@
+                set command "$command/$word"
+        end
+    end
+    test "$command" = "$argv[1]"
+end
+@LEVELS@)";
+
+std::string fish_text(const std::string& text) {
+  return "'" + replaced(replaced(text, '\\', "\\\\"), '\'', "\\'") + "'";
+}
+
+std::string fish_levels(const std::vector<Level>& levels) {
+  std::string out;
+  for (const auto& level : levels) {
+    const std::string head = "complete -c lockstep -n '__lockstep_at \"" + level.path + "\"' ";
+    for (const auto& word : level.commands) {
+      out += head + "-f -a " + fish_text(word.text) + " -d " + fish_text(word.about) + "\n";
+    }
+    for (const auto& word : level.options) {
+      const bool is_flag = std::find(level.flags.begin(), level.flags.end(), word.text) != level.flags.end();
+      const std::string value = is_flag                ? ""
+                                : word.text == "--set" ? "-x -a '" + joined(setting_keys(), "= ") + "=' "
+                                                       : "-r ";
+      out += head + "-l " + word.text.substr(2) + " " + value + "-d " + fish_text(word.about) + "\n";
+    }
+  }
+  return out;
+}
+
+std::string filled(std::string_view script, std::string_view mark, const std::string& text) {
+  std::string out(script);
+  out.replace(out.find(mark), mark.size(), text);
+  return out;
+}
+
+}  // namespace
+
+std::string completion_script(const CLI::App& app, const std::string& shell) {
+  std::vector<Level> levels;
+  add_levels(app, "", levels);
+  if (shell == "fish") return filled(filled(kFish, "@PATHS@", paths(levels, " ")), "@LEVELS@", fish_levels(levels));
+  if (shell != "bash" && shell != "zsh") {
+    throw Error(ErrorKind::kUsage, "no completion for the shell '" + shell + "', want bash, zsh or fish",
+                "for example `source <(lockstep completion bash)`");
+  }
+  const bool is_bash = shell == "bash";
+  const auto script = filled(is_bash ? kBash : kZsh, "@PATHS@", paths(levels, "|"));
+  return filled(filled(script, "@SETTINGS@", joined(setting_keys(), " ")), "@LEVELS@",
+                is_bash ? bash_levels(levels) : zsh_levels(levels));
+}
+
+void add_completion(CLI::App& app, Context&) {
+  auto* command = app.add_subcommand("completion", "Print a script that completes commands in a shell");
+  const auto shell = std::make_shared<std::string>();
+  command->add_option("SHELL", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([&app, shell] { print_text(completion_script(app, *shell)); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipe/recipe.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/recipe/builtin.h"
+#include "lockstep/recipe/schema.h"
+#include "lockstep/recipe/starter.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+
+json text_or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
+
+std::vector<Override> overrides_of(const std::vector<std::string>& sets) {
+  std::vector<Override> overrides;
+  for (const auto& text : sets) overrides.push_back(override_of(text));
+  return overrides;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+// ls
+
+void list_as_json(const std::vector<BuiltinRecipe>& recipes) {
+  json files = json::array();
+  for (const auto& recipe : recipes) {
+    files.push_back({{"name", recipe.name}, {"path", recipe.path.string()}, {"about", recipe.about}});
+  }
+  json settings = json::array();
+  for (const auto& row : schema()) {
+    settings.push_back({{"key", row.key},
+                        {"default", row.fallback == kMustBeSet ? json(nullptr) : text_or_null(row.fallback)},
+                        {"must_be_set", row.fallback == kMustBeSet},
+                        {"wanted", wanted(row)},
+                        {"unit", text_or_null(row.unit)},
+                        {"help", row.help},
+                        {"only_for", words(row.ties.only_for)},
+                        {"excludes", words(row.ties.excludes)},
+                        {"same_as", text_or_null(row.ties.same_as)}});
+  }
+  print_json({{"recipes", files}, {"settings", settings}});
+}
+
+std::string setting_line(const SettingRow& row) {
+  std::string line = "  " + padded(std::string(row.key.substr(row.key.find('.') + 1)), 16);
+  line +=
+      padded(row.fallback.empty() ? "-" : std::string(row.fallback), 14) + std::string(row.help) + " (" + wanted(row);
+  if (!row.unit.empty()) line += "; " + std::string(row.unit);
+  line += ")";
+  if (!row.ties.only_for.empty()) line += " [" + joined(words(row.ties.only_for), ", ") + " only]";
+  return line + "\n";
+}
+
+void list(bool as_json) {
+  const auto recipes = builtin_recipes(this_program());
+  if (as_json) return list_as_json(recipes);
+  std::string out = "Recipes, for `lockstep train NAME`:\n";
+  for (const auto& recipe : recipes) out += "  " + padded(recipe.name, 16) + recipe.about + "\n";
+  out += "\nSettings, with their defaults:\n";
+  for (const auto& table : setting_tables()) {
+    out += "[" + table + "]\n";
+    for (const auto& row : schema()) {
+      if (table_of(row.key) == table) out += setting_line(row);
+    }
+  }
+  print_text(out);
+}
+
+// show
+
+void show(const std::string& word, const std::vector<std::string>& sets, bool as_json, const Context& context) {
+  const Recipe recipe =
+      Recipe::load(recipe_file(word, this_program()), context.env, overrides_of(sets), Gaps::kAllowed);
+  for (const auto& note : recipe.notes()) context.log.info(note);
+  if (!as_json) {
+    for (const auto& key : recipe.gaps()) context.log.warning(key + " has no value yet; a run needs one");
+    return print_text(recipe.to_toml());
+  }
+  json settings = json::object();
+  for (const auto& [key, setting] : recipe.settings()) {
+    const json value = std::visit([](const auto& held) { return json(held); }, setting.value);
+    settings[key] = {{"value", value}, {"origin", setting.origin.where}};
+  }
+  print_json(
+      {{"name", recipe.name()}, {"settings", settings}, {"notes", recipe.notes()}, {"must_be_set", recipe.gaps()}});
+}
+
+// new
+
+void write_new(const std::string& file, const std::vector<std::string>& sets, bool as_json) {
+  const std::string text = starter_recipe(overrides_of(sets));
+  if (file.empty()) return print_text(text);
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(file, ignored))) {
+    throw Error(ErrorKind::kUsage, "'" + file + "' exists, want a new name",
+                "nothing was written; choose another, or remove it");
+  }
+  write_whole(file, text);
+  if (as_json) return print_json({{"path", fs::absolute(file).string()}});
+  print_text("wrote " + file + "; train it with `lockstep train " + file + "`\n");
+}
+
+// check
+
+/// Checks each file by itself, without this user's file and environment, and goes on after a bad one.
+int check(const std::vector<std::string>& words, bool as_json, const Context& context) {
+  int exit_with = 0;
+  json files = json::array();
+  for (const auto& word : words) {
+    try {
+      const Recipe recipe = Recipe::load(recipe_file(word, this_program()), {}, {}, Gaps::kAllowed);
+      files.push_back({{"path", word}, {"ok", true}, {"error", nullptr}, {"must_be_set", recipe.gaps()}});
+      if (as_json) continue;
+      const auto open = recipe.gaps().empty() ? "" : ", once " + joined(recipe.gaps(), ", ") + " is set";
+      print_text(word + ": ok" + open + "\n");
+    } catch (const Error& error) {
+      if (exit_with == 0) exit_with = exit_code(error.kind());
+      files.push_back({{"path", word}, {"ok", false}, {"error", error.what()}, {"must_be_set", json::array()}});
+      if (!as_json) context.log.error(error.what());
+    }
+  }
+  if (as_json) print_json({{"files", files}});
+  return exit_with;
+}
+
+struct RecipeRequest {
+  std::vector<std::string> words;
+  std::string word;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+void add_sets(CLI::App& command, RecipeRequest& request) {
+  command.add_option("--set", request.sets, "Set a setting: table.key=value; may be repeated")->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_recipe(CLI::App& app, Context& context) {
+  auto* recipe = app.add_subcommand("recipe", "List, show, begin and check recipes");
+  recipe->require_subcommand(1);
+  const auto request = std::make_shared<RecipeRequest>();
+  const auto add = [&](const char* name, const char* about) {
+    auto* command = recipe->add_subcommand(name, about);
+    command->add_flag("--json", request->json, "As one JSON object on standard output");
+    return command;
+  };
+
+  add("ls", "List the built-in recipes, and every setting with its help")->callback([request] { list(request->json); });
+
+  auto* show_command = add("show", "Print every value of a recipe with its origin");
+  show_command->add_option("RECIPE", request->word, "A TOML file, or the name of a built-in recipe")->required();
+  add_sets(*show_command, *request);
+  show_command->callback([request, &context] { show(request->word, request->sets, request->json, context); });
+
+  auto* new_command = add("new", "Write a recipe to start from, with every setting explained");
+  new_command->add_option("FILE", request->word, "The file to write; without one, standard output");
+  add_sets(*new_command, *request);
+  new_command->callback([request] { write_new(request->word, request->sets, request->json); });
+
+  auto* check_command = add("check", "Check recipes, each by itself");
+  check_command->add_option("RECIPE", request->words, "TOML files, or names of built-in recipes")->required();
+  check_command->callback([request, &context] { context.exit_code = check(request->words, request->json, context); });
+}
+
+}  // namespace lockstep::cli
