@@ -126,11 +126,18 @@ class Kill(harness.RanksTest):
         self.assertEqual(more["sample_digest"], whole["sample_digest"])
         self.assertEqual(json.loads((self.folder / "run/result.json").read_text())["steps"], 116)
 
-    def test_resume_none_starts_anew(self):
-        self.trained("trainer.max_epochs=1", ranks=2)
-        anew = self.trained("trainer.max_epochs=1", "trainer.seed=2", ranks=2, options=("--resume", "none"))
-        self.assertIsNone(anew["resumed_from"])
-        self.assertEqual(anew["steps"], 29)
+    def test_resume_none_starts_anew_and_what_was_there_before_is_not_resumed(self):
+        """The old run's result and later snapshots lie in the same folder: neither may pass for the new run's."""
+        seed = ("trainer.seed=2", "data.global_batch=40")
+        whole = self.trained(*MODEL, *seed, "trainer.max_epochs=4", ranks=2, run="whole")
+        self.trained(*MODEL, "trainer.max_epochs=4", ranks=2)
+        command = self.start_train(*self.settings(*seed, "trainer.max_epochs=4"), ranks=2, options=("--resume", "none"))
+        command.wait_until(lambda: any(line["event"] == "snapshot" and line["step"] == 14
+                                       for line in harness.metrics(self.folder / "run")), "the snapshot of step 14")
+        os.kill(command.ranks()[1], signal.SIGKILL)
+        self.assertNotEqual(command.finish().code, 0)
+        anew = self.trained(*self.settings(*seed, "trainer.max_epochs=4"), ranks=2)
+        self.assertEqual({key: anew[key] for key in SAME}, {key: whole[key] for key in SAME})
 
 
 if __name__ == "__main__":
