@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local_output.h"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -11,6 +13,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLongestLineBytes = 1 << 16;
+constexpr int kWritesATurn = 32;
 
 }  // namespace
 
@@ -21,13 +24,26 @@ void OutputSink::push(std::string_view text) {
 void OutputSink::write_some() {
   // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking; making it non-blocking instead would
   // change it for everyone who shares it, the user's shell included.
-  const ssize_t put = ::write(fd_, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
-  if (put >= 0) {
-    waiting_.erase(0, static_cast<std::size_t>(put));
-  } else if (errno != EINTR && errno != EAGAIN) {
-    is_closed_ = true;
-    discard();
+  pollfd ready{fd_, POLLOUT, 0};
+  for (int turn = 0; turn < kWritesATurn && is_waiting() && ::poll(&ready, 1, 0) == 1; ++turn) {
+    const ssize_t put =
+        ::write(fd_, waiting_.data() + written_, std::min<std::size_t>(waiting_.size() - written_, PIPE_BUF));
+    if (put >= 0) {
+      written_ += static_cast<std::size_t>(put);
+    } else if (errno != EINTR && errno != EAGAIN) {
+      is_closed_ = true;
+      discard();
+    }
   }
+  if (written_ >= waiting_.size() / 2) {
+    waiting_.erase(0, written_);
+    written_ = 0;
+  }
+}
+
+void OutputSink::discard() {
+  waiting_.clear();
+  written_ = 0;
 }
 
 void LastLines::push(std::string_view line) {
@@ -36,7 +52,7 @@ void LastLines::push(std::string_view line) {
 }
 
 void OutputSource::read_some() {
-  std::array<char, 1 << 14> buffer{};
+  std::array<char, 1 << 16> buffer{};
   const ssize_t got = ::read(pipe_.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got > 0) {
@@ -48,7 +64,7 @@ void OutputSource::read_some() {
 }
 
 void OutputSource::read_rest() {
-  std::array<char, 1 << 14> buffer{};
+  std::array<char, 1 << 16> buffer{};
   ssize_t got = 0;
   while (is_open() && (got = ::read(pipe_.get(), buffer.data(), buffer.size())) > 0) {
     take({buffer.data(), static_cast<std::size_t>(got)});

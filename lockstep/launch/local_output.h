@@ -16,14 +16,14 @@ class OutputSink {
   explicit OutputSink(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }
-  bool is_waiting() const { return !waiting_.empty(); }
+  bool is_waiting() const { return written_ < waiting_.size(); }
   /// False while so much is waiting that sources must pause.
-  bool has_room() const { return waiting_.size() < kRoomBytes; }
+  bool has_room() const { return waiting_.size() - written_ < kRoomBytes; }
 
   void push(std::string_view text);
   /// To be called when poll() says that the stream takes more.
   void write_some();
-  void discard() { waiting_.clear(); }
+  void discard();
 
  private:
   static constexpr std::size_t kRoomBytes = 1 << 18;
@@ -31,6 +31,7 @@ class OutputSink {
   int fd_;
   bool is_closed_ = false;  // The reader went away. The ranks' work is worth more than their output.
   std::string waiting_;
+  std::size_t written_ = 0;  // The part of waiting_ that the stream has taken.
 };
 
 /// The last lines that one rank wrote, on either of its streams.

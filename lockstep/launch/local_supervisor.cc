@@ -113,7 +113,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
   store_.reset();
   // The parent may have died before its death signal was asked for.
-  if (::getppid() != parent_) stop_all();
+  if (::getppid() != parent_) end_as_orphan();
   while (live_ > 0 || out_.is_waiting() || err_.is_waiting()) {
     wait_for_events();
     if (live_ == 0) finish();
@@ -223,7 +223,7 @@ void LocalSupervisor::take_signals() {
     if (signal == SIGCHLD) {
       take_ended();
     } else if (signal == SIGHUP) {
-      if (::getppid() != parent_) stop_all();
+      if (::getppid() != parent_) end_as_orphan();
     } else if (live_ == 0) {
       // All that is left is output that nobody reads.
       out_.discard();
@@ -267,8 +267,8 @@ void LocalSupervisor::take_ending(const Ending& ending) {
   kill_at_ = Clock::now() + job_.grace;
 }
 
-void LocalSupervisor::stop_all() {
-  if (!failed_) failed_ = Ending{0, 128 + SIGKILL, SIGKILL};
+void LocalSupervisor::end_as_orphan() {
+  is_orphan_ = true;
   signal_all(SIGKILL, true);
   out_.discard();
   err_.discard();
@@ -287,7 +287,8 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  if (!failed_) return;
+  if (is_orphan_) log_.error("the launcher was killed; its ranks were ended");
+  if (!failed_ || is_orphan_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
                      (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +

@@ -57,7 +57,7 @@ class LocalSupervisor {
   void take_signals();
   void take_ended();
   void take_ending(const Ending& ending);
-  void stop_all();
+  void end_as_orphan();
   void signal_all(int signal, bool whole_group);
   void finish();
   void report() const;
@@ -79,6 +79,7 @@ class LocalSupervisor {
   std::vector<int> forwarded_;
   std::optional<Ending> failed_;
   bool is_stopped_ = false;  // A rank ended with the code that says so.
+  bool is_orphan_ = false;   // Our parent is dead.
   std::optional<Clock::time_point> kill_at_;
 };
 

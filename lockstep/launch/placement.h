@@ -36,10 +36,10 @@ struct Placement {
 
 /// What a person said on the command line; each overrides what the environment says.
 struct PlacementFlags {
-  std::optional<int> rank;
-  std::optional<int> world;
-  std::optional<int> local_rank;
-  std::optional<int> local_world;
+  std::optional<int> rank{};
+  std::optional<int> world{};
+  std::optional<int> local_rank{};
+  std::optional<int> local_world{};
 };
 
 /// Reads the launcher's environment once: flags; our own launcher; torchrun's full set; OpenMPI or PMI (an inner

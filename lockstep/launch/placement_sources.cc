@@ -65,7 +65,7 @@ bool spread_over_nodes(Placement& at, int nodes) {
 void derive_nodes(Placement& at) {
   at.nodes = (at.world + at.local_world - 1) / at.local_world;
   const bool on_last = at.rank - at.local_rank + at.local_world == at.world;
-  at.node_rank = on_last ? at.nodes - 1 : std::min((at.rank - at.local_rank) / at.local_world, at.nodes - 1);
+  at.node_rank = on_last ? at.nodes - 1 : std::clamp((at.rank - at.local_rank) / at.local_world, 0, at.nodes - 1);
 }
 
 bool agree(const Placement& a, const Placement& b) {
