@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <ranges>
 
 #include "lockstep/base/error.h"
 #include "lockstep/format/mapped_file.h"
@@ -77,8 +76,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 std::size_t product(std::span<const std::int64_t> shape, const std::string& name) {
   std::size_t bytes = 1;
   // The first dimension last: without a single item, the bytes of one must still be a number.
-  for (const auto size : std::views::reverse(shape)) {
-    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) ||
+  for (auto size = shape.rbegin(); size != shape.rend(); ++size) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(*size), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
       fail(name, "the shape " + shape_text({shape.begin(), shape.end()}) + " overflows 64 bits");
     }
@@ -204,9 +203,9 @@ IdxArray parse_gzip(std::span<const std::byte> packed, const std::string& name) 
 }  // namespace
 
 std::size_t IdxArray::item_bytes() const {
-  std::size_t bytes = 1;
-  for (std::size_t i = 1; i < shape.size(); ++i) bytes *= static_cast<std::size_t>(shape[i]);
-  return bytes;
+  std::size_t product = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) product *= static_cast<std::size_t>(shape[i]);
+  return product;
 }
 
 IdxArray read_idx(const std::filesystem::path& path) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -145,10 +144,11 @@ void verify_snapshot(const std::filesystem::path& snapshot) {
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
     const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip) {
-  for (const auto& entry : std::views::reverse(listed_snapshots(snapshots))) {
-    const SnapshotCheck check = checked_snapshot(entry.path);
-    if (check.faults.empty()) return entry;
-    on_skip(entry, joined(check.faults, "; "));
+  const auto entries = listed_snapshots(snapshots);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const SnapshotCheck check = checked_snapshot(entry->path);
+    if (check.faults.empty()) return *entry;
+    on_skip(*entry, joined(check.faults, "; "));
   }
   return std::nullopt;
 }

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/format/manifest.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  // Once as it is, once with the right checksum below, which no fuzzer guesses.
+  for (const std::string& text : {bytes, bytes + lockstep::hex64(lockstep::xxh3_64(bytes)) + "\n"}) {
+    try {
+      LOCKSTEP_ASSERT(lockstep::manifest_text(lockstep::parsed_manifest(text, "fuzz")) == text);
+    } catch (const lockstep::Error& error) {
+      if (error.kind() != lockstep::ErrorKind::kData) throw;
+    }
+  }
+  return 0;
+}
