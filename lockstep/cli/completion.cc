@@ -101,17 +101,17 @@ _lockstep() {
       @PATHS@) command="$command/$previous" ;;
     esac
   done
-  if [[ $previous == --set && " $current" != *=* ]]; then
+  if [[ $previous == --set ]]; then
     compopt -o nospace
-    COMPREPLY=($(compgen -S = -W "@SETTINGS@" -- "$current"))
+    mapfile -t COMPREPLY < <(compgen -S = -W "@SETTINGS@" -- "$current")
     return
   fi
   case "$command" in
 @LEVELS@  esac
   if [[ $current == -* ]]; then
-    COMPREPLY=($(compgen -W "$options" -- "$current"))
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
-    COMPREPLY=($(compgen -W "$commands" -- "$current"))
+    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
   fi
 }
 complete -o default -F _lockstep lockstep

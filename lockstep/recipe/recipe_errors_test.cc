@@ -77,24 +77,23 @@ TEST(RecipeErrors, NameLineAndValueOfAWrongType) {
   expect_refused("[data]\nshuffle = 1\n", "r.toml:2: data.shuffle = 1, want true or false");
   expect_refused("[optimizer]\nlr = nan\n", "r.toml:2: optimizer.lr = nan (a number), want a number, at least 0");
   expect_refused("[model]\nhidden = 128\n",
-                 "r.toml:2: model.hidden = 128, want a list of whole numbers, each 1 to 2147483647");
+                 "r.toml:2: model.hidden = 128, want a list of whole numbers, each 1 to 1e9");
   expect_refused("[model]\nhidden = [1, 'b', [3]]\n",
                  "r.toml:2: model.hidden = [1, 'b' (text), a list] (a list), want a list of whole numbers, each 1 to "
-                 "2147483647");
+                 "1e9");
   expect_refused("[trainer]\nmax_time = 01:30:00\n",
                  "r.toml:2: trainer.max_time = 01:30:00 (a time of day, for want of quotes), want \"HH:MM:SS\" or "
                  "seconds, above 0 and at most 1e9\n  hint: for example \"01:30:00\" or 5400");
 }
 
 TEST(RecipeErrors, NameTheRangeThatWasLeft) {
-  expect_set_refused("trainer.devices", "0", "--set: trainer.devices = 0, want a whole number, 1 to 2147483647");
+  expect_set_refused("trainer.devices", "0", "--set: trainer.devices = 0, want a whole number of devices, 1 to 1e9");
   expect_set_refused("data.split", "1.5",
                      "--set: data.split = 1.5 (a number), want a number, a share above 0 and below 1, or a number of "
                      "samples from 1 on");
-  expect_set_refused("data.workers", "-2", "--set: data.workers = -2, want a whole number, -1 to 2147483647");
-  expect_set_refused(
-      "data.shape", "[]",
-      "--set: data.shape = [] (a list), want a list of whole numbers, one or more, each 1 to 2147483647");
+  expect_set_refused("data.workers", "-2", "--set: data.workers = -2, want a whole number of threads, -1 to 1e9");
+  expect_set_refused("data.shape", "[]",
+                     "--set: data.shape = [] (a list), want a list of whole numbers, one or more, each 1 to 1e9");
   expect_set_refused("trainer.clip_norm", "0", "--set: trainer.clip_norm = 0, want a number, above 0");
   for (const auto* bad :
        {"", "soon", "1:2", "1:2:3:4", "00:60:00", "-1:00:00", "x-00:00:01", "00:00:00", "-5", "1e300"}) {
@@ -115,7 +114,7 @@ TEST(RecipeErrors, BlameTheCommandForAFlag) {
       refusal(kHead, {{.key = "trainer.devices", .value = "0", .origin = {SettingSource::kFlag, "--devices"}}});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, ErrorKind::kUsage);
-  EXPECT_EQ(found->text, "--devices: trainer.devices = 0, want a whole number, 1 to 2147483647");
+  EXPECT_EQ(found->text, "--devices: trainer.devices = 0, want a whole number of devices, 1 to 1e9");
 }
 
 TEST(RecipeErrors, RefuseTwoKeysThatExcludeEachOtherInOneSource) {
@@ -153,7 +152,7 @@ TEST(RecipeErrors, RefuseNesterovWithoutMomentum) {
   const auto found = refusal(kHead, {set("optimizer.nesterov", "true")});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->text,
-            "optimizer.nesterov = true (--set) beside optimizer.momentum = 0.0 (default), want momentum above 0 and "
+            "optimizer.nesterov = true (--set) beside optimizer.momentum = 0 (default), want momentum above 0 and "
             "dampening 0\n  hint: set optimizer.momentum=0.9, or leave nesterov out");
 }
 

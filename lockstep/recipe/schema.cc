@@ -13,20 +13,20 @@ namespace {
 using enum SettingType;
 constexpr auto kAside = SettingRole::kAside;
 
-constexpr double kLargest = 2147483647.0;  // What readers keep in an int must fit in one.
+constexpr double kLargest = 1e9;  // What readers keep in an int must fit in one.
 
 constexpr SettingRule kAtLeast0 = {"at least 0", [](double v) { return v >= 0; }};
 constexpr SettingRule kAtLeast1 = {"at least 1", [](double v) { return v >= 1; }};
-constexpr SettingRule kCount = {"1 to 2147483647", [](double v) { return v >= 1 && v <= kLargest; }};
-constexpr SettingRule kCountOr0 = {"0 to 2147483647", [](double v) { return v >= 0 && v <= kLargest; }};
-constexpr SettingRule kCountOrAuto = {"-1 to 2147483647", [](double v) { return v >= -1 && v <= kLargest; }};
+constexpr SettingRule kCount = {"1 to 1e9", [](double v) { return v >= 1 && v <= kLargest; }};
+constexpr SettingRule kCountOr0 = {"0 to 1e9", [](double v) { return v >= 0 && v <= kLargest; }};
+constexpr SettingRule kCountOrAuto = {"-1 to 1e9", [](double v) { return v >= -1 && v <= kLargest; }};
 constexpr SettingRule kAbove0 = {"above 0", [](double v) { return v > 0; }};
 constexpr SettingRule kSpan = {"above 0 and at most 1e9", [](double v) { return v > 0 && v <= 1e9; }};
 constexpr SettingRule kShare = {"at least 0 and below 1", [](double v) { return v >= 0 && v < 1; }};
 constexpr SettingRule kShareOrCount = {"a share above 0 and below 1, or a number of samples from 1 on",
                                        [](double v) { return v > 0 && (v < 1 || v == std::floor(v)); }};
-constexpr SettingRule kWidths = {"each 1 to 2147483647", kCount.holds};
-constexpr SettingRule kShape = {"one or more, each 1 to 2147483647", kCount.holds, {}, 1};
+constexpr SettingRule kWidths = {"each 1 to 1e9", kCount.holds};
+constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, 1};
 constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, 2, 2};
 
 constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
@@ -46,60 +46,60 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "the format: MNIST's IDX files, or made up on the spot"},
     {"data.path", kPath, kMustBeSet, {}, "", "the folder of the data set", only_for("idx"), kAside},
     {"data.samples", kInteger, "1000", kAtLeast1, "samples", "how many to make up", only_for("synthetic")},
-    {"data.classes", kInteger, "2", kCount, "classes", "how many to make up", only_for("synthetic")},
+    {"data.classes", kInteger, "2", kCount, "classes", "how many the samples fall into", only_for("synthetic")},
     {"data.shape", kIntegers, "[2]", kShape, "", "the shape of one sample", only_for("synthetic")},
-    {"data.split", kReal, "", kShareOrCount, "share or samples",
+    {"data.split", kReal, "", kShareOrCount, "",
      "held out for validation, drawn by the seed, where the set has no such part of its own"},
-    {"data.batch", kInteger, "32", kCount, "samples", "batch of one rank in one step", excluding("data.global_batch")},
-    {"data.global_batch", kInteger, "", kCount, "samples",
-     "batch of all ranks together in one step", excluding("data.batch")},
+    {"data.batch", kInteger, "32", kCount, "samples", "the batch of one rank", excluding("data.global_batch")},
+    {"data.global_batch", kInteger, "", kCount, "samples", "the batch of all ranks", excluding("data.batch")},
     {"data.shuffle", kFlag, "true", {}, "", "draw a new order for each epoch, from seed and epoch alone"},
     {"data.drop_last", kFlag, "false", {}, "", "leave out an epoch's last batch where it is short"},
     {"data.workers", kInteger, "-1", kCountOrAuto, "threads",
-     "that decode ahead, in each rank; 0 decodes in the loop, -1 chooses", {}, kAside},
+     "what decodes ahead in each rank; 0 decodes in the loop, -1 chooses", {}, kAside},
 
-    {"trainer.max_epochs", kInteger, "1", kAtLeast1, "epochs", "end after so many",
+    {"trainer.max_epochs", kInteger, "1", kAtLeast1, "epochs", "the end of the run",
      yielding_to("trainer.max_steps trainer.max_time")},
-    {"trainer.max_steps", kInteger, "", kAtLeast1, "steps", "end after so many"},
-    {"trainer.max_time", kDuration, "", kSpan, "HH:MM:SS or seconds", "end after so long"},
+    {"trainer.max_steps", kInteger, "", kAtLeast1, "steps", "the end of the run, where it comes first"},
+    {"trainer.max_time", kDuration, "", kSpan, "", "the end of the run, where it comes first"},
     {"trainer.accelerator", kText, "auto", one_of("auto cpu gpu"), "", "what to train on", {}, kAside},
     {"trainer.devices", kInteger, "", kCount, "devices",
-     "of each node, a rank for each; by default all GPUs, or one rank without a GPU", {}, kAside},
+     "ranks on each node; by default one for each GPU, or one where there is none", {}, kAside},
     {"trainer.num_nodes", kInteger, "", kCount, "nodes",
      "another name for cluster.nodes", same_as("cluster.nodes"), kAside},
     {"trainer.strategy", kText, "auto", one_of("auto single ddp"), "", "one rank, or data-parallel ranks", {}, kAside},
     {"trainer.precision", kText, "fp32", one_of("fp32 fp64"), "", "the type of weights and arithmetic"},
-    {"trainer.accumulate", kInteger, "1", kCount, "batches", "added up before each update of the weights"},
-    {"trainer.clip_norm", kReal, "", kAbove0, "L2 norm", "scale gradients down to this norm where theirs is larger"},
+    {"trainer.accumulate", kInteger, "1", kCount, "batches", "what is added up before each update of the weights"},
+    {"trainer.clip_norm", kReal, "", kAbove0, "",
+     "gradients are scaled down to this L2 norm where theirs is larger"},
     {"trainer.seed", kInteger, "0", kAtLeast0, "", "decides initial weights, order of samples, split"},
-    {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "between validations; 0 for none"},
+    {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "from one validation to the next; 0 for none"},
     {"trainer.threads", kInteger, "0", kCountOr0, "threads",
-     "that compute, in each rank; 0 shares the node's cores out", {}, kAside},
-    {"trainer.bucket_mb", kReal, "25.0", kAbove0, "MiB", "of gradients averaged in one message"},
+     "what computes in each rank; 0 shares the node's cores out", {}, kAside},
+    {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "gradients that are averaged in one message"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},
     {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
-    {"optimizer.momentum", kReal, "0.0", kAtLeast0, "", "share of the last update that is kept", only_for("sgd")},
-    {"optimizer.dampening", kReal, "0.0", {}, "", "of the momentum", only_for("sgd")},
+    {"optimizer.momentum", kReal, "0", kAtLeast0, "", "share of the last update that is kept", only_for("sgd")},
+    {"optimizer.dampening", kReal, "0", {}, "", "share of the gradient that momentum leaves out", only_for("sgd")},
     {"optimizer.nesterov", kFlag, "false", {}, "", "Nesterov's momentum", only_for("sgd")},
     {"optimizer.betas", kReals, "[0.9, 0.999]", kBetas, "",
      "decay of the running means of gradient and square", only_for("adam adamw")},
     {"optimizer.eps", kReal, "1e-08", kAtLeast0, "", "added to the denominator", only_for("adam adamw")},
     {"optimizer.amsgrad", kFlag, "false", {}, "", "keep the largest running mean of squares", only_for("adam adamw")},
-    {"optimizer.weight_decay", kReal, "0.0", kAtLeast0, "", "L2 penalty", only_for("sgd adam")},
+    {"optimizer.weight_decay", kReal, "0", kAtLeast0, "", "L2 penalty", only_for("sgd adam")},
     {"optimizer.weight_decay", kReal, "0.01", kAtLeast0, "", "decay apart from the gradient", only_for("adamw")},
 
     {"snapshot.every_epochs", kInteger, "1", kAtLeast0, "epochs",
-     "between snapshots; 0 for none; a run's end always writes one",
+     "from one snapshot to the next; 0 for none; a run's end always writes one",
      yielding_to("snapshot.every_steps snapshot.every_minutes"), kAside},
-    {"snapshot.every_steps", kInteger, "0", kAtLeast0, "steps", "between snapshots; 0 for none", {}, kAside},
-    {"snapshot.every_minutes", kReal, "0.0", kAtLeast0, "minutes", "between snapshots; 0 for none", {}, kAside},
-    {"snapshot.keep", kInteger, "3", kCountOr0, "snapshots", "how many of the latest to keep; 0 for all", {}, kAside},
+    {"snapshot.every_steps", kInteger, "0", kAtLeast0, "steps", "the same; 0 for none", {}, kAside},
+    {"snapshot.every_minutes", kReal, "0", kAtLeast0, "minutes", "the same; 0 for none", {}, kAside},
+    {"snapshot.keep", kInteger, "3", kCountOr0, "snapshots", "the latest that stay; 0 for all", {}, kAside},
 
     {"observe.log_every", kInteger, "50", kAtLeast0, "steps",
-     "between the losses that are logged; 0 for none", {}, kAside},
+     "from one logged loss to the next; 0 for none", {}, kAside},
 
-    {"cluster.nodes", kInteger, "", kCount, "nodes", "how many to ask the scheduler for", {}, kAside},
+    {"cluster.nodes", kInteger, "", kCount, "nodes", "what to ask the scheduler for", {}, kAside},
 });
 // clang-format on
 
@@ -155,15 +155,17 @@ std::optional<std::string> nearest_setting(std::string_view key) {
 
 std::string wanted(const SettingRow& row) {
   if (!row.rule.names.empty()) return "one of " + joined(words(row.rule.names), ", ");
-  const std::string_view kind = row.type == kFlag       ? "true or false"
-                                : row.type == kInteger  ? "a whole number"
-                                : row.type == kReal     ? "a number"
-                                : row.type == kText     ? "text"
-                                : row.type == kPath     ? "a path"
-                                : row.type == kDuration ? "\"HH:MM:SS\" or seconds"
-                                : row.type == kIntegers ? "a list of whole numbers"
-                                                        : "a list of numbers";
-  return row.rule.wanted.empty() ? std::string(kind) : std::string(kind).append(", ").append(row.rule.wanted);
+  std::string text(row.type == kFlag       ? "true or false"
+                   : row.type == kInteger  ? "a whole number"
+                   : row.type == kReal     ? "a number"
+                   : row.type == kText     ? "text"
+                   : row.type == kPath     ? "a path"
+                   : row.type == kDuration ? "\"HH:MM:SS\" or seconds"
+                   : row.type == kIntegers ? "a list of whole numbers"
+                                           : "a list of numbers");
+  if (!row.unit.empty()) text.append(" of ").append(row.unit);
+  if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
+  return text;
 }
 
 std::vector<std::string> words(std::string_view list) {

@@ -69,7 +69,7 @@ bool is_taken_by(const SettingRow& row, std::string_view selected);
 /// The key that a person most likely meant by `key`: the same word in another table first, then the nearest spelling.
 std::optional<std::string> nearest_setting(std::string_view key);
 
-/// "a whole number, at least 1": what a value of this row must be.
+/// "a whole number of steps, at least 1": what a value of this row must be.
 std::string wanted(const SettingRow& row);
 
 /// The words of a list separated by spaces.

@@ -20,9 +20,7 @@ std::string starter_line(const SettingRow& row, const Recipe& recipe) {
                                                              : std::string(row.fallback);
   std::string line = (is_set ? "" : "# ") + leaf + " = " + value;
   line.resize(std::max(line.size(), kHelpColumn), ' ');
-  line += "  # " + std::string(row.help) + " (" + wanted(row);
-  if (!row.unit.empty()) line += "; " + std::string(row.unit);
-  return line + ")\n";
+  return line + "  # " + std::string(row.help) + " (" + wanted(row) + ")\n";
 }
 
 /// A claim: the row says something for what `recipe` has chosen.

@@ -105,8 +105,8 @@ SettingValue scalar_value(const SettingRow& row, const RawSetting& raw) {
 
 std::string toml_number(double value) {
   std::string text = shortest(value);
-  // Without a point or an exponent TOML would read a whole number.
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  // Without a point TOML reads a whole number, which a real setting takes too, but not past 64 bits.
+  if (std::abs(value) >= 1e15 && text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
 
