@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/models/network.h"
 
-#include <numeric>
 #include <torch/torch.h>
+
+#include <numeric>
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
@@ -41,7 +42,8 @@ struct Cnn : Network {
   explicit Cnn(const NetworkOptions& options) {
     const auto& shape = options.input_shape;
     if (shape.size() != 3 || shape[1] < 4 || shape[2] < 4) {
-      throw Error(ErrorKind::kData, "the samples are " + shape_text(shape) + ", the model cnn wants [channels, >= 4, >= 4]",
+      throw Error(ErrorKind::kData,
+                  "the samples are " + shape_text(shape) + ", the model cnn wants [channels, >= 4, >= 4]",
                   "choose model.name = \"mlp\", or another data set");
     }
     conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], 16, 3).padding(1)));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <torch/nn/module.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <torch/nn/module.h>
 #include <vector>
 
 namespace lockstep {
@@ -19,9 +20,9 @@ struct Network : torch::nn::Module {
 /// What a network is built from. What the data decide, the data say: input shape and number of classes.
 struct NetworkOptions {
   std::string name = "mlp";
-  std::vector<std::int64_t> input_shape;       ///< Of one sample: [1, 28, 28].
+  std::vector<std::int64_t> input_shape;  ///< Of one sample: [1, 28, 28].
   std::int64_t classes = 10;
-  std::vector<std::int64_t> hidden = {128};    ///< mlp: width of each hidden layer.
+  std::vector<std::int64_t> hidden = {128};  ///< mlp: width of each hidden layer.
 };
 
 /// Builds one with PyTorch's default initialisation, drawn from the default generator: seed that first.
@@ -32,9 +33,12 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options);
 /// Numbers that are trained; tied weights count once.
 std::int64_t parameter_count(const torch::nn::Module& module);
 
-/// Copies weights by name from a safetensors file into the module's parameters and buffers.
+/// Copies weights by name from a safetensors file into the module's parameters and buffers; floating types are
+/// converted.
 ///
-/// Throws: Error(kIo); Error(kData) naming the tensors that are missing, left over, or of another shape or type.
+/// Throws: Error(kIo); Error(kData) naming the tensors that are missing, left over, or of another shape or type: the
+/// module is
+///         then as it was.
 void load_weights(torch::nn::Module& module, const std::filesystem::path& file);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <set>
 #include <torch/torch.h>
+
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -9,11 +10,13 @@
 #include "lockstep/models/network.h"
 
 namespace lockstep {
+
 void load_weights(torch::nn::Module& module, const std::filesystem::path& path) {
   const auto file = SafetensorsFile::open(path);
   std::set<std::string> left;
   for (const auto& entry : file.tensors()) left.insert(entry.name);
   std::vector<std::string> faults;
+  std::vector<std::pair<at::Tensor, at::Tensor>> found;
   const torch::NoGradGuard no_grad;
   const auto load = [&](const auto& named) {
     for (const auto& item : named) {
@@ -24,16 +27,27 @@ void load_weights(torch::nn::Module& module, const std::filesystem::path& path) 
       }
       left.erase(item.key());
       if (item.value().sizes() != at::IntArrayRef(entry->shape)) {
-        faults.push_back("'" + item.key() + "' is " + shape_text(entry->shape) + ", want " + shape_text(item.value().sizes()));
+        faults.push_back("'" + item.key() + "' is " + shape_text(entry->shape) + ", want " +
+                         shape_text(item.value().sizes()));
         continue;
       }
-      item.value().detach().copy_(tensor_from(entry->dtype, entry->shape, entry->bytes));
+      const auto tensor = tensor_from(entry->dtype, entry->shape, entry->bytes);
+      if (tensor.scalar_type() != item.value().scalar_type() &&
+          !(tensor.is_floating_point() && item.value().is_floating_point())) {
+        faults.push_back("'" + item.key() + "' is " + entry->dtype + ", want " +
+                         dtype_name(item.value().scalar_type()));
+        continue;
+      }
+      found.emplace_back(item.value().detach(), tensor);
     }
   };
   load(module.named_parameters());
   load(module.named_buffers());
   for (const auto& name : left) faults.push_back("'" + name + "' is not in the model");
-  if (faults.empty()) return;
+  if (faults.empty()) {
+    for (auto& [to, from] : found) to.copy_(from);
+    return;
+  }
   const auto count = faults.size();
   if (count > 8) faults.resize(8);
   throw Error(ErrorKind::kData,

@@ -3,7 +3,10 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -36,28 +39,56 @@ Parts parts_of(const OptimizerParamState& state) {
 template <typename State>
 std::unique_ptr<OptimizerParamState> adam_state(const Parts& parts) {
   auto state = std::make_unique<State>();
-  for (const auto& [part, tensor] : parts) {
-    if (part == "step") state->step(tensor.template item<std::int64_t>());
-    if (part == "exp_avg") state->exp_avg(tensor);
-    if (part == "exp_avg_sq") state->exp_avg_sq(tensor);
-    if (part == "max_exp_avg_sq") state->max_exp_avg_sq(tensor);
-  }
+  state->step(parts.at("step").template item<std::int64_t>());
+  state->exp_avg(parts.at("exp_avg"));
+  state->exp_avg_sq(parts.at("exp_avg_sq"));
+  if (const auto it = parts.find("max_exp_avg_sq"); it != parts.end()) state->max_exp_avg_sq(it->second);
   return state;
 }
 
-std::unique_ptr<OptimizerParamState> state_from(const torch::optim::OptimizerOptions& options, const Parts& parts) {
-  if (dynamic_cast<const torch::optim::SGDOptions*>(&options) != nullptr) {
-    auto state = std::make_unique<torch::optim::SGDParamState>();
-    if (const auto it = parts.find("momentum_buffer"); it != parts.end()) state->momentum_buffer(it->second);
-    return state;
-  }
-  if (dynamic_cast<const torch::optim::AdamOptions*>(&options) != nullptr) return adam_state<torch::optim::AdamParamState>(parts);
-  if (dynamic_cast<const torch::optim::AdamWOptions*>(&options) != nullptr) return adam_state<torch::optim::AdamWParamState>(parts);
-  throw Error(ErrorKind::kUsage, "the optimizer is of a kind that snapshots do not know", "use SGD, Adam or AdamW");
+bool is_known_part(const std::string& part) {
+  return part == "step" || part == "momentum_buffer" || part == "exp_avg" || part == "exp_avg_sq" ||
+         part == "max_exp_avg_sq";
 }
 
-bool is_known_part(const std::string& part) {
-  return part == "step" || part == "momentum_buffer" || part == "exp_avg" || part == "exp_avg_sq" || part == "max_exp_avg_sq";
+// One optimizer's state must not pass for another's: it would start anew without a word.
+void require_parts(const std::string& name, Parts parts, const std::vector<std::string>& wanted,
+                   const std::string& optional = {}) {
+  std::vector<std::string> found;
+  for (const auto& [part, tensor] : parts) found.push_back(part);
+  parts.erase(optional);
+  const bool has_all =
+      std::all_of(wanted.begin(), wanted.end(), [&](const auto& part) { return parts.contains(part); });
+  if (has_all && parts.size() == wanted.size()) return;
+  throw Error(ErrorKind::kData,
+              "the snapshot's optimizer has " + joined(found, ", ") + " for '" + name + "', this optimizer wants " +
+                  joined(wanted, ", "),
+              "resume with the recipe that wrote the snapshot, or start anew with --resume none");
+}
+
+std::unique_ptr<OptimizerParamState> state_from(const torch::optim::OptimizerOptions& options, const std::string& name,
+                                                const Parts& parts) {
+  if (dynamic_cast<const torch::optim::SGDOptions*>(&options) != nullptr) {
+    require_parts(name, parts, {"momentum_buffer"});
+    auto state = std::make_unique<torch::optim::SGDParamState>();
+    state->momentum_buffer(parts.at("momentum_buffer"));
+    return state;
+  }
+  const bool is_adam = dynamic_cast<const torch::optim::AdamOptions*>(&options) != nullptr;
+  if (!is_adam && dynamic_cast<const torch::optim::AdamWOptions*>(&options) == nullptr) {
+    throw Error(ErrorKind::kUsage, "the optimizer is of a kind that snapshots do not know", "use SGD, Adam or AdamW");
+  }
+  require_parts(name, parts, {"step", "exp_avg", "exp_avg_sq"}, "max_exp_avg_sq");
+  if (is_adam) return adam_state<torch::optim::AdamParamState>(parts);
+  return adam_state<torch::optim::AdamWParamState>(parts);
+}
+
+const std::string& name_of(const at::Tensor& parameter, const std::map<const void*, std::string>& names) {
+  const auto it = names.find(parameter.unsafeGetTensorImpl());
+  if (it != names.end()) return it->second;
+  throw Error(ErrorKind::kUsage,
+              "the optimizer moves a parameter that is not the module's, so a snapshot would lack it",
+              "register it with register_parameter()");
 }
 
 }  // namespace
@@ -69,7 +100,7 @@ std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
     for (const auto& parameter : group.params()) {
       const auto it = optimizer.state().find(parameter.unsafeGetTensorImpl());
       if (it == optimizer.state().end()) continue;
-      const std::string& name = names.at(parameter.unsafeGetTensorImpl());
+      const std::string& name = name_of(parameter, names);
       for (const auto& [part, tensor] : parts_of(*it->second)) {
         if (tensor.defined()) out.push_back({name + "." + part, tensor});
       }
@@ -85,29 +116,32 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
     const auto dot = full.rfind('.');
     const std::string part = dot == std::string::npos ? full : full.substr(dot + 1);
     if (dot == std::string::npos || !is_known_part(part)) {
-      throw Error(ErrorKind::kData, "the snapshot's optimizer holds '" + full + "', which is no part of an optimizer's state",
+      throw Error(ErrorKind::kData,
+                  "the snapshot's optimizer holds '" + full + "', which is no part of an optimizer's state",
                   "it was written by another program, or is damaged; resume from an earlier one");
     }
     by_parameter[full.substr(0, dot)][part] = tensor;
   }
   for (auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
-      const std::string& name = names.at(parameter.unsafeGetTensorImpl());
+      const std::string& name = name_of(parameter, names);
       const auto node = by_parameter.extract(name);
       if (node.empty()) continue;
       Parts parts;
       for (const auto& [part, tensor] : node.mapped()) {
         if (part != "step" && tensor.sizes() != parameter.sizes()) {
-          throw Error(ErrorKind::kData, "the snapshot's '" + name + "." + part + "' has another shape than its parameter",
+          throw Error(ErrorKind::kData,
+                      "the snapshot's '" + name + "." + part + "' has another shape than its parameter",
                       "resume with the recipe that wrote the snapshot, or start anew with --resume none");
         }
         parts[part] = part == "step" ? tensor : tensor.to(parameter.device(), /*non_blocking=*/false, /*copy=*/true);
       }
-      optimizer.state()[parameter.unsafeGetTensorImpl()] = state_from(group.options(), parts);
+      optimizer.state()[parameter.unsafeGetTensorImpl()] = state_from(group.options(), name, parts);
     }
   }
   if (by_parameter.empty()) return;
-  throw Error(ErrorKind::kData, "the snapshot's optimizer has state for '" + by_parameter.begin()->first + "', which is not trained",
+  throw Error(ErrorKind::kData,
+              "the snapshot's optimizer has state for '" + by_parameter.begin()->first + "', which is not trained",
               "resume with the recipe that wrote the snapshot, or start anew with --resume none");
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/snapshot/snapshot.h"
 
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
@@ -21,6 +22,7 @@ using Json = nlohmann::json;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
+constexpr int kSchema = 1;
 
 at::Tensor private_copy(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
@@ -35,30 +37,27 @@ std::map<const void*, std::string> parameter_names(const torch::nn::Module& modu
 std::vector<TensorEntry> entries_of(const std::vector<SavedTensor>& tensors) {
   std::vector<TensorEntry> entries;
   for (const auto& each : tensors) {
-    entries.push_back({each.name, dtype_name(each.tensor.scalar_type()), each.tensor.sizes().vec(), bytes_of(each.tensor)});
+    entries.push_back(
+        {each.name, dtype_name(each.tensor.scalar_type()), each.tensor.sizes().vec(), bytes_of(each.tensor)});
   }
   return entries;
 }
 
 Json json_of(const TrainingState& state) {
-  return {{"schema", 1},
-          {"step", state.step},
-          {"epoch", state.epoch},
-          {"place", state.place},
-          {"samples", state.samples},
-          {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
-          {"loss_sum", state.loss_sum},
-          {"loss_samples", state.loss_samples},
-          {"metrics", state.metrics},
-          {"bucket_layout", state.bucket_layout},
-          {"world", state.world},
-          {"seed", state.seed},
+  return {{"schema", kSchema},           {"step", state.step},
+          {"epoch", state.epoch},        {"place", state.place},
+          {"samples", state.samples},    {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
+          {"loss_sum", state.loss_sum},  {"loss_samples", state.loss_samples},
+          {"metrics", state.metrics},    {"bucket_layout", state.bucket_layout},
+          {"world", state.world},        {"seed", state.seed},
           {"data_size", state.data_size}};
 }
 
 TrainingState state_from(const std::filesystem::path& file) {
   try {
     const auto json = Json::parse(text_of_file(file));
+    if (json.at("schema") != kSchema)
+      throw std::runtime_error("its schema is " + json.at("schema").dump() + ", want 1");
     TrainingState state;
     state.step = json.at("step");
     state.epoch = json.at("epoch");
@@ -104,8 +103,9 @@ void restore_module(const std::filesystem::path& snapshot, torch::nn::Module& mo
       if (node.empty()) fail_fit(snapshot, "it lacks '" + item.key() + "'");
       const auto& tensor = node.mapped();
       if (tensor.sizes() != item.value().sizes() || tensor.scalar_type() != item.value().scalar_type()) {
-        fail_fit(snapshot, "'" + item.key() + "' is " + dtype_name(tensor.scalar_type()) + " " + shape_text(tensor.sizes()) + ", want " +
-                               dtype_name(item.value().scalar_type()) + " " + shape_text(item.value().sizes()));
+        fail_fit(snapshot, "'" + item.key() + "' is " + dtype_name(tensor.scalar_type()) + " " +
+                               shape_text(tensor.sizes()) + ", want " + dtype_name(item.value().scalar_type()) + " " +
+                               shape_text(item.value().sizes()));
       }
       item.value().detach().copy_(tensor);
     }
@@ -135,7 +135,8 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
   return content;
 }
 
-WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content, std::int64_t keep) {
+WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
+                               std::int64_t keep) {
   SnapshotWriter writer(snapshots, content.state.step);
   writer.add_tensors(kModelFile, entries_of(content.model));
   writer.add_tensors(kOptimizerFile, entries_of(content.optimizer));
@@ -159,7 +160,8 @@ std::string weights_digest(const torch::nn::Module& module) {
   const auto add = [&](const auto& named) {
     for (const auto& item : named) {
       const auto tensor = item.value().detach().to(at::kCPU).contiguous();
-      const std::string head = item.key() + " " + dtype_name(tensor.scalar_type()) + " " + shape_text(tensor.sizes()) + "\n";
+      const std::string head =
+          item.key() + " " + dtype_name(tensor.scalar_type()) + " " + shape_text(tensor.sizes()) + "\n";
       hash.update(std::as_bytes(std::span(head)));
       hash.update(bytes_of(tensor));
     }

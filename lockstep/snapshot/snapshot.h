@@ -19,8 +19,8 @@ class Optimizer;
 
 namespace lockstep {
 
-/// An order-free hash of the (epoch, sample id) pairs trained on: equal for equal multisets, whatever ranks, batches and
-/// restarts made them.
+/// An order-free hash of the (epoch, sample id) pairs trained on: equal for equal multisets, whatever ranks, batches
+/// and restarts made them.
 struct SampleDigest {
   std::array<std::uint64_t, 2> sums{};
 
@@ -31,18 +31,18 @@ struct SampleDigest {
 
 /// All that makes a resume exact, besides the tensors. One value for the whole run: the same on every rank.
 struct TrainingState {
-  std::int64_t step = 0;            ///< Optimizer updates done.
-  std::int64_t epoch = 0;           ///< Epochs completed: trained and, where due, validated.
-  std::int64_t place = 0;           ///< Samples of the current epoch trained on, all ranks.
-  std::int64_t samples = 0;         ///< Trained on in the whole run, all ranks.
+  std::int64_t step = 0;     ///< Optimizer updates done.
+  std::int64_t epoch = 0;    ///< Epochs completed: trained and, where due, validated.
+  std::int64_t place = 0;    ///< Samples of the current epoch trained on, all ranks.
+  std::int64_t samples = 0;  ///< Trained on in the whole run, all ranks.
   SampleDigest digest;
-  double loss_sum = 0;              ///< Of the current epoch, over samples, all ranks.
+  double loss_sum = 0;  ///< Of the current epoch, over samples, all ranks.
   std::int64_t loss_samples = 0;
   std::map<std::string, double> metrics;                ///< The last of each.
   std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty where one rank wrote it.
-  int world = 1;                    ///< Ranks that the layout was made for.
+  int world = 1;                                        ///< Ranks that the layout was made for.
   std::uint64_t seed = 0;
-  std::int64_t data_size = 0;       ///< Samples of the training set.
+  std::int64_t data_size = 0;  ///< Samples of the training set.
 };
 
 /// A tensor by the name under which it is saved; on the CPU and contiguous.
@@ -70,7 +70,8 @@ struct WrittenSnapshot {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
 };
-WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content, std::int64_t keep);
+WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
+                               std::int64_t keep);
 
 /// Puts a snapshot's weights, buffers and optimizer state back.
 ///

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/device/dtype.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/device/device.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+
+TEST(Dtype, EveryNameReadsBackAsItself) {
+  for (const char* name : {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}) {
+    EXPECT_EQ(dtype_name(scalar_type_of(name)), name);
+  }
+}
+
+TEST(Dtype, NamesTheTypeThatHasNoPlaceInAFile) {
+  EXPECT_HAS(message_of(ErrorKind::kData, [] { scalar_type_of("F8_E4M3"); }), "'F8_E4M3' is no type that LibTorch has");
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [] { dtype_name(at::kComplexFloat); }),
+             "a tensor of type ComplexFloat cannot be saved");
+}
+
+TEST(Dtype, ATensorReadsBackFromItsBytes) {
+  const auto tensor = at::arange(6, at::kInt).view({2, 3});
+  EXPECT_TRUE(at::equal(tensor_from("I32", {2, 3}, bytes_of(tensor)), tensor));
+  EXPECT_EQ(tensor_from("F32", {0, 4}, {}).sizes(), (at::IntArrayRef{0, 4}));
+}
+
+TEST(Dtype, BytesThatDoNotFitTheShapeAreABrokenPromise) {
+  const auto tensor = at::zeros({2, 3});
+  EXPECT_HAS(message_of(ErrorKind::kBug, [&] { tensor_from("F32", {7}, bytes_of(tensor)); }), "broken promise");
+  EXPECT_HAS(message_of(ErrorKind::kBug, [&] { bytes_of(tensor.t()); }), "is_contiguous");
+}
+
+TEST(ShapeText, IsWrittenAsPythonWritesIt) {
+  EXPECT_EQ(shape_text({64, 3, 32}), "[64, 3, 32]");
+  EXPECT_EQ(shape_text({}), "[]");
+}
+
+TEST(Accelerator, IsFoundByNameAndAnUnknownOneIsRefused) {
+  EXPECT_EQ(accelerator_named("auto"), Accelerator::kAuto);
+  EXPECT_EQ(accelerator_named("cpu"), Accelerator::kCpu);
+  EXPECT_EQ(accelerator_named("gpu"), Accelerator::kGpu);
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { accelerator_named("tpu"); }),
+             "trainer.accelerator is 'tpu', want auto, cpu or gpu");
+}
+
+TEST(Accelerator, NeverFallsBackToTheCpuWithoutAWord) {
+  EXPECT_EQ(chosen_device(Accelerator::kCpu), c10::Device(c10::kCPU));
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { chosen_device(Accelerator::kGpu); }), "GPU");
+  if (node_has_gpus()) {
+    EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { chosen_device(Accelerator::kAuto); }), "this node has GPUs");
+  } else {
+    EXPECT_EQ(chosen_device(Accelerator::kAuto), c10::Device(c10::kCPU));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
