@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <unordered_set>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -32,7 +34,8 @@ std::unique_ptr<torch::optim::OptimizerParamState> new_sgd_state(const at::Tenso
   return state;
 }
 
-// The kernels read one step count for each parameter. All of a call's parameters have taken as many steps, so they share one tensor.
+// The kernels read one step count for each parameter. All of a call's parameters have taken as many steps, so they
+// share one tensor.
 template <typename State>
 struct AdamCall {
   Tensors parameters, gradients, averages, squares, maxima;
@@ -43,8 +46,9 @@ struct AdamCall {
       state.step(0);
       state.exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
       state.exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
-      if (amsgrad) state.max_exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
     }
+    // Absent too where a run is resumed with amsgrad switched on.
+    if (amsgrad && !state.max_exp_avg_sq().defined()) state.max_exp_avg_sq(state.exp_avg_sq().clone());
     parameters.push_back(parameter);
     gradients.push_back(parameter.grad());
     averages.push_back(state.exp_avg());
@@ -75,6 +79,13 @@ void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap
   for (auto& [step, call] : calls) run(call);
 }
 
+// Tied weights appear twice in a module's parameters(), and would be moved twice.
+Tensors without_repeats(Tensors parameters) {
+  std::unordered_set<const void*> seen;
+  std::erase_if(parameters, [&](const auto& each) { return !seen.insert(each.unsafeGetTensorImpl()).second; });
+  return parameters;
+}
+
 }  // namespace
 
 at::Tensor FusedSGD::step(LossClosure closure) {
@@ -97,8 +108,9 @@ at::Tensor FusedSGD::step(LossClosure closure) {
     }
     for (const auto* call : {&first, &later}) {
       if (call->parameters.empty()) continue;
-      at::_fused_sgd_(call->parameters, call->gradients, call->buffers, options.weight_decay(), options.momentum(), options.lr(),
-                      options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/call == &first, {}, {});
+      at::_fused_sgd_(call->parameters, call->gradients, call->buffers, options.weight_decay(), options.momentum(),
+                      options.lr(), options.dampening(), options.nesterov(), /*maximize=*/false,
+                      /*is_first_step=*/call == &first, {}, {});
     }
   }
   return loss;
@@ -124,15 +136,16 @@ at::Tensor FusedAdamW::step(LossClosure closure) {
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
     for_each_adam_call<torch::optim::AdamWParamState>(group, state_, options.amsgrad(), [&](auto& call) {
-      at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, call.advanced_steps(),
-                        options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
-                        options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
+      at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima,
+                        call.advanced_steps(), options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()),
+                        options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
     });
   }
   return loss;
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors parameters, const OptimizerSettings& s) {
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors all, const OptimizerSettings& s) {
+  auto parameters = without_repeats(std::move(all));
   const auto adam_options = [&](auto options) {
     options.betas({s.betas[0], s.betas[1]}).eps(s.eps).weight_decay(s.weight_decay).amsgrad(s.amsgrad);
     return options;
@@ -143,8 +156,10 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors parameters, cons
       options.weight_decay(s.weight_decay).nesterov(s.nesterov);
       return std::make_unique<FusedSGD>(std::move(parameters), options);
     }
-    if (s.name == "adam") return std::make_unique<FusedAdam>(std::move(parameters), adam_options(torch::optim::AdamOptions(s.lr)));
-    if (s.name == "adamw") return std::make_unique<FusedAdamW>(std::move(parameters), adam_options(torch::optim::AdamWOptions(s.lr)));
+    if (s.name == "adam")
+      return std::make_unique<FusedAdam>(std::move(parameters), adam_options(torch::optim::AdamOptions(s.lr)));
+    if (s.name == "adamw")
+      return std::make_unique<FusedAdamW>(std::move(parameters), adam_options(torch::optim::AdamWOptions(s.lr)));
   } catch (const c10::Error& error) {
     throw Error(ErrorKind::kRecipe, std::string("[optimizer]: ") + error.what_without_backtrace());
   }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <memory>
-#include <string>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+
+#include <array>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace lockstep {
 
-/// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the base
-/// class, so snapshots, schedulers and PyTorch's state_dict names fit.
+/// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the
+/// base class, so snapshots, schedulers and PyTorch's state_dict names fit.
 
 class FusedSGD : public torch::optim::SGD {
  public:
@@ -45,7 +46,9 @@ struct OptimizerSettings {
   bool amsgrad = false;                        ///< adam, adamw
 };
 
-/// Throws: Error(kRecipe) for an unknown name or values that PyTorch refuses.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+/// A parameter that is given twice counts once. Throws: Error(kRecipe) for an unknown name or values that PyTorch
+/// refuses.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters,
+                                                        const OptimizerSettings& settings);
 
 }  // namespace lockstep
