@@ -16,13 +16,20 @@ std::string joined(std::string_view fact, std::string_view hint) {
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kUsage: return 2;
-    case ErrorKind::kRecipe: return 3;
-    case ErrorKind::kEnvironment: return 4;
-    case ErrorKind::kData: return 5;
-    case ErrorKind::kIo: return 6;
-    case ErrorKind::kPeer: return 7;
-    case ErrorKind::kBug: return 1;
+    case ErrorKind::kUsage:
+      return 2;
+    case ErrorKind::kRecipe:
+      return 3;
+    case ErrorKind::kEnvironment:
+      return 4;
+    case ErrorKind::kData:
+      return 5;
+    case ErrorKind::kIo:
+      return 6;
+    case ErrorKind::kPeer:
+      return 7;
+    case ErrorKind::kBug:
+      return 1;
   }
   return 1;
 }

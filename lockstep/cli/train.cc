@@ -52,9 +52,11 @@ Part part_of_run(const Recipe& recipe, const Environment& env) {
 }
 
 /// Empty where only rank 0 can name it, once ranks have met.
-std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& recipe, const Part& part, const Environment& env) {
+std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& recipe, const Part& part,
+                                 const Environment& env) {
   if (!request.run_dir.empty()) return std::filesystem::absolute(request.run_dir);
-  if (!part.placement.run.empty()) return std::filesystem::absolute(run_dir_of_job(recipe.name(), part.placement.run, env));
+  if (!part.placement.run.empty())
+    return std::filesystem::absolute(run_dir_of_job(recipe.name(), part.placement.run, env));
   if (part.placement.world > 1) return {};
   return std::filesystem::absolute(run_dir_at(recipe.name(), std::chrono::system_clock::now(), env));
 }
@@ -62,7 +64,8 @@ std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& reci
 /// What a finished run ended with, where the recipe asks for no more than it has done.
 std::optional<std::string> result_already_there(const TrainRequest& request, const Recipe& recipe,
                                                 const std::filesystem::path& run_dir) {
-  if (run_dir.empty() || request.resume != "auto" || ::access((run_dir / "result.json").c_str(), F_OK) != 0) return std::nullopt;
+  if (run_dir.empty() || request.resume != "auto" || ::access((run_dir / "result.json").c_str(), F_OK) != 0)
+    return std::nullopt;
   const auto text = RunFolder::open(run_dir).result();
   if (!text) return std::nullopt;
   const auto object = nlohmann::json::parse(*text);
@@ -70,19 +73,24 @@ std::optional<std::string> result_already_there(const TrainRequest& request, con
     return recipe.has(limit) && object.value(key, std::int64_t{0}) >= recipe.integer(limit);
   };
   const bool by_limit = object.value("stopped_by", std::string()).starts_with("max_");
-  if (by_limit && !reached("epochs", "trainer.max_epochs") && !reached("steps", "trainer.max_steps")) return std::nullopt;
+  if (by_limit && !reached("epochs", "trainer.max_epochs") && !reached("steps", "trainer.max_steps"))
+    return std::nullopt;
   return text;
 }
 
-void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& part, const std::filesystem::path& run_dir) {
+void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& part,
+                const std::filesystem::path& run_dir) {
   const int world = part.placement.world * part.local_ranks;
   if (request.json) {
-    print_json({{"recipe", recipe.name()}, {"world", world}, {"source", part.placement.source},
+    print_json({{"recipe", recipe.name()},
+                {"world", world},
+                {"source", part.placement.source},
                 {"run_dir", run_dir.empty() ? nlohmann::json(nullptr) : nlohmann::json(run_dir.string())}});
     return;
   }
-  print_text("# " + recipe.name() + " on " + std::to_string(world) + (world == 1 ? " rank" : " ranks") + " (" + part.placement.source +
-             "), run folder " + (run_dir.empty() ? "named by rank 0" : run_dir.string()) + "\n" + recipe.to_toml());
+  print_text("# " + recipe.name() + " on " + std::to_string(world) + (world == 1 ? " rank" : " ranks") + " (" +
+             part.placement.source + "), run folder " + (run_dir.empty() ? "named by rank 0" : run_dir.string()) +
+             "\n" + recipe.to_toml());
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -90,7 +98,8 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
   for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
   arguments.push_back(nullptr);
   ::execv(arguments[0], arguments.data());
-  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno), "rebuild it with `make build`");
+  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno),
+              "rebuild it with `make build`");
 }
 
 int train(const TrainRequest& request, const Context& context) {
@@ -115,8 +124,8 @@ int train(const TrainRequest& request, const Context& context) {
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (part.local_ranks == 1) become(command);
   const auto folder = RunFolder::create(run_dir);
-  return run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()}, context.env,
-                   context.log);
+  return run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
+                   context.env, context.log);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     } catch (const CLI::Success& help) {
       return app.exit(help);
     } catch (const CLI::ParseError& complaint) {
-      throw lockstep::Error(lockstep::ErrorKind::kUsage, complaint.what(), "`lockstep train --help` shows what there is");
+      throw lockstep::Error(lockstep::ErrorKind::kUsage, complaint.what(),
+                            "`lockstep train --help` shows what there is");
     }
     return lockstep::run_train(train, env, log);
   } catch (const lockstep::Error& error) {

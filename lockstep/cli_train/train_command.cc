@@ -16,6 +16,7 @@
 #include "lockstep/comm/join.h"
 #include "lockstep/device/device.h"
 #include "lockstep/format/snapshot_folder.h"
+#include "lockstep/observe/event_file.h"
 #include "lockstep/observe/metrics.h"
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/progress.h"
@@ -39,8 +40,9 @@ int threads_of(const Recipe& recipe, const Placement& placement) {
 void check_ranks(const Recipe& recipe, const Placement& placement) {
   if (recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
     throw Error(ErrorKind::kEnvironment,
-                placement.source + " started " + std::to_string(placement.local_world) + " ranks on this node, trainer.devices (" +
-                    recipe.origin("trainer.devices").where + ") wants " + std::to_string(recipe.integer("trainer.devices")),
+                placement.source + " started " + std::to_string(placement.local_world) +
+                    " ranks on this node, trainer.devices (" + recipe.origin("trainer.devices").where + ") wants " +
+                    std::to_string(recipe.integer("trainer.devices")),
                 "start as many tasks on each node as trainer.devices says, or leave that out");
   }
   if (recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") != placement.nodes) {
@@ -50,13 +52,15 @@ void check_ranks(const Recipe& recipe, const Placement& placement) {
                 "start on as many nodes as cluster.nodes says, or leave that out");
   }
   if (recipe.text("trainer.strategy") == "single" && placement.world > 1) {
-    throw Error(ErrorKind::kRecipe, "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
+    throw Error(ErrorKind::kRecipe,
+                "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
                 "start one rank, or set trainer.strategy = \"ddp\"");
   }
 }
 
 // Rank 0 decides from what it sees, and tells the others: their view of a shared file system may lag behind.
-std::optional<std::filesystem::path> resume_point(const TrainRequest& request, const RunFolder& folder, const Log& log) {
+std::optional<std::filesystem::path> resume_point(const TrainRequest& request, const RunFolder& folder,
+                                                  const Log& log) {
   if (request.resume == "none") return std::nullopt;
   if (request.resume != "auto") {
     const std::filesystem::path given = request.resume;
@@ -79,13 +83,14 @@ std::optional<std::filesystem::path> resume_point(const TrainRequest& request, c
                 "start anew with --resume none; the damaged ones are left as they are");
   }
   if (!is_auto) {
-    throw Error(ErrorKind::kIo, "'" + request.resume + "' is no snapshot and holds none", "`lockstep snapshot ls` lists a run's");
+    throw Error(ErrorKind::kIo, "'" + request.resume + "' is no snapshot and holds none",
+                "`lockstep snapshot ls` lists a run's");
   }
   return std::nullopt;
 }
 
 nlohmann::json layout_json(const Placement& placement) {
-  return {{"world", placement.world}, {"nodes", placement.nodes},   {"local_world", placement.local_world},
+  return {{"world", placement.world},   {"nodes", placement.nodes}, {"local_world", placement.local_world},
           {"source", placement.source}, {"hosts", placement.hosts}, {"job", placement.job}};
 }
 
@@ -108,7 +113,8 @@ nlohmann::ordered_json final_object(const FitResult& result, const Placement& pl
           {"val_accuracy", metric("val_accuracy")},
           {"weights_digest", result.weights_digest},
           {"sample_digest", result.state.digest.hex()},
-          {"time_to_first_step_s", result.time_to_first_step_s ? nlohmann::ordered_json(*result.time_to_first_step_s) : nullptr},
+          {"time_to_first_step_s",
+           result.time_to_first_step_s ? nlohmann::ordered_json(*result.time_to_first_step_s) : nullptr},
           {"samples_per_second", result.samples_per_second},
           {"resumed_from", from ? nlohmann::ordered_json(from->string()) : nullptr},
           {"stopped_by", result.stopped_by}};
@@ -133,10 +139,19 @@ struct MainRank {
   MainRank(const RunFolder& folder, const Recipe& recipe, const Environment& env)
       : lock(folder.path(), ProcessIdentity::of_process(env)),
         metrics(folder.metrics()),
-        progress(progress_options(2, recipe.integer("observe.log_every"), env)) {}
+        progress(progress_options(2, recipe.integer("observe.log_every"), env)) {
+    if (recipe.flag("observe.tensorboard")) tensorboard.emplace(folder.path(), ProcessIdentity::of_process(env));
+  }
+
+  void listen_to(Trainer& trainer) {
+    trainer.add(metrics);
+    if (tensorboard) trainer.add(*tensorboard);
+    trainer.add(progress);
+  }
 
   RunLock lock;
   MetricsFile metrics;
+  std::optional<TensorBoardFile> tensorboard;
   Progress progress;
 };
 
@@ -170,10 +185,7 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   auto options = trainer_options_of(recipe, std::filesystem::path(run_dir) / "snapshots");
   if (!resume_from.empty()) options.snapshot.resume_from = resume_from;
   Trainer trainer(options);
-  if (main_rank) {
-    trainer.add(main_rank->metrics);
-    trainer.add(main_rank->progress);
-  }
+  if (main_rank) main_rank->listen_to(trainer);
   const auto result = trainer.fit(*module, data, group);
   if (main_rank) report(result, final_object(result, group.placement(), *folder, options), *folder, request.json);
   return result.wants_requeue ? kExitStopped : 0;

@@ -22,7 +22,8 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kSignals = 2;
 constexpr std::int64_t kControlSize = kSignals + 1;
 
-// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients came.
+// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients
+// came.
 class SettledReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
@@ -81,8 +82,8 @@ std::string description(const torch::nn::Module& module) {
     for (const auto& item : named) {
       std::vector<std::string> sizes;
       for (const auto size : item.value().sizes()) sizes.push_back(std::to_string(size));
-      text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " + c10::toString(item.value().scalar_type()) +
-              (item.value().requires_grad() ? "" : " fixed") + "\n";
+      text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " +
+              c10::toString(item.value().scalar_type()) + (item.value().requires_grad() ? "" : " fixed") + "\n";
     }
   };
   add(module.named_parameters(), "parameter");
@@ -98,11 +99,11 @@ struct DistributedDataParallel::Impl {
   DataParallelOptions options;
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> trained;
-  at::Tensor control;                       ///< A leaf without use in the model: its gradient carries signals and sample counts.
+  at::Tensor control;  ///< A leaf without use in the model: its gradient carries signals and sample counts.
   at::Tensor control_gradient;
   std::array<double, kControlSize> control_values{};  ///< What control_gradient holds.
-  std::unique_ptr<SettledReducer> reducer;  ///< Null with one rank.
-  at::Tensor weight;                        ///< d(total)/d(loss), kept while its value stays the same.
+  std::unique_ptr<SettledReducer> reducer;            ///< Null with one rank.
+  at::Tensor weight;                                  ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::int64_t pending_samples = 0;
   std::array<bool, kSignals> raised{};
@@ -134,7 +135,8 @@ void DistributedDataParallel::Impl::share_weights() {
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
-  // In the parameters' own type the control tensor shares a bucket with them; in a narrow one its counts would be rounded.
+  // In the parameters' own type the control tensor shares a bucket with them; in a narrow one its counts would be
+  // rounded.
   const auto type = trained[0].scalar_type();
   const bool is_wide = type == at::kFloat || type == at::kDouble;
   const auto control_options = trained[0].options().dtype(is_wide ? type : at::kFloat);
@@ -157,22 +159,24 @@ void DistributedDataParallel::Impl::make_reducer() {
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
   names[parameters.size()] = "lockstep.control";
-  // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in place and
-  // would throw on an autograd view, works as it does without us.
+  // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in
+  // place and would throw on an autograd view, works as it does without us.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  reducer = made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
-                                         /*gradient_as_bucket_view=*/true, names, first_cap);
+  reducer =
+      made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
+                                   /*gradient_as_bucket_view=*/true, names, first_cap);
   if (options.layout) reducer->settle();
 }
 
 void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
-  if (weight.defined() && weight_value == value && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype()) return;
+  if (weight.defined() && weight_value == value && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype())
+    return;
   weight = at::full(loss.sizes(), value, loss.options().requires_grad(false));
   weight_value = value;
 }
 
-// Returns whether every bucket was averaged. A rank without a loss lets each parameter's gradient start as zeros, so that its
-// peers' all-reduces find their partner.
+// Returns whether every bucket was averaged. A rank without a loss lets each parameter's gradient start as zeros, so
+// that its peers' all-reduces find their partner.
 bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weight) {
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> gradients;
@@ -271,8 +275,9 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
                 "take its mean over the batch");
   }
   if (loss.defined() != (samples > 0)) {
-    throw Error(ErrorKind::kUsage, "a loss " + std::string(loss.defined() ? "is given" : "is missing") + " for " +
-                                       std::to_string(samples) + " samples",
+    throw Error(ErrorKind::kUsage,
+                "a loss " + std::string(loss.defined() ? "is given" : "is missing") + " for " +
+                    std::to_string(samples) + " samples",
                 "a rank without samples passes an undefined loss and 0, every other its mean loss and their number");
   }
   s.pending_samples += samples;
@@ -283,7 +288,8 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   if (!loss.defined() && !(s.reducer && s.is_syncing)) return;
   if (!s.run(loss, weight)) {
     const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
-    throw Error(ErrorKind::kUsage, "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
+    throw Error(ErrorKind::kUsage,
+                "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
                 "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
   }
   if (!s.is_syncing) return;
@@ -316,7 +322,8 @@ void DistributedDataParallel::broadcast_buffers() {
   auto buffers = tensors_of(impl_->module.named_buffers());
   if (!impl_->reducer || buffers.empty()) return;
   const torch::NoGradGuard no_grad;
-  as_peer_error("shared buffers", [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
+  as_peer_error("shared buffers",
+                [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
 }
 
 BucketLayout DistributedDataParallel::layout() const {

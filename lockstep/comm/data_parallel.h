@@ -16,28 +16,29 @@ class Module;
 
 namespace lockstep {
 
-/// Which parameters share a bucket, by their place in the module's parameters(); the last number is our own control tensor.
-/// Sums depend on it in the last bit, so an exact resume needs the layout of the run that it continues.
+/// Which parameters share a bucket, by their place in the module's parameters(); the last number is our own control
+/// tensor. Sums depend on it in the last bit, so an exact resume needs the layout of the run that it continues.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
-  double bucket_mib = 25;               ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
+  double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
   bool find_unused_parameters = false;  ///< Walk the graph each step for parameters that the loss does not depend on.
   std::optional<BucketLayout> layout;   ///< Of a snapshot: used from the first step on.
 };
 
-/// What ranks tell each other along with the gradients, at no extra message: raised on any rank, seen by all after the same step.
+/// What ranks tell each other along with the gradients, at no extra message: raised on any rank, seen by all after the
+/// same step.
 enum class Signal { kStop, kSnapshot };
 
 /// The same weights on every rank, and gradients averaged over all samples of all ranks while backward still runs.
 ///
-/// The engine is that of Python's DistributedDataParallel (c10d::Reducer). Gradients are views of the buckets; a loop may reset
-/// them with `optimizer.zero_grad()` as usual.
-/// Collective: the constructor, and each backward() outside no_sync(). With one rank it adds nothing to a plain backward.
+/// The engine is that of Python's DistributedDataParallel (c10d::Reducer). Gradients are views of the buckets; a loop
+/// may reset them with `optimizer.zero_grad()` as usual. Collective: the constructor, and each backward() outside
+/// no_sync(). With one rank it adds nothing to a plain backward.
 class DistributedDataParallel {
  public:
-  /// Checks that names, shapes and dtypes of parameters and buffers are the same on all ranks, then gives every rank those of
-  /// rank 0. `module` and `group` must outlive this object.
+  /// Checks that names, shapes and dtypes of parameters and buffers are the same on all ranks, then gives every rank
+  /// those of rank 0. `module` and `group` must outlive this object.
   ///
   /// Throws: Error(kUsage) naming the first tensor that differs and the ranks, or where nothing is to be trained.
   DistributedDataParallel(torch::nn::Module& module, Group& group, DataParallelOptions options = {});
@@ -47,13 +48,15 @@ class DistributedDataParallel {
 
   /// Adds to each parameter's gradient that of the mean loss over the samples of all ranks.
   ///
-  /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0. Within no_sync() the
-  /// samples count towards the next backward() outside of it, so that accumulation, too, weighs each sample once.
-  /// Where the caller knows how many samples all ranks bring (all accumulated ones together), `global_samples` saves a pass.
+  /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0. Within
+  /// no_sync() the samples count towards the next backward() outside of it, so that accumulation, too, weighs each
+  /// sample once. Where the caller knows how many samples all ranks bring (all accumulated ones together),
+  /// `global_samples` saves a pass.
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.
-  /// Throws: Error(kUsage) for a loss of another shape, or where a parameter got no gradient: those are named; Error(kPeer).
+  /// Throws: Error(kUsage) for a loss of another shape, or where a parameter got no gradient: those are named;
+  /// Error(kPeer).
   void backward(const at::Tensor& loss, std::int64_t samples, std::optional<std::int64_t> global_samples = {});
 
   /// While it lives, backward() only accumulates on this rank.
@@ -70,7 +73,8 @@ class DistributedDataParallel {
   };
   NoSync no_sync();
 
-  /// Tells all ranks with the next averaged gradients. Threads: the one that trains; a signal handler sets a flag of its own.
+  /// Tells all ranks with the next averaged gradients. Threads: the one that trains; a signal handler sets a flag of
+  /// its own.
   void raise(Signal signal);
   /// A claim: any rank had raised it before the last backward() outside no_sync().
   bool agreed(Signal signal) const;

@@ -17,8 +17,9 @@ namespace lockstep {
 
 bool is_transport_failure(const std::exception& error) {
   const std::string_view text = error.what();
-  for (const std::string_view sign : {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "Timed out",
-                                      "timed out", "Socket Timeout", "DistStoreError", "DistNetworkError", "NCCL"}) {
+  for (const std::string_view sign :
+       {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "Timed out", "timed out",
+        "Socket Timeout", "DistStoreError", "DistNetworkError", "NCCL"}) {
     if (text.find(sign) != std::string_view::npos) return true;
   }
   return false;
@@ -26,9 +27,10 @@ bool is_transport_failure(const std::exception& error) {
 
 void throw_peer_error(std::string_view action, const std::exception& error) {
   const std::string_view text = error.what();
-  throw Error(ErrorKind::kPeer,
-              "a peer rank was lost while ranks " + std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))),
-              "the rank that failed first says why in its log; then start again with --resume auto");
+  throw Error(
+      ErrorKind::kPeer,
+      "a peer rank was lost while ranks " + std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))),
+      "the rank that failed first says why in its log; then start again with --resume auto");
 }
 
 Group::Group(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -115,8 +117,8 @@ void require_same_text(Group& group, ErrorKind kind, const std::string& what, co
     different.push_back("…");
   }
   throw Error(kind,
-              what + " differs between ranks: rank 0 has " + quoted(mine, ours) + ", rank " + std::to_string(first) + " has " +
-                  quoted(other, theirs) + " (different from rank 0: " + joined(different, ", ") + ")",
+              what + " differs between ranks: rank 0 has " + quoted(mine, ours) + ", rank " + std::to_string(first) +
+                  " has " + quoted(other, theirs) + " (different from rank 0: " + joined(different, ", ") + ")",
               hint);
 }
 

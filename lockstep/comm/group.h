@@ -65,8 +65,8 @@ void on_rank_zero(Group& group, const std::function<void()>& work);
 
 /// Checks that every rank has the same text, line by line.
 ///
-/// Collective: yes. Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that does;
-/// `what` says what the text is, e.g. "the recipe".
+/// Collective: yes. Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that
+/// does; `what` says what the text is, e.g. "the recipe".
 void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,
                        const std::string& hint);
 

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// For sources of comm/ only. Members are destroyed in reverse: the process group before the store that its threads use.
+/// For sources of comm/ only. Members are destroyed in reverse: the process group before the store that its threads
+/// use.
 struct Group::Impl {
   Placement placement;
   c10::intrusive_ptr<c10d::Store> store;           ///< Null where world is 1.

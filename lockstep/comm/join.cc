@@ -25,11 +25,11 @@ constexpr milliseconds kRetryPause{20};
 
 /// How this run's ranks find each other, and what this rank brings to it.
 struct Meeting {
-  Endpoint server;              ///< Where rank 0's store listens; unknown (port 0) until read from `file`.
-  FileDescriptor listener;      ///< Rank 0's bound socket; none where another process serves.
-  std::filesystem::path file;   ///< Published here; empty where a launcher said it.
-  std::string prefix;           ///< Of our keys, in a store that is shared with others.
-  bool is_served = false;       ///< The launcher's own store serves: nobody binds.
+  Endpoint server;             ///< Where rank 0's store listens; unknown (port 0) until read from `file`.
+  FileDescriptor listener;     ///< Rank 0's bound socket; none where another process serves.
+  std::filesystem::path file;  ///< Published here; empty where a launcher said it.
+  std::string prefix;          ///< Of our keys, in a store that is shared with others.
+  bool is_served = false;      ///< The launcher's own store serves: nobody binds.
 };
 
 std::filesystem::path meeting_file(const Placement& placement, const Environment& env, const JoinOptions& options) {
@@ -55,7 +55,8 @@ Meeting meeting_of(const Placement& placement, const Environment& env, const Joi
     meeting.prefix = "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0");
     if (placement.rank == 0 && !meeting.is_served) {
       const auto inherited = env.get_int("LOCKSTEP_STORE_FD");
-      meeting.listener = inherited ? FileDescriptor(*inherited) : bound_socket(meeting.server.address, meeting.server.port);
+      meeting.listener =
+          inherited ? FileDescriptor(*inherited) : bound_socket(meeting.server.address, meeting.server.port);
     }
     return meeting;
   }
@@ -70,7 +71,8 @@ Meeting meeting_of(const Placement& placement, const Environment& env, const Joi
 
 void publish(const Meeting& meeting) {
   make_folder(meeting.file.parent_path());
-  write_whole(meeting.file, meeting.server.address + " " + std::to_string(meeting.server.port) + "\n", /*durable=*/false);
+  write_whole(meeting.file, meeting.server.address + " " + std::to_string(meeting.server.port) + "\n",
+              /*durable=*/false);
 }
 
 std::optional<Endpoint> published(const std::filesystem::path& file) {
@@ -103,10 +105,11 @@ std::string reach_rank_zero(Meeting& meeting, milliseconds patience) {
     throw Error(ErrorKind::kPeer, "rank 0 did not arrive: '" + meeting.file.string() + "' was not written in " + waited,
                 "check that every node sees this folder and that rank 0's log shows no error");
   }
-  throw Error(ErrorKind::kPeer,
-              "rank 0 did not arrive: nobody listened at " + meeting.server.address + ":" +
-                  std::to_string(meeting.server.port) + " in " + waited,
-              "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
+  throw Error(
+      ErrorKind::kPeer,
+      "rank 0 did not arrive: nobody listened at " + meeting.server.address + ":" +
+          std::to_string(meeting.server.port) + " in " + waited,
+      "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(Meeting& meeting, bool is_server, milliseconds timeout) {
@@ -151,7 +154,8 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds pati
       store.wait(keys, patience);
     } catch (const std::exception&) {
       outcome = missing_ranks(store, placement) + " did not arrive within " +
-                fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) + " ranks)";
+                fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) +
+                " ranks)";
     }
     store.set("outcome", bytes_of(outcome));
   }
@@ -160,11 +164,13 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds pati
   const auto outcome = store.get("outcome");
   const std::string text(outcome.begin(), outcome.end());
   if (text == "met") return;
-  throw Error(ErrorKind::kPeer, text, "check the missing ranks' logs; LOCKSTEP_MEET_TIMEOUT changes how many seconds are waited");
+  throw Error(ErrorKind::kPeer, text,
+              "check the missing ranks' logs; LOCKSTEP_MEET_TIMEOUT changes how many seconds are waited");
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const Placement& placement,
-                                                  const std::string& own, milliseconds timeout) {
+c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                  const Placement& placement, const std::string& own,
+                                                  milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own));
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),

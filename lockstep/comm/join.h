@@ -12,7 +12,8 @@ namespace lockstep {
 struct JoinOptions {
   std::chrono::milliseconds patience{std::chrono::minutes(5)};  ///< For every rank to arrive.
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< For one collective.
-  /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else runs/.
+  /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else
+  /// runs/.
   std::filesystem::path meeting_folder;
 };
 
@@ -22,7 +23,8 @@ struct JoinOptions {
 /// it removes once all have met. Nothing is looked up by name.
 ///
 /// Collective: yes. Blocks: until every rank has arrived.
-/// Throws: Error(kEnvironment) for a placement that cannot be right, or where there is no way to meet; Error(kPeer) naming the
+/// Throws: Error(kEnvironment) for a placement that cannot be right, or where there is no way to meet; Error(kPeer)
+/// naming the
 ///         ranks that did not arrive, their hosts where known, and the time waited.
 Group join(const JoinOptions& options = {});
 

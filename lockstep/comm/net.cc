@@ -52,8 +52,7 @@ std::vector<Interface> interfaces_up() {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
     const int family = at->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET6 &&
-        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
       continue;
     }
     found.push_back({at->ifa_name, numeric(at->ifa_addr), family == AF_INET6});
@@ -122,7 +121,8 @@ std::string own_address(const Environment& env, const Placement& placement) {
     if (it != up.end()) return it->address;
     std::vector<std::string> names;
     for (const auto& each : up) names.push_back(each.name + " (" + each.address + ")");
-    throw Error(ErrorKind::kEnvironment, "interface '" + wanted + "' has no address; those that have one: " + joined(names, ", "),
+    throw Error(ErrorKind::kEnvironment,
+                "interface '" + wanted + "' has no address; those that have one: " + joined(names, ", "),
                 "set LOCKSTEP_INTERFACE to one of them");
   }
   for (const auto& each : up) {

@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// The numeric address that this node's ranks should be reached at: loopback where all ranks are on one node, else that of the
-/// interface named by LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME (the first of a list), else of the
-/// first interface that is up and is neither loopback nor one that containers make.
+/// The numeric address that this node's ranks should be reached at: loopback where all ranks are on one node, else that
+/// of the interface named by LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME (the first of a list), else
+/// of the first interface that is up and is neither loopback nor one that containers make.
 ///
 /// Throws: Error(kEnvironment) where a named interface has no address: those that have one are listed.
 std::string own_address(const Environment& env, const Placement& placement);

@@ -30,10 +30,6 @@ BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)), options_(options), core_(*source_, options, tensor_allocator(source_->fields())) {}
 
-void Loader::seek(std::int64_t epoch, std::int64_t first) {
-  core_.seek(epoch, (first + options_.global_batch - 1) / options_.global_batch);
-}
-
 std::optional<Batch> Loader::next() {
   auto loaded = core_.next();
   if (!loaded) return std::nullopt;

@@ -15,8 +15,8 @@ namespace lockstep {
 
 /// One rank's part of a global batch, as tensors.
 struct Batch {
-  std::vector<at::Tensor> fields;   ///< One for each Field of the source: [samples, field's shape…].
-  std::vector<std::int64_t> ids;    ///< Of the samples, by row.
+  std::vector<at::Tensor> fields;  ///< One for each Field of the source: [samples, field's shape…].
+  std::vector<std::int64_t> ids;   ///< Of the samples, by row.
   std::int64_t epoch = 0;
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
   std::int64_t global_samples = 0;  ///< Of all ranks.
@@ -38,7 +38,7 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
-  void seek(std::int64_t epoch, std::int64_t first = 0);
+  void seek(std::int64_t epoch, std::int64_t first = 0) { core_.seek_place(epoch, first); }
 
   /// The next batch; nothing after an epoch's last one.
   /// Blocks: until it is decoded.

@@ -38,8 +38,8 @@ void clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm) 
 
 }  // namespace
 
-FitLoop::FitLoop(const TrainerOptions& options, const std::vector<Listener*>& listeners, Module& module, DataModule& data,
-                 Group& group)
+FitLoop::FitLoop(const TrainerOptions& options, const std::vector<Listener*>& listeners, Module& module,
+                 DataModule& data, Group& group)
     : options_(options), listeners_(listeners), module_(module), group_(group), started_(Clock::now()) {
   const Shard shard{group.rank(), group.world()};
   if (group.is_main()) data.prepare_data();
@@ -63,7 +63,7 @@ FitResult FitLoop::run() {
   start();
   while (!is_done()) {
     train_epoch();
-    if (stopped_by_.empty() && state_.place >= epoch_samples_) end_epoch();
+    if (stopped_by_.empty() && is_epoch_over()) end_epoch();
   }
   return finish();
 }
@@ -76,8 +76,8 @@ void FitLoop::start() {
     state_ = restore_snapshot(*from, module_, *optimizer_);
     if (state_.data_size != train_->source().size()) {
       throw Error(ErrorKind::kData,
-                  from->string() + " was trained on " + std::to_string(state_.data_size) + " samples, the data set has " +
-                      std::to_string(train_->source().size()),
+                  from->string() + " was trained on " + std::to_string(state_.data_size) +
+                      " samples, the data set has " + std::to_string(train_->source().size()),
                   "resume with the same data set, or start anew with --resume none");
     }
     if (state_.world == group_.world() && group_.world() > 1) parallel.layout = state_.bucket_layout;
@@ -118,6 +118,11 @@ bool FitLoop::is_done() const {
   if (!stopped_by_.empty()) return true;
   if (options_.max_epochs > 0 && state_.epoch >= options_.max_epochs) return true;
   return options_.max_steps > 0 && state_.step >= options_.max_steps;
+}
+
+bool FitLoop::is_epoch_over() const {
+  const auto left = train_->source().size() - state_.place;
+  return train_->options().drop_last ? left < train_->options().global_batch : left == 0;
 }
 
 void FitLoop::train_epoch() {
@@ -181,8 +186,10 @@ void FitLoop::raise_signals() {
   const auto now = Clock::now();
   if (stop_wish_.empty() && StopSignals::arrived()) stop_wish_ = "signal";
   if (group_.is_main()) {
-    if (options_.max_time.count() > 0 && now - started_ >= options_.max_time && stop_wish_.empty()) stop_wish_ = "max_time";
-    if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every) parallel_->raise(Signal::kSnapshot);
+    if (options_.max_time.count() > 0 && now - started_ >= options_.max_time && stop_wish_.empty())
+      stop_wish_ = "max_time";
+    if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every)
+      parallel_->raise(Signal::kSnapshot);
   }
   if (!stop_wish_.empty()) parallel_->raise(Signal::kStop);
 }
@@ -325,7 +332,7 @@ FitResult FitLoop::finish() {
     const bool all_epochs = options_.max_epochs > 0 && state_.epoch >= options_.max_epochs;
     stopped_by_ = all_epochs ? "max_epochs" : "max_steps";
   }
-  if (state_.place > 0 && state_.place < epoch_samples_) {
+  if (state_.place > 0 && !is_epoch_over()) {
     state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
   }
   save();
@@ -339,7 +346,8 @@ FitResult FitLoop::finish() {
   result.stopped_by = stopped_by_;
   result.wants_requeue = stopped_by_ == "signal";
   result.seconds = seconds_between(started_, Clock::now());
-  if (seconds_in_steps_ > 0) result.samples_per_second = static_cast<double>(state_.samples - first_samples_) / seconds_in_steps_;
+  if (seconds_in_steps_ > 0)
+    result.samples_per_second = static_cast<double>(state_.samples - first_samples_) / seconds_in_steps_;
   result.time_to_first_step_s = time_to_first_step_s_;
   tell(RunEnded{.step = state_.step,
                 .epochs = state_.epoch,

@@ -36,6 +36,7 @@ class FitLoop {
 
   void start();
   bool is_done() const;
+  bool is_epoch_over() const;
   void train_epoch();
   Work next_work();
   void step(const Work& work);
@@ -65,14 +66,14 @@ class FitLoop {
   std::vector<at::Tensor> trained_;
   std::unique_ptr<DistributedDataParallel> parallel_;
 
-  TrainingState state_;        ///< Sums in it are this rank's part; save() and finish() add them up.
+  TrainingState state_;  ///< Sums in it are this rank's part; save() and finish() add them up.
   std::int64_t epoch_samples_ = 0;
   std::optional<SavedAt> saved_at_;
   std::int64_t first_step_ = 0;
   std::int64_t first_samples_ = 0;
-  double logged_loss_sum_ = 0;           ///< Since the last logged step, this rank.
+  double logged_loss_sum_ = 0;  ///< Since the last logged step, this rank.
   std::int64_t logged_loss_samples_ = 0;
-  std::string stop_wish_;                ///< Why this rank wants to stop; empty where it does not.
+  std::string stop_wish_;  ///< Why this rank wants to stop; empty where it does not.
   std::string stopped_by_;
   Clock::time_point started_;
   Clock::time_point last_step_;

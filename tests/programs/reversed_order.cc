@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a network whose layers are registered in the reverse of the order in which they run, so that the buckets of the
-// first step are not those of later ones. Goes on from the newest snapshot in its folder.
+// Trains a network whose layers are registered in the reverse of the order in which they run, so that the buckets of
+// the first step are not those of later ones. Goes on from the newest snapshot in its folder.
 //   reversed_order FOLDER [--epochs N] [--die-rank R --die-step S]
 // With the last two, rank R kills itself with SIGKILL right after step S. Rank 0 prints one JSON object.
 #include <torch/torch.h>
@@ -42,7 +42,8 @@ struct Reversed : Module {
 
 struct Data : DataModule {
   std::unique_ptr<Loader> train_loader(Shard shard) override {
-    std::shared_ptr<const SampleSource> source = synthetic_source({.samples = 203, .classes = 3, .shape = {32}, .seed = 5});
+    std::shared_ptr<const SampleSource> source =
+        synthetic_source({.samples = 203, .classes = 3, .shape = {32}, .seed = 5});
     return std::make_unique<Loader>(source, LoaderOptions{.global_batch = 20, .shard = shard, .seed = 5});
   }
 };

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/join.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <torch/torch.h>
+
+#include <fstream>
+
+#include "lockstep/base/text.h"
+#include "lockstep/comm/net.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+std::string variable(const char* name) { return Environment::of_process().get(name).value_or(""); }
+
+int own_rank() { return *parsed_int<int>(variable("LOCKSTEP_TEST_RANK")); }
+
+// What Slurm says of this rank: a job, and no address to meet at.
+Placement slurm_placement(int world) {
+  Placement at;
+  at.rank = at.local_rank = own_rank();
+  at.world = at.local_world = world;
+  at.source = "slurm";
+  at.job = "4711.0";
+  return at;
+}
+
+TEST(Join, NamesARankThatNeverArrivesOnEveryRankThatDid) {
+  if (!testing::is_rank()) {
+    testing::expect_of_ranks({.world = 4, .absent = {2}, .variables = {{"LOCKSTEP_MEET_TIMEOUT", "1"}}});
+    return;
+  }
+  testing::begin_rank();
+  const auto text = message_of(ErrorKind::kPeer, [] { join(); });
+  EXPECT_HAS(text, "rank 2 did not arrive within 1 s (want 4 ranks)");
+  EXPECT_HAS(text, "LOCKSTEP_MEET_TIMEOUT");
+}
+
+TEST(Join, SaysWhereRankZeroWasAwaited) {
+  if (!testing::is_rank()) {
+    testing::expect_of_ranks({.world = 2, .absent = {0}, .variables = {{"LOCKSTEP_MEET_TIMEOUT", "1"}}});
+    return;
+  }
+  testing::begin_rank();
+  EXPECT_HAS(message_of(ErrorKind::kPeer, [] { join(); }),
+             "rank 0 did not arrive: nobody listened at 127.0.0.1:" + variable("MASTER_PORT") + " in 1 s");
+}
+
+void meet_in_folder(int world) {
+  testing::begin_rank();
+  auto group = join(slurm_placement(world), Environment{}, {.meeting_folder = variable("LOCKSTEP_TEST_FOLDER")});
+  EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+TEST(Join, MeetsThroughAFolderWhereNoLauncherSaysHowAndLeavesNothingThere) {
+  if (testing::is_rank()) return meet_in_folder(3);
+  const TemporaryFolder folder;
+  testing::expect_of_ranks({.world = 3, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / ".meeting"));
+}
+
+TEST(Join, SurvivesTheAddressThatADeadRunLeftBehind) {
+  if (testing::is_rank()) return meet_in_folder(3);
+  const TemporaryFolder folder;
+  const auto dead = bound_socket("127.0.0.1");
+  make_folder(folder.path() / ".meeting");
+  write_whole(folder.path() / ".meeting/slurm-4711.0-0", "127.0.0.1 " + std::to_string(port_of(dead)) + "\n");
+  testing::expect_of_ranks({.world = 3, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
+}
+
+TEST(Join, SaysWhichFileWasNotWritten) {
+  if (!testing::is_rank()) {
+    const TemporaryFolder folder;
+    testing::expect_of_ranks(
+        {.world = 2, .absent = {0}, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
+    return;
+  }
+  testing::begin_rank();
+  const std::string folder = variable("LOCKSTEP_TEST_FOLDER");
+  const auto text = message_of(ErrorKind::kPeer, [&] {
+    join(slurm_placement(2), Environment{{"LOCKSTEP_MEET_TIMEOUT", "1"}}, {.meeting_folder = folder});
+  });
+  EXPECT_HAS(text, "rank 0 did not arrive: '" + folder + "/.meeting/slurm-4711.0-0' was not written in 1 s");
+}
+
+TEST(Join, SaysThatThereIsNoWayToMeet) {
+  Placement at;
+  at.world = at.local_world = 2;
+  at.source = "pmi";
+  const auto text = message_of(ErrorKind::kEnvironment, [&] { join(at, Environment{}); });
+  EXPECT_HAS(text, "pmi started 2 ranks but neither MASTER_ADDR and MASTER_PORT nor a job is set");
+  EXPECT_HAS(text, "hint: set MASTER_ADDR and MASTER_PORT");
+}
+
+RANKS_TEST(Join, TwiceInOneProcessMeetsTwice, 2) {
+  EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1}));
+  auto again = join();
+  EXPECT_EQ(again.all_gather(10 + again.rank()), (std::vector<std::int64_t>{10, 11}));
+}
+
+// The local addresses of this process's listening sockets, as /proc writes them: "0100007F:8A1B".
+std::vector<std::string> listening_addresses() {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<std::string> addresses;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string line;
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      const std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+      constexpr const char* kListening = "0A";
+      if (fields.size() > 9 && fields[3] == kListening && own.contains(fields[9])) addresses.push_back(fields[1]);
+    }
+  }
+  return addresses;
+}
+
+RANKS_TEST(Join, ListensOnTheChosenAddressOnly, 2) {
+  const auto addresses = listening_addresses();
+  for (const auto& address : addresses) EXPECT_TRUE(address.starts_with("0100007F:")) << address;
+  if (group.is_main()) EXPECT_GE(addresses.size(), 1U) << "the store was not found: the check is blind";
+}
+
+TEST(OwnAddress, IsLoopbackOnOneNodeAndTheNamedInterfacesElsewhere) {
+  Placement several;
+  several.nodes = 2;
+  EXPECT_EQ(own_address(Environment{}, Placement{}), "127.0.0.1");
+  EXPECT_EQ(own_address(Environment{{"LOCKSTEP_INTERFACE", "lo"}}, several), "127.0.0.1");
+  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "=lo,eth0"}}, several), "127.0.0.1");
+}
+
+TEST(OwnAddress, ListsTheInterfacesThatThereAre) {
+  const auto text = message_of(ErrorKind::kEnvironment, [] {
+    own_address(Environment{{"LOCKSTEP_INTERFACE", "hsn9"}}, Placement{});
+  });
+  EXPECT_HAS(text, "interface 'hsn9' has no address; those that have one: ");
+  EXPECT_HAS(text, "lo (127.0.0.1)");
+}
+
+TEST(BoundSocket, SaysWhichPortIsTaken) {
+  const auto first = bound_socket("127.0.0.1");
+  ASSERT_EQ(::listen(first.get(), 1), 0);
+  const auto text = message_of(ErrorKind::kEnvironment, [&] { bound_socket("127.0.0.1", port_of(first)); });
+  EXPECT_HAS(text, "cannot bind 127.0.0.1:" + std::to_string(port_of(first)) + ": Address already in use");
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { bound_socket("203.0.113.7"); }), "cannot bind 203.0.113.7:0");
+}
+
+TEST(AddressTowards, IsKnownOnlyWhereSomebodyListens) {
+  const auto socket = bound_socket("127.0.0.1");
+  const Endpoint peer{"127.0.0.1", port_of(socket)};
+  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), std::nullopt);
+  ASSERT_EQ(::listen(socket.get(), 1), 0);
+  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), "127.0.0.1");
+}
+
+}  // namespace
+}  // namespace lockstep
