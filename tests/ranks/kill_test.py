@@ -13,6 +13,8 @@ SAME = ("epochs", "steps", "samples", "train_loss", "val_loss", "val_accuracy", 
 # Several buckets, so that their layout, and with it the order of sums, is a matter of resume.
 MODEL = ("model.hidden=[64,64]", "trainer.bucket_mb=0.01", "optimizer.lr=0.005")
 GONE_WITHIN_S = 2
+REVERSED = harness.BIN / "reversed_order"
+REVERSED_STEPS = 44  # Four epochs of 203 samples in batches of 20.
 
 
 class Kill(harness.RanksTest):
@@ -64,6 +66,27 @@ class Kill(harness.RanksTest):
         if not harness.SOAK:
             self.skipTest("two and three ranks are the sample; LOCKSTEP_SOAK=1 runs four")
         self.check_kills(4)
+
+    def launch_reversed(self, ranks, run, *options):
+        return self.start("launch", "-n", ranks, "--", REVERSED, self.folder / run, *options).finish()
+
+    def test_resumes_bit_equal_where_parameters_run_in_another_order_than_they_are_registered(self):
+        """The first step's buckets then differ from later ones, and with them, from three ranks on, the order of sums."""
+        for ranks in (2, 3, 4):
+            whole = self.launch_reversed(ranks, f"whole-{ranks}")
+            self.assertEqual(whole.code, 0, whole.err)
+            self.assertEqual(whole.object["steps"], REVERSED_STEPS)
+            draw = random.Random(ranks)
+            for moment in sorted(draw.sample(range(4, REVERSED_STEPS), 10 if harness.SOAK else 2)):
+                with self.subTest(ranks=ranks, moment=moment):
+                    run, victim = f"killed-{ranks}-{moment}", moment % ranks
+                    died = self.launch_reversed(ranks, run, "--die-rank", victim, "--die-step", moment)
+                    self.assertEqual(died.code, 128 + signal.SIGKILL, died.err)
+                    resumed = self.launch_reversed(ranks, run)
+                    self.assertEqual(resumed.code, 0, resumed.err)
+                    self.assertLess(resumed.object["steps_now"], REVERSED_STEPS)
+                    for key in ("steps", "samples", "weights_digest", "sample_digest"):
+                        self.assertEqual(resumed.object[key], whole.object[key], key)
 
     def test_resumes_on_other_numbers_of_ranks_and_trains_each_sample_once(self):
         for before, after in ((3, 2), (2, 4), (4, 1)) if harness.SOAK else ((3, 2), (2, 4)):
