@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Slurm test bed as a context manager: `with Bed() as bed: bed.run("srun", "-n2", "hostname")`."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
+SCRIPT = pathlib.Path(__file__).with_name("testbed.sh")
+PORTS = 100  # What one bed takes, from its base port on.
+
+
+def why_not():
+    """The reason why no bed can run here, or None."""
+    if os.geteuid() != 0:
+        return "the Slurm test bed needs root"
+    for program in ("slurmctld", "slurmd", "srun", "munged"):
+        if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin"):
+            return f"{program} is not installed (apt-get install slurm-wlm munge)"
+    return None
+
+
+def skip_where_impossible():
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(SKIPPED)
+
+
+def free_base_port():
+    """The first block of ports below the ephemeral ones whose servers' ports are all free."""
+    for base in range(24000, 32000, PORTS):
+        try:
+            for port in range(base, base + 5):
+                with socket.socket() as probe:
+                    probe.bind(("", port))
+            return base
+        except OSError:
+            continue
+    raise RuntimeError("no free block of ports between 24000 and 32000")
+
+
+class Bed:
+    """Four nodes, n1 to n4, of eight cores and four pretend GPUs each."""
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-bed-"))
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_"))}
+        self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf"),
+                            "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+        try:
+            self.run(SCRIPT, "up", self.folder, free_base_port())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([SCRIPT, "down", self.folder], env=self.environment, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, *command, timeout=60, **more):
+        """Standard output of a command that must succeed, with the bed's Slurm around it."""
+        words = [str(word) for word in command]
+        done = subprocess.run(words, env=self.environment, timeout=timeout, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, **more)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(words)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def start(self, *command, **more):
+        """The same, not waited for: a subprocess.Popen."""
+        return subprocess.Popen([str(word) for word in command], env=self.environment, text=True, **more)
+
+    def batch(self, script, *flags):
+        """What a batch script writes, once it has ended."""
+        path, output = self.folder / "job.sh", self.folder / "job.out"
+        path.write_text("#!/bin/bash\n" + script + "\n")
+        self.run("sbatch", "--wait", "-o", output, *flags, path)
+        return output.read_text()
