@@ -98,6 +98,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
 
     {"observe.log_every", kInteger, "50", kAtLeast0, "steps",
      "from one logged loss to the next; 0 for none", {}, kAside},
+    {"observe.tensorboard", kFlag, "true", {}, "", "write event files that TensorBoard shows", {}, kAside},
 
     {"cluster.nodes", kInteger, "", kCount, "nodes", "what to ask the scheduler for", {}, kAside},
 });
