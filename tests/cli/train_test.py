@@ -45,9 +45,11 @@ class Train(harness.RanksTest):
         self.golden("train-dry-run.json", result.out)
         self.assertFalse((self.folder / "run").exists())
 
-    def test_notes_go_to_standard_error(self):
-        result = self.command("digits", "--set", "data.kind=synthetic", "--run-dir", "run", "--dry-run", "--json")
-        self.assertEqual(len(result.out.splitlines()), 1)
+    def test_a_setting_that_is_left_out_is_noted_on_standard_error(self):
+        result = self.command(harness.DIGITS, "--set", "data.kind=synthetic", "--run-dir", "run", "--dry-run")
+        self.assertNotIn("left out", result.out)
+        self.assertIn("data.path", result.err)
+        self.assertIn("is left out", result.err)
 
     def test_a_finished_run_says_so_and_prints_its_object_again(self):
         settings = (harness.DIGITS, "--devices", 2, "--run-dir", "run", "--json", "--set", "trainer.max_epochs=1")

@@ -163,5 +163,20 @@ class Kill(harness.RanksTest):
         self.assertEqual({key: anew[key] for key in SAME}, {key: whole[key] for key in SAME})
 
 
+    def test_a_run_resumed_from_an_earlier_snapshot_leaves_the_later_ones_behind(self):
+        """They are of a future that is given up: a crash after it must not bring them back."""
+        self.trained(*MODEL, "trainer.max_epochs=4", "snapshot.keep=0", ranks=2)
+        earlier = self.folder / "run/snapshots" / harness.snapshot_name(29)
+        changed = self.settings("optimizer.lr=0.001", "snapshot.keep=0", "trainer.max_epochs=5")
+        command = self.start_train(*changed, ranks=2, options=("--resume", earlier))
+        command.wait_until(lambda: any(line["event"] == "snapshot" and line["step"] == 42
+                                       for line in harness.metrics(self.folder / "run")), "the snapshot of step 42")
+        os.kill(command.ranks()[0], signal.SIGKILL)
+        self.assertNotEqual(command.finish().code, 0)
+        resumed = self.trained(*changed, ranks=2)
+        step = int(resumed["resumed_from"].rpartition("-")[2])
+        self.assertLess(step, 116, "the snapshot of the run that was given up was taken")
+
+
 if __name__ == "__main__":
     harness.main()

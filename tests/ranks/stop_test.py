@@ -72,6 +72,20 @@ class Stop(harness.RanksTest):
             self.assertEqual(last[key], whole[key], key)
         self.assertEqual(harness.epoch_losses(self.folder / "run"), harness.epoch_losses(self.folder / "whole"))
 
+    def test_a_stop_after_the_last_batch_of_an_epoch_still_ends_that_epoch_once(self):
+        """With one batch an epoch every stop is such a one: validation and the epoch's loss are left to the resumed run."""
+        settings = (f"data.global_batch={harness.DIGITS_SIZE}", "trainer.max_epochs=60")
+        whole = self.trained(*settings, ranks=2, run="whole")
+        command = self.start_train(*settings, "observe.log_every=1", ranks=2)
+        command.wait_for_step(self.folder / "run", 5)
+        os.kill(command.ranks()[1], signal.SIGTERM)
+        first = command.finish()
+        self.assertEqual(first.code, STOPPED, first.err[-3000:])
+        last = self.trained(*settings, ranks=2)
+        for key in ("epochs", "steps", "train_loss", "val_loss", "weights_digest", "sample_digest"):
+            self.assertEqual(last[key], whole[key], key)
+        self.assertEqual(harness.epoch_losses(self.folder / "run"), harness.epoch_losses(self.folder / "whole"))
+
     def test_a_signal_to_the_launcher_reaches_the_ranks(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(signal=number.name):
