@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -98,13 +99,14 @@ void verify(const Options& options) {
     throw Error(ErrorKind::kData, "'" + options.path + "' holds no snapshot, want at least one",
                 "give a run folder, its snapshots folder, or a snapshot");
   }
-  const auto damaged = std::ranges::count_if(all, [](const Found& found) { return !found.is_whole(); });
+  const auto damaged = std::ranges::count_if(all, std::not_fn(&Found::is_whole));
   if (damaged == 0) return;
+  const Found& first = *std::ranges::find_if(all, std::not_fn(&Found::is_whole));
+  std::string fact = first.path.string() + " is not whole: " + joined(first.check.faults, "; ");
+  if (damaged > 1) fact += "; " + std::to_string(damaged) + " of " + std::to_string(all.size()) + " are damaged";
   throw Error(
-      ErrorKind::kData,
-      std::to_string(damaged) + " of " + std::to_string(all.size()) + " snapshots in '" + options.path +
-          "' not whole, want all whole",
-      "`train --resume auto` goes on from the newest whole one; remove the others once you have looked at them");
+      ErrorKind::kData, fact,
+      "`train --resume auto` goes on from the newest whole one; remove a damaged one once you have looked at it");
 }
 
 }  // namespace
