@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The peer that bench/run measures beside Lockstep: the same small training with Python's DistributedDataParallel.
 
 Started by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Prints, on rank 0, one JSON object with the time

@@ -4,6 +4,10 @@ add_library(lockstep::options ALIAS lockstep_options)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)
 target_compile_options(lockstep_options INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Werror=return-type>)
+# GCC 12 warns of overlaps in its own inlined std::string code (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-Wno-restrict>)
+endif()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains under a real Slurm: four ranks on two nodes with no other set-up, two jobs at once, a stop and a requeue's resume."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+import bed as test_bed
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOCKSTEP = str(pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin")) / "lockstep")
+DIGITS = str(ROOT / "recipes/digits.toml")
+FOUR = ["srun", "-N2", "--ntasks-per-node=2"]
+
+
+def ended(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.bed = test_bed.Bed()
+        cls.bed.__enter__()
+        cls.addClassCleanup(cls.bed.__exit__)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-slurm-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = dict(self.bed.environment, LOCKSTEP_RUNS=str(self.folder))
+
+    def start(self, command):
+        process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(self, process):
+        out, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 0, err)
+        return ended(out)
+
+    def test_four_ranks_on_two_nodes_train_with_no_other_set_up(self):
+        result = self.finish(self.start([*FOUR, LOCKSTEP, "train", DIGITS, "--json"]))
+        self.assertEqual(result["world"], 4)
+        self.assertGreaterEqual(result["val_accuracy"], 0.96)
+        layout = json.loads((pathlib.Path(result["run_dir"]) / "layout.json").read_text())
+        self.assertEqual((layout["nodes"], layout["source"], layout["hosts"]), (2, "slurm", ["n1", "n2"]))
+        self.assertEqual(list((self.folder / ".meeting").iterdir()), [], "the meeting file was left behind")
+
+    def test_two_jobs_on_the_same_nodes_do_not_disturb_each_other(self):
+        jobs = [self.start([*FOUR, "--overcommit", LOCKSTEP, "train", DIGITS, "--json", "--set", f"trainer.seed={seed}"])
+                for seed in (11, 12)]
+        first, second = (self.finish(job) for job in jobs)
+        self.assertNotEqual(first["run_dir"], second["run_dir"])
+        self.assertNotEqual(first["weights_digest"], second["weights_digest"])
+        for result in (first, second):
+            self.assertEqual((result["world"], result["epochs"]), (4, 10))
+
+    def test_a_signal_to_the_step_stops_all_ranks_and_the_next_start_goes_on(self):
+        run_dir = self.folder / "stopped"
+        longer = ["--json", "--set", "trainer.max_epochs=40", "--set", "snapshot.every_epochs=0", "--set", "observe.log_every=1"]
+        command = [*FOUR, LOCKSTEP, "train", DIGITS, *longer, "--run-dir", str(run_dir)]
+        whole = self.finish(self.start([*FOUR, LOCKSTEP, "train", DIGITS, *longer, "--run-dir", str(self.folder / "whole")]))
+        process = self.start(command)
+        metrics = run_dir / "metrics.jsonl"
+        deadline = time.monotonic() + 120
+        while not (metrics.exists() and '"event":"step"' in metrics.read_text()):
+            self.assertLess(time.monotonic(), deadline, "no step within two minutes")
+            self.assertIsNone(process.poll(), "the job ended before its first step")
+            os.sched_yield()
+        steps = subprocess.run(["squeue", "-s", "-h", "-o", "%i"], env=self.environment, capture_output=True, text=True, check=True)
+        step = next(each for each in steps.stdout.split() if each.endswith(".0"))
+        subprocess.run(["scancel", "--signal=USR1", step], env=self.environment, check=True)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(ended(out)["stopped_by"], "signal", err)
+        self.assertEqual(process.returncode, 75, err)
+        resumed = self.finish(self.start(command))
+        self.assertTrue(resumed["resumed_from"].startswith(str(run_dir)))
+        for key in ("weights_digest", "sample_digest", "steps"):
+            self.assertEqual(resumed[key], whole[key], key)
+
+
+if __name__ == "__main__":
+    test_bed.skip_where_impossible()
+    unittest.main(verbosity=2)
