@@ -85,6 +85,8 @@ int main(int argc, char** argv) {
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);
     lockstep::cli::add_snapshot(app, context);
+    lockstep::cli::add_recipe(app, context);
+    lockstep::cli::add_completion(app, context);
     context.program = split_off_program(argc, argv);
     app.parse_complete_callback([&] { check_program(app, context); });
     parse(app, argc, argv);

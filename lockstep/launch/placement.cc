@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/placement.h"
 
+#include <limits>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -91,12 +92,11 @@ Placement from_environment(const Environment& env) {
   return other;
 }
 
-void check_flag(const std::string& index_name, int index, const std::string& count_name, int count) {
-  if (index >= 0 && index < count) return;
+void check_flag(const std::string& name, int value, int least, int most) {
+  if (value >= least && value <= most) return;
   throw Error(ErrorKind::kUsage,
-              index_name + " is " + std::to_string(index) + ", want 0 or more and less than the " + count_name + ", " +
-                  std::to_string(count),
-              "ranks count from 0");
+              name + " is " + std::to_string(value) + ", want " + std::to_string(least) + " to " + std::to_string(most),
+              "ranks count from 0 to world - 1, local ranks from 0 to local world - 1");
 }
 
 Placement with_flags(const Environment& env, const PlacementFlags& flags) {
@@ -107,9 +107,10 @@ Placement with_flags(const Environment& env, const PlacementFlags& flags) {
   at.world = flags.world.value_or(at.world);
   at.local_rank = flags.local_rank.value_or(at.local_rank);
   at.local_world = flags.local_world.value_or(at.local_world);
-  check_flag("rank", at.rank, "world", at.world);
-  check_flag("local rank", at.local_rank, "local world", at.local_world);
-  check_flag("local world less one", at.local_world - 1, "world", at.world);
+  check_flag("world", at.world, 1, std::numeric_limits<int>::max());
+  check_flag("rank", at.rank, 0, at.world - 1);
+  check_flag("local world", at.local_world, 1, at.world);
+  check_flag("local rank", at.local_rank, 0, at.local_world - 1);
   derive_nodes(at);
   at.hosts.clear();
   at.source = "flags";

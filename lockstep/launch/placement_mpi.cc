@@ -18,7 +18,7 @@ std::optional<Placement> placement_from_openmpi(const Environment& env) {
       at = spread;
     } else if (*nodes > at.node_rank && *nodes <= at.world) {
       at.nodes = *nodes;
-      if (at.rank - at.local_rank + at.local_world == at.world) at.node_rank = *nodes - 1;
+      if (at.rank - at.local_rank == at.world - at.local_world) at.node_rank = *nodes - 1;
     }
   }
   return at;

@@ -22,7 +22,7 @@ std::optional<Placement> placement_from_flux(const Environment& env) {
   const int nodes = required_int(env, "FLUX_JOB_NNODES", "FLUX_TASK_RANK");
   check_index("FLUX_TASK_RANK", at.rank, "FLUX_JOB_SIZE", at.world);
   check_index("FLUX_TASK_LOCAL_ID", at.local_rank, "FLUX_JOB_SIZE", at.world);
-  check_index("FLUX_JOB_NNODES", nodes - 1, "FLUX_JOB_SIZE", at.world);
+  check_count("FLUX_JOB_NNODES", nodes, "FLUX_JOB_SIZE", at.world);
   if (!spread_over_nodes(at, nodes)) {
     throw Error(ErrorKind::kEnvironment,
                 "FLUX_TASK_LOCAL_ID='" + std::to_string(at.local_rank) +

@@ -26,6 +26,14 @@ void check_index(const std::string& index_name, int index, const std::string& co
               kHint);
 }
 
+void check_count(const std::string& count_name, int count, const std::string& total_name, int total) {
+  if (count >= 1 && count <= total) return;
+  throw Error(ErrorKind::kEnvironment,
+              count_name + "='" + std::to_string(count) + "' is out of range, want 1 to " + total_name + "='" +
+                  std::to_string(total) + "'",
+              kHint);
+}
+
 Placement placement_from_variables(const Environment& env, const std::string& source, const RankVariables& names) {
   Placement at;
   at.source = source;
@@ -35,7 +43,7 @@ Placement placement_from_variables(const Environment& env, const std::string& so
   at.local_world = required_int(env, names.local_world, names.rank);
   check_index(names.rank, at.rank, names.world, at.world);
   check_index(names.local_rank, at.local_rank, names.local_world, at.local_world);
-  check_index(names.local_world, at.local_world - 1, names.world, at.world);
+  check_count(names.local_world, at.local_world, names.world, at.world);
   derive_nodes(at);
   return at;
 }
@@ -63,9 +71,10 @@ bool spread_over_nodes(Placement& at, int nodes) {
 }
 
 void derive_nodes(Placement& at) {
-  at.nodes = (at.world + at.local_world - 1) / at.local_world;
-  const bool on_last = at.rank - at.local_rank + at.local_world == at.world;
-  at.node_rank = on_last ? at.nodes - 1 : std::clamp((at.rank - at.local_rank) / at.local_world, 0, at.nodes - 1);
+  at.nodes = at.world / at.local_world + (at.world % at.local_world != 0 ? 1 : 0);
+  const int first_of_node = std::max(at.rank - at.local_rank, 0);
+  const bool on_last = first_of_node == at.world - at.local_world;
+  at.node_rank = on_last ? at.nodes - 1 : std::min(first_of_node / at.local_world, at.nodes - 1);
 }
 
 bool agree(const Placement& a, const Placement& b) {

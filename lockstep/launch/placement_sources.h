@@ -55,6 +55,9 @@ Placement placement_from_variables(const Environment& env, const std::string& so
 /// Throws: Error(kEnvironment) naming both variables where `index` is not in [0, count).
 void check_index(const std::string& index_name, int index, const std::string& count_name, int count);
 
+/// Throws: Error(kEnvironment) naming both variables where `count` is not in [1, total].
+void check_count(const std::string& count_name, int count, const std::string& total_name, int total);
+
 /// Sets node_rank and local_world as a block or else a cyclic distribution of `world` ranks over `nodes` nodes has
 /// them. Returns false, and changes nothing, where neither gives this rank its local_rank.
 bool spread_over_nodes(Placement& at, int nodes);

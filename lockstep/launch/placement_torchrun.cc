@@ -47,6 +47,7 @@ std::optional<Placement> placement_from_torchrun(const Environment& env) {
   const std::string node_name = env.get("GROUP_RANK") ? "GROUP_RANK" : "NODE_RANK";
   at.nodes = env.get_int("GROUP_WORLD_SIZE").value_or(at.nodes);
   at.node_rank = env.get_int(node_name).value_or(at.node_rank);
+  check_count("GROUP_WORLD_SIZE", at.nodes, "WORLD_SIZE", at.world);
   check_index(node_name, at.node_rank, "the number of nodes", at.nodes);
   // "none" is what torchrun calls a run that was given no --rdzv-id.
   if (const auto id = env.get("TORCHELASTIC_RUN_ID"); id && *id != "none") at.job = *id;
