@@ -14,9 +14,15 @@ namespace {
 
 using lockstep::Error;
 using lockstep::ErrorKind;
+using lockstep::cli::Context;
+
+bool takes_program(const CLI::App& command, const Context& context) {
+  const auto& takers = context.program_takers;
+  return std::find(takers.begin(), takers.end(), &command) != takers.end();
+}
 
 /// The parser's complaint as a fact and a way out, with the nearest name where one was misspelt.
-Error usage_error(const CLI::App& app, const CLI::ParseError& complaint) {
+Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const Context& context) {
   const auto chosen = app.get_subcommands();
   const CLI::App& at = chosen.empty() ? app : *chosen.front();
   const std::string help = "`lockstep " + (chosen.empty() ? "" : at.get_name() + " ") + "--help` shows what there is";
@@ -31,6 +37,10 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint) {
     for (const auto* command : at.get_subcommands({})) names.push_back(command->get_name());
   }
   const auto near = lockstep::nearest_name(extras.front(), names);
+  if (!is_option && takes_program(at, context)) {
+    return Error(ErrorKind::kUsage, "'" + extras.front() + "' does not belong to `lockstep " + at.get_name() + "`",
+                 "a program and its arguments come after two dashes: -- " + extras.front());
+  }
   const std::string what = is_option ? "option" : names.empty() ? "argument" : "command";
   return Error(ErrorKind::kUsage, "unknown " + what + " '" + extras.front() + "'",
                near ? "did you mean '" + *near + "'? " + help : help);
@@ -45,25 +55,24 @@ std::vector<std::string> split_off_program(int& argc, char** argv) {
   return {dashes == end ? end : dashes + 1, end};
 }
 
-void check_program(const CLI::App& app, const lockstep::cli::Context& context) {
+void check_program(const CLI::App& app, const Context& context) {
   const auto chosen = app.get_subcommands();
   if (context.program.empty() || chosen.empty()) return;
-  const auto& takers = context.program_takers;
-  if (std::find(takers.begin(), takers.end(), chosen.front()) != takers.end()) return;
+  if (takes_program(*chosen.front(), context)) return;
   throw Error(ErrorKind::kUsage,
               "`lockstep " + chosen.front()->get_name() + "` takes no program, but was given '-- " +
                   context.program.front() + "'",
               "leave out `--` and what follows it");
 }
 
-void parse(CLI::App& app, int argc, char** argv) {
+void parse(CLI::App& app, int argc, char** argv, const Context& context) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help);
     return;
   } catch (const CLI::ParseError& complaint) {
-    throw usage_error(app, complaint);
+    throw usage_error(app, complaint, context);
   }
   if (app.get_subcommands().empty() && app.count("--version") == 0) {
     throw Error(ErrorKind::kUsage, "no command was given", "`lockstep --help` lists them");
@@ -73,7 +82,7 @@ void parse(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  lockstep::cli::Context context;
+  Context context;
   context.env = lockstep::Environment::of_process();
   context.log = lockstep::Log(2, "lockstep: ");
   try {
@@ -89,7 +98,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_completion(app, context);
     context.program = split_off_program(argc, argv);
     app.parse_complete_callback([&] { check_program(app, context); });
-    parse(app, argc, argv);
+    parse(app, argc, argv, context);
     return context.exit_code;
   } catch (const Error& error) {
     context.log.error(error.what());

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -106,12 +107,12 @@ int train(const TrainRequest& request, const Context& context) {
   const Recipe recipe = recipe_of(request, context.env, this_program());
   const Part part = part_of_run(recipe, context.env);
   const auto run_dir = run_dir_of(request, recipe, part, context.env);
+  if (part.placement.is_main()) {
+    for (const auto& note : recipe.notes()) context.log.info(note);
+  }
   if (request.dry_run) {
     print_plan(request, recipe, part, run_dir);
     return 0;
-  }
-  if (part.placement.is_main()) {
-    for (const auto& note : recipe.notes()) context.log.info(note);
   }
   if (const auto result = result_already_there(request, recipe, run_dir)) {
     if (!part.placement.is_main()) return 0;
@@ -124,8 +125,11 @@ int train(const TrainRequest& request, const Context& context) {
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (part.local_ranks == 1) become(command);
   const auto folder = RunFolder::create(run_dir);
-  return run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
-                   context.env, context.log);
+  const int code = run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
+                             context.env, context.log);
+  // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
+  const bool is_asked_for = code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
+  return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
 }
 
 }  // namespace

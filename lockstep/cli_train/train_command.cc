@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/cli_train/run_record.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/device/device.h"
 #include "lockstep/format/snapshot_folder.h"
@@ -144,12 +145,14 @@ struct MainRank {
   }
 
   void listen_to(Trainer& trainer) {
+    trainer.add(*record);
     trainer.add(metrics);
     if (tensorboard) trainer.add(*tensorboard);
     trainer.add(progress);
   }
 
   RunLock lock;
+  std::optional<RunRecord> record;
   MetricsFile metrics;
   std::optional<TensorBoardFile> tensorboard;
   Progress progress;
@@ -174,8 +177,9 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
     main_rank = std::make_unique<MainRank>(*folder, recipe, env);
     if (const auto& holder = main_rank->lock.taken_from()) log.warning("took the run folder over from " + *holder);
     if (const auto from = resume_point(request, *folder, log)) resume_from = from->string();
-    write_whole(folder->recipe(), recipe.to_toml());
-    write_whole(folder->layout(), layout_json(group.placement()).dump(1) + "\n");
+    main_rank->record.emplace(*folder,
+                              RunRecord::Text{recipe.to_toml(), layout_json(group.placement()).dump(1) + "\n"},
+                              request.resume == "auto", log);
   });
   resume_from = group.broadcast_text(resume_from);
 

@@ -37,7 +37,7 @@ class IdxSource : public SampleSource {
             std::to_string(labels_.size()) + " labels for the " + std::to_string(images_.size()) + " images of " +
                 images.string() + ", want as many",
             "take both files from the same split of the same data set");
-    require(images_.size() > 0, images, "no images, want at least one");
+    require(images_.size() > 0, images, "no images, want at least one", "look at data.path");
     require(item_bytes_ > 0, images, "images of no pixels: " + shape_text(images_.shape));
     classes_ = classes > 0 ? classes : std::to_integer<std::int64_t>(std::ranges::max(labels_.bytes)) + 1;
     const auto wrong = std::ranges::find_if(

@@ -132,7 +132,7 @@ TEST_F(IdxSourceTest, RefusesAnEmptyDataSet) {
   const auto images = file("images", idx_text({0, 8, 8}, ""));
   const auto labels = file("labels", idx_text({0}, ""));
   EXPECT_EQ(error_text(ErrorKind::kData, [&] { idx_source(images, labels); }),
-            "DIR/images: no images, want at least one");
+            "DIR/images: no images, want at least one\n  hint: look at data.path");
 }
 
 TEST_F(IdxSourceTest, RefusesImagesAndLabelsThatAreSwapped) {

@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-[[noreturn]] void refuse(const SettingRow& row, const RawSetting& raw, const std::string& hint = {}) {
+[[noreturn]] void refuse(const SettingRow& row, const RawSetting& raw,
+                         const std::string& hint = "`lockstep recipe ls` explains each key") {
   throw Error(error_kind(raw.origin),
               raw.origin.where + ": " + raw.key + " = " + raw.value.shown + ", want " + wanted(row), hint);
 }

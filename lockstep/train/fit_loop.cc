@@ -74,6 +74,12 @@ void FitLoop::start() {
   state_.seed = train_->options().seed;
   if (const auto& from = options_.snapshot.resume_from) {
     state_ = restore_snapshot(*from, module_, *optimizer_);
+    if (state_.seed != train_->options().seed) {
+      throw Error(ErrorKind::kRecipe,
+                  from->string() + " was trained with seed " + std::to_string(state_.seed) + ", this run has " +
+                      std::to_string(train_->options().seed) + ": the order of samples would be another",
+                  "set the same seed, or start anew with --resume none");
+    }
     if (state_.data_size != train_->source().size()) {
       throw Error(ErrorKind::kData,
                   from->string() + " was trained on " + std::to_string(state_.data_size) +

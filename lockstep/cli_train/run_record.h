@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "lockstep/base/log.h"
+#include "lockstep/observe/events.h"
+#include "lockstep/observe/run_folder.h"
+
+namespace lockstep {
+
+/// Writes down what the run is, once everything that could refuse it has been passed: recipe.toml and layout.json. A
+/// start that leaves the run's own later snapshots behind (anew, or from an earlier one) puts them and the old result
+/// aside in `abandoned-<time>/`, so that a later start does not take them for this run's. Rank 0 has one.
+class RunRecord final : public Listener {
+ public:
+  struct Text {
+    std::string recipe;
+    std::string layout;
+  };
+
+  /// `is_auto`: the newest whole snapshot is gone on from, and nothing is left behind.
+  RunRecord(RunFolder folder, Text text, bool is_auto, Log log)
+      : folder_(std::move(folder)), text_(std::move(text)), is_auto_(is_auto), log_(std::move(log)) {}
+
+  using Listener::on;
+  std::string name() const override { return "record"; }
+  /// Throws: Error(kIo).
+  Verdict on(const RunStarted& event) override;
+
+ private:
+  void put_aside_after(std::int64_t step, bool is_anew);
+
+  RunFolder folder_;
+  Text text_;
+  bool is_auto_;
+  Log log_;
+};
+
+}  // namespace lockstep
