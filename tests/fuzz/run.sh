@@ -15,7 +15,8 @@ library() {
     for source in "$root/lockstep/$folder"/*.cc; do
       case $source in *_test.cc) continue ;; esac
       object=$folder-$(basename "$source" .cc).o
-      if [ ! "$object" -nt "$source" ]; then
+      newer=$(find "$source" "$root/lockstep" \( -path "$source" -o -name '*.h' \) -newer "$object" 2>/dev/null || :)
+      if [ ! -e "$object" ] || [ -n "$newer" ]; then
         clang++ $flags -fsanitize=fuzzer-no-link -c "$source" -o "$object"
       fi
       echo "$object"
