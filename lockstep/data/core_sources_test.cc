@@ -192,7 +192,9 @@ TEST_F(SyntheticTest, IsAFunctionOfSeedAndIdAlone) {
 }
 
 TEST_F(SyntheticTest, HasThePythonReferencesNumbersBitForBit) {
-  for (const auto& row : nlohmann::json::parse(text_of_file(kRoot / "tests/golden/synthetic.json"))) {
+  const auto rows = nlohmann::json::parse(text_of_file(kRoot / "tests/golden/synthetic.json"));
+  ASSERT_EQ(rows.size(), 5U);
+  for (const auto& row : rows) {
     const auto source = synthetic_source({.samples = 2'000'000,
                                           .classes = row.at("classes"),
                                           .shape = row.at("shape").get<std::vector<std::int64_t>>(),
@@ -266,7 +268,9 @@ TEST_F(SyntheticTest, RefusesOptionsOutOfRange) {
 }
 
 TEST_F(SplitTest, DrawsTheIdsOfThePythonReference) {
-  for (const auto& row : nlohmann::json::parse(text_of_file(kRoot / "tests/golden/epoch_order.json")).at("splits")) {
+  const auto splits = nlohmann::json::parse(text_of_file(kRoot / "tests/golden/epoch_order.json")).at("splits");
+  ASSERT_EQ(splits.size(), 2U);
+  for (const auto& row : splits) {
     const Split split = drawn_split(row.at("size"), row.at("held_out"), row.at("seed"));
     EXPECT_EQ(split.validation, row.at("validation").get<std::vector<std::int64_t>>());
   }
