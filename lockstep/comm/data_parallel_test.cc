@@ -34,7 +34,7 @@ struct Net : torch::nn::Module {
 };
 
 // Small enough for several buckets.
-const DataParallelOptions kManyBuckets{.bucket_mib = 200 / kMiB};
+const DataParallelOptions kManyBuckets{.bucket_mib = 200 / kMiB, .layout = {}};
 
 at::Tensor inputs(std::int64_t samples, std::uint64_t seed) {
   torch::manual_seed(seed);
@@ -87,7 +87,8 @@ RANKS_TEST(DataParallel, RefusesAModuleThatDiffersNamingTheTensorAndTheRanks, 3)
   Net renamed;
   if (group.rank() > 0) renamed.register_buffer("extra", at::zeros({1}));
   const auto name = message_of(ErrorKind::kUsage, [&] { DistributedDataParallel(renamed, group); });
-  EXPECT_HAS(name, "'buffer extra [1] Float' (different from rank 0: 1, 2)");
+  EXPECT_HAS(name, "rank 1 has 'buffer extra [1] Float");
+  EXPECT_HAS(name, "(different from rank 0: 1, 2)");
   Net frozen;
   if (group.rank() == 1) frozen.fc2->bias.requires_grad_(false);
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { DistributedDataParallel(frozen, group); }),
@@ -150,7 +151,8 @@ RANKS_TEST(DataParallel, NamesTheParameterThatTheLossDoesNotDependOn, 2) {
 RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
   Net net;
   Net whole;
-  DistributedDataParallel parallel(net, group, {.bucket_mib = 200 / kMiB, .find_unused_parameters = true});
+  DistributedDataParallel parallel(net, group,
+                                   {.bucket_mib = 200 / kMiB, .find_unused_parameters = true, .layout = {}});
   for (int step = 0; step < 3; ++step) {
     const auto x = inputs(6, static_cast<std::uint64_t>(step));
     const auto half_loss = [](Net& each, const at::Tensor& rows) {
@@ -211,7 +213,7 @@ RANKS_TEST(DataParallel, ASignalOfOneRankIsSeenByAllAfterTheSameBackward, 3) {
 }
 
 // Weights after `to` steps in float32, whose sums depend on the buckets; from step `from` on with a new object.
-std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from) {
+std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from, bool keeps_layout = true) {
   Net net(40);
   net.to(at::kFloat);
   auto options = kManyBuckets;
@@ -219,17 +221,18 @@ std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from
   torch::optim::SGD optimizer(net.parameters(), 0.3);
   for (int step = 0; step < steps; ++step) {
     if (from == step) {
-      options.layout = parallel->layout();
+      const auto layout = parallel->layout();
+      if (keeps_layout) options.layout = layout;
       parallel.reset();
       for (auto& parameter : net.parameters()) parameter.mutable_grad().reset();
       parallel = std::make_unique<DistributedDataParallel>(net, group, options);
-      EXPECT_EQ(parallel->layout(), *options.layout);
+      EXPECT_EQ(parallel->layout() == layout, keeps_layout);
     }
     optimizer.zero_grad();
     const auto x = inputs(12, static_cast<std::uint64_t>(step)).to(at::kFloat);
     run_backward(*parallel, net, part_of_rows(x, {5, 4, 3}, group.rank()));
     optimizer.step();
-    if (from) EXPECT_GT(parallel->layout().size(), 1U);
+    EXPECT_GT(parallel->layout().size(), 1U);
   }
   return net.parameters();
 }
@@ -243,6 +246,10 @@ RANKS_TEST(DataParallel, WithTheLayoutOfASnapshotGoesOnBitForBit, 3) {
       EXPECT_TRUE(is_same_everywhere(group, resumed[i]));
     }
   }
+  const auto strange = trained(group, 8, 4, /*keeps_layout=*/false);
+  EXPECT_FALSE(std::equal(whole.begin(), whole.end(), strange.begin(), [](auto& a, auto& b) {
+    return at::equal(a, b);
+  })) << "the layout makes no difference here: the check is blind";
 }
 
 RANKS_TEST(DataParallel, BroadcastsBuffersOfRankZero, 2) {
