@@ -50,6 +50,7 @@ class Launch {
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
+      ::close(ends[0]);
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(ends[1], STDERR_FILENO);
       ::_exit(run_local(job, Environment::of_process(), Log(2)));
@@ -57,6 +58,14 @@ class Launch {
     ::close(ends[1]);
     output_ = FileDescriptor(ends[0]);
   }
+
+  ~Launch() {
+    if (is_reaped_) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
 
   pid_t pid() const { return pid_; }
 
@@ -80,16 +89,18 @@ class Launch {
   int exit_code() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
+    is_reaped_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
   pid_t pid_ = -1;
+  bool is_reaped_ = false;
   FileDescriptor output_;
   std::string text_;
 };
 
-/// Opens a named pipe, which waits for its reader, and writes one line to it.
+/// Opens a named pipe, which waits for its reader, and writes a line to it.
 void write_whole_line(const std::string& gate) {
   const FileDescriptor pipe(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(::write(pipe.get(), "\n", 1), 1);
@@ -216,8 +227,10 @@ TEST(LocalLauncher, AFloodThatNobodyReadsHoldsUpNoSupervision) {
   const std::string gate = (folder.path() / "gate").string();
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
   Launch launch(script("echo $$ >&2; if [ $RANK = 1 ]; then read x < '" + gate + "'; exit 5; fi; exec yes", 2));
-  const auto all = pids(launch.lines(2));
-  ASSERT_EQ(all.size(), 2U);
+  // The flood may come between the two numbers.
+  std::ptrdiff_t count = 2;
+  while (pids(launch.lines(count)).size() < 2) ++count;
+  const auto all = pids(launch.lines(count));
   launch.wait_until_full();
   write_whole_line(gate);
   for (const pid_t pid : all) {
@@ -229,10 +242,12 @@ TEST(LocalLauncher, AFloodThatNobodyReadsHoldsUpNoSupervision) {
 
 TEST(LocalLauncher, ARankThatClosesItsOutputIsStillWaitedFor) {
   const TemporaryFolder folder;
+  const std::string closed = (folder.path() / "closed").string();
   const std::string gate = (folder.path() / "gate").string();
+  ASSERT_EQ(::mkfifo(closed.c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
-  Launch launch(script("exec >&- 2>&-; read x < '" + gate + "'; read x < '" + gate + "'; exit 6", 1));
-  write_whole_line(gate);
+  Launch launch(script("exec >&- 2>&-; read x < '" + closed + "'; read x < '" + gate + "'; exit 6", 1));
+  write_whole_line(closed);
   EXPECT_EQ(::waitpid(launch.pid(), nullptr, WNOHANG), 0);
   write_whole_line(gate);
   launch.all_lines();

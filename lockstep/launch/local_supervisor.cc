@@ -287,7 +287,7 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  if (is_orphan_) log_.error("the launcher was killed; its ranks were ended");
+  // Whoever killed the launcher knows; and a message that nobody reads could hold this process up for ever.
   if (!failed_ || is_orphan_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +

@@ -21,6 +21,8 @@ TEST(ProcessIdentity, OfAnEndedChildIsDeadEvenBeforeItIsReaped) {
   if (child == 0) ::pause();
   ProcessIdentity other = self();
   other.pid = child;
+  // This process and its child may have started within the same tick.
+  other.started += 1'000'000;
   EXPECT_EQ(liveness(other, self()), Liveness::kDead) << "another start time means another process";
   ::kill(child, SIGKILL);
   siginfo_t info{};

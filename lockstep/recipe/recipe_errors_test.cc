@@ -120,7 +120,7 @@ TEST(RecipeErrors, BlameTheCommandForAFlag) {
       refusal(kHead, {{.key = "trainer.devices", .value = "0", .origin = {SettingSource::kFlag, "--devices"}}});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, ErrorKind::kUsage);
-  EXPECT_EQ(found->text, "--devices: trainer.devices = 0, want a whole number of devices, 1 to 1e9");
+  expect_text(*found, "--devices: trainer.devices = 0, want a whole number of devices, 1 to 1e9");
 }
 
 TEST(RecipeErrors, RefuseTwoKeysThatExcludeEachOtherInOneSource) {

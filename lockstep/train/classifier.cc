@@ -20,7 +20,9 @@ at::Tensor Classifier::logits(const Batch& batch) {
   return network_->forward(input);
 }
 
-at::Tensor Classifier::training_step(const Batch& batch) { return at::cross_entropy_loss(logits(batch), batch.target()); }
+at::Tensor Classifier::training_step(const Batch& batch) {
+  return at::cross_entropy_loss(logits(batch), batch.target());
+}
 
 void Classifier::validation_step(const Batch& batch) {
   const auto scores = logits(batch);
@@ -28,6 +30,8 @@ void Classifier::validation_step(const Batch& batch) {
   log("val_accuracy", scores.argmax(1).eq(batch.target()).to(at::kDouble).mean());
 }
 
-std::unique_ptr<torch::optim::Optimizer> Classifier::configure_optimizer() { return make_optimizer(parameters(), optimizer_); }
+std::unique_ptr<torch::optim::Optimizer> Classifier::configure_optimizer() {
+  return make_optimizer(parameters(), optimizer_);
+}
 
 }  // namespace lockstep

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// A network that tells classes apart, trained by cross entropy: what the built-in recipes train. Bytes are scaled to [0, 1].
+/// A network that tells classes apart, trained by cross entropy: what the built-in recipes train. Bytes are scaled to
+/// [0, 1].
 class Classifier : public Module {
  public:
   /// `type` is of weights and arithmetic.

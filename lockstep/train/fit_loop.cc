@@ -138,9 +138,10 @@ void FitLoop::train_epoch() {
                     .first_step = batches_in_epoch(state_.place, global_batch)});
   module_.train();
   train_->seek(state_.epoch, state_.place);
-  while (!is_done()) {
+  // The loader goes on with the next epoch once its end was heard, so an epoch that is over must not be asked again.
+  while (!is_done() && !is_epoch_over()) {
     const auto work = next_work();
-    if (work.batches.empty()) break;
+    LOCKSTEP_ASSERT(!work.batches.empty());
     step(work);
     after_step(work);
   }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <string>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <string>
 
 #include "lockstep/data/loader.h"
 #include "lockstep/train/mean_metrics.h"
 
 namespace lockstep {
 
-/// What is trained: a network, its loss, and its optimizer. Derive from it, register layers as in any torch::nn::Module.
+/// What is trained: a network, its loss, and its optimizer. Derive from it, register layers as in any
+/// torch::nn::Module.
 class Module : public torch::nn::Module {
  public:
   /// The mean loss over the batch's samples, with its graph. Not called for a batch without samples.

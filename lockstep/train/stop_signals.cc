@@ -40,10 +40,14 @@ bool StopSignals::arrived() { return g_arrived != 0; }
 
 std::string StopSignals::name() {
   switch (g_arrived) {
-    case SIGTERM: return "SIGTERM";
-    case SIGINT: return "SIGINT";
-    case SIGUSR1: return "SIGUSR1";
-    default: return {};
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return {};
   }
 }
 

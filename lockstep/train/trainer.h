@@ -20,28 +20,28 @@ namespace lockstep {
 
 /// How one optimizer step is made.
 struct StepOptions {
-  std::int64_t accumulate = 1;     ///< Batches whose gradients make one step.
-  double clip_norm = 0;            ///< Largest L2 norm of all gradients together; 0 clips nothing.
+  std::int64_t accumulate = 1;  ///< Batches whose gradients make one step.
+  double clip_norm = 0;         ///< Largest L2 norm of all gradients together; 0 clips nothing.
   DataParallelOptions parallel;
 };
 
 /// When the state is saved, where, and from what the run goes on. Nothing is saved where `folder` is empty.
 struct SnapshotOptions {
-  std::filesystem::path folder;             ///< `snapshots/` of the run folder.
-  std::int64_t every_epochs = 1;            ///< 0 for never.
-  std::int64_t every_steps = 0;             ///< 0 for never.
-  std::chrono::seconds every{0};            ///< By rank 0's clock; 0 for never.
-  std::int64_t keep = 3;                    ///< The newest ones; 0 keeps all.
+  std::filesystem::path folder;                      ///< `snapshots/` of the run folder.
+  std::int64_t every_epochs = 1;                     ///< 0 for never.
+  std::int64_t every_steps = 0;                      ///< 0 for never.
+  std::chrono::seconds every{0};                     ///< By rank 0's clock; 0 for never.
+  std::int64_t keep = 3;                             ///< The newest ones; 0 keeps all.
   std::optional<std::filesystem::path> resume_from;  ///< A snapshot: `…/step-0000000120`.
 };
 
 struct TrainerOptions {
-  std::int64_t max_epochs = 1;                 ///< 0 for no limit.
-  std::int64_t max_steps = 0;                  ///< Optimizer updates in the whole run; 0 for no limit.
-  std::chrono::seconds max_time{0};            ///< Of this start, by rank 0's clock; 0 for no limit.
-  std::int64_t validate_every = 1;             ///< Epochs; 0 for never.
-  std::int64_t log_every = 50;                 ///< Steps between losses in StepEnded; 0 for each epoch's end only.
-  std::uint64_t seed = 42;                     ///< Of random choices within a step, such as dropout.
+  std::int64_t max_epochs = 1;       ///< 0 for no limit.
+  std::int64_t max_steps = 0;        ///< Optimizer updates in the whole run; 0 for no limit.
+  std::chrono::seconds max_time{0};  ///< Of this start, by rank 0's clock; 0 for no limit.
+  std::int64_t validate_every = 1;   ///< Epochs; 0 for never.
+  std::int64_t log_every = 50;       ///< Steps between losses in StepEnded; 0 for each epoch's end only.
+  std::uint64_t seed = 42;           ///< Of random choices within a step, such as dropout.
   StepOptions step;
   SnapshotOptions snapshot;
 };
@@ -49,10 +49,10 @@ struct TrainerOptions {
 /// What a training came to.
 struct FitResult {
   TrainingState state;
-  std::int64_t steps_now = 0;              ///< Of this start.
+  std::int64_t steps_now = 0;  ///< Of this start.
   std::string weights_digest;
-  std::string stopped_by;                  ///< As RunEnded's.
-  bool wants_requeue = false;              ///< Stopped on request before it was done.
+  std::string stopped_by;      ///< As RunEnded's.
+  bool wants_requeue = false;  ///< Stopped on request before it was done.
   double seconds = 0;
   double samples_per_second = 0;
   std::optional<double> time_to_first_step_s;  ///< From this process's start; absent where no step was done.
