@@ -125,10 +125,12 @@ int train(const TrainRequest& request, const Context& context) {
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (part.local_ranks == 1) become(command);
   const auto folder = RunFolder::create(run_dir);
-  const int code = run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
-                             context.env, context.log);
+  const int code =
+      run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
+                context.env, context.log);
   // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
-  const bool is_asked_for = code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
+  const bool is_asked_for =
+      code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
   return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
 }
 

@@ -18,9 +18,8 @@ namespace lockstep {
 bool is_transport_failure(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
   const std::string_view text = error.what();
-  for (const std::string_view sign :
-       {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "Timed out", "timed out",
-        "Socket Timeout", "NCCL"}) {
+  for (const std::string_view sign : {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe",
+                                      "Timed out", "timed out", "Socket Timeout", "NCCL"}) {
     if (text.find(sign) != std::string_view::npos) return true;
   }
   return false;

@@ -22,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryPause{20};
+constexpr milliseconds kListenersPatience{5000};
 
 /// How this run's ranks find each other, and what this rank brings to it.
 struct Meeting {
@@ -142,6 +143,19 @@ std::string missing_ranks(c10d::Store& store, const Placement& placement) {
   return text;
 }
 
+// The store ends with rank 0's process, so rank 0 stays until those that came have read who is missing.
+void await_listeners(c10d::Store& store, const Placement& placement) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < placement.world; ++rank) {
+    if (store.check({"arrived/" + std::to_string(rank)})) keys.push_back("heard/" + std::to_string(rank));
+  }
+  try {
+    store.wait(keys, kListenersPatience);
+  } catch (const std::exception&) {
+    // One of them has died meanwhile.
+  }
+}
+
 // Rank 0 counts arrivals and tells everybody the outcome, so that all ranks end with the same words.
 void await_all(c10d::Store& store, const Placement& placement, milliseconds patience) {
   const auto start = Clock::now();
@@ -164,6 +178,8 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds pati
   const auto outcome = store.get("outcome");
   const std::string text(outcome.begin(), outcome.end());
   if (text == "met") return;
+  store.set("heard/" + std::to_string(placement.rank), bytes_of("1"));
+  if (placement.rank == 0) await_listeners(store, placement);
   throw Error(ErrorKind::kPeer, text,
               "check the missing ranks' logs; LOCKSTEP_MEET_TIMEOUT changes how many seconds are waited");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
@@ -42,8 +43,7 @@ FitLoop::FitLoop(const TrainerOptions& options, const std::vector<Listener*>& li
                  DataModule& data, Group& group)
     : options_(options), listeners_(listeners), module_(module), group_(group), started_(Clock::now()) {
   const Shard shard{group.rank(), group.world()};
-  if (group.is_main()) data.prepare_data();
-  group.barrier();
+  on_rank_zero(group, [&] { data.prepare_data(); });
   data.setup();
   train_ = data.train_loader(shard);
   if (options_.validate_every > 0) validation_ = data.validation_loader(shard);
@@ -91,8 +91,10 @@ void FitLoop::start() {
   }
   state_.data_size = train_->source().size();
   parallel_ = std::make_unique<DistributedDataParallel>(module_, group_, parallel);
+  // Tied weights appear twice; clipped twice, they would come out too small.
+  std::unordered_set<const void*> seen;
   for (const auto& each : module_.parameters()) {
-    if (each.requires_grad()) trained_.push_back(each);
+    if (each.requires_grad() && seen.insert(each.unsafeGetTensorImpl()).second) trained_.push_back(each);
   }
   first_step_ = state_.step;
   first_samples_ = state_.samples;
