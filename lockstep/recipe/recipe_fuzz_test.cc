@@ -74,6 +74,8 @@ class Mutation {
                                                      "}",
                                                      "#",
                                                      "\xFF",
+                                                     "é",
+                                                     "“",
                                                      "[[data]]\n",
                                                      "1979-05-27T07:32:00Z",
                                                      "trainer.seed = 1\n",
