@@ -85,11 +85,50 @@ std::string place(const SettingsText& text, const toml::source_region& region) {
                   : "`lockstep recipe ls` lists every setting");
 }
 
+/// Past the string that begins at `from`, or its line where it is not ended.
+std::size_t end_of_string(std::string_view toml, std::size_t from) {
+  const char quote = toml[from];
+  const std::string mark(3, quote);
+  const bool is_long = toml.substr(from).starts_with(mark);
+  std::size_t at = from + (is_long ? 3 : 1);
+  while (at < toml.size()) {
+    if (is_long && toml.substr(at).starts_with(mark)) {
+      // Up to two quotes before the last three are the string's own.
+      return std::min(toml.find_first_not_of(quote, at), at + 5);
+    }
+    if (!is_long && (toml[at] == quote || toml[at] == '\n')) return at + 1;
+    at += toml[at] == '\\' && quote == '"' ? 2 : 1;
+  }
+  return toml.size();
+}
+
+/// The first character outside strings and comments that is not ASCII. TOML has none there, and toml++ 3.3 must not see
+/// one: its test for white space runs into __builtin_unreachable for some, such as é.
+std::optional<std::size_t> stray_character(std::string_view toml) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::size_t at = toml.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  while (at < toml.size()) {
+    if (static_cast<unsigned char>(toml[at]) >= 0x80) return at;
+    if (toml[at] == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+    } else {
+      at = toml[at] == '"' || toml[at] == '\'' ? end_of_string(toml, at) : at + 1;
+    }
+  }
+  return std::nullopt;
+}
+
 toml::table parsed(const SettingsText& text) {
   if (text.toml.size() > kLargestFile) {
     throw Error(ErrorKind::kRecipe,
                 text.name + ": holds " + human_bytes(text.toml.size()) + ", want at most " + human_bytes(kLargestFile),
                 "name a recipe, not a data file");
+  }
+  if (const auto stray = stray_character(text.toml)) {
+    const auto line = 1 + std::count(text.toml.begin(), text.toml.begin() + static_cast<std::ptrdiff_t>(*stray), '\n');
+    throw Error(ErrorKind::kRecipe,
+                text.name + ":" + std::to_string(line) + ": not TOML: a character outside quotes is not ASCII",
+                "text stands in quotes, plain ones: \"mlp\"");
   }
   try {
     return toml::parse(text.toml, std::string_view(text.name));
@@ -124,6 +163,7 @@ std::vector<RawSetting> raw_settings(const SettingsText& text) {
 RawValue raw_value(std::string_view typed) {
   // A line break could smuggle in a second key, and then the text is no value.
   for (const std::string& line : {std::string("x = ").append(typed), std::string("x = ").append(toml_quoted(typed))}) {
+    if (stray_character(line)) continue;
     try {
       const toml::table table = toml::parse(line);
       if (table.size() != 1) continue;

@@ -171,6 +171,21 @@ TEST(RecipeErrors, NameTheLineOfBadToml) {
   EXPECT_TRUE(refusal("[trainer]\nseed = 1\nseed = 2\n")->text.starts_with("r.toml:3: not TOML: "));
 }
 
+TEST(RecipeErrors, NameTheLineOfCurlyQuotes) {
+  expect_refused("[model]\n# “fine” here\nname = “mlp”\n",
+                 "r.toml:3: not TOML: a character outside quotes is not ASCII\n"
+                 "  hint: text stands in quotes, plain ones: \"mlp\"");
+  EXPECT_TRUE(refusal("é = 1\n")->text.starts_with("r.toml:1: not TOML: a character"));
+}
+
+TEST(RecipeErrors, TakeAnyCharacterWithinQuotes) {
+  for (const auto* path : {"'é'", "\"\\\"é\\\\\"", "'''é\n'é''''", "\"\"\"é\\\"\"\"\"\"", "'x'"}) {
+    EXPECT_FALSE(
+        refusal("# é\n[data]\nkind = 'synthetic'\n[model]\nname = 'mlp'\nweights = " + std::string(path) + " # é\n"))
+        << path;
+  }
+}
+
 TEST(RecipeErrors, RefuseWhatIsTooDeepOrTooLarge) {
   const std::string deep = "[model]\nhidden = " + std::string(100000, '[');
   EXPECT_TRUE(refusal(deep)->text.starts_with("r.toml:2: not TOML: "));

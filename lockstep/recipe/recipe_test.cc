@@ -158,6 +158,7 @@ TEST(Recipe, TakesATypedWordAsTextWhereTextIsWanted) {
   const Recipe recipe = digits({set("data.path", "2024"), set("model.name", "'mlp'"), set("model.hidden", "[8]")});
   EXPECT_EQ(recipe.text("data.path"), "2024");
   EXPECT_EQ(recipe.integers("model.hidden"), std::vector<std::int64_t>{8});
+  EXPECT_EQ(digits({set("data.path", "/données")}).text("data.path"), "/données");
   EXPECT_EQ(digits({set("data.path", "a\nb = 1")}).text("data.path"), "a\nb = 1");
 }
 
