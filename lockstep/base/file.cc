@@ -13,21 +13,6 @@
 #include "lockstep/base/error.h"
 
 namespace lockstep {
-namespace {
-
-[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path, int error_number) {
-  std::string_view hint = "check the path and its permissions";
-  if (error_number == ENOSPC || error_number == EDQUOT) {
-    hint = "free some space, or put the run elsewhere with --run-dir; what was saved before is untouched";
-  } else if (error_number == ENOENT) {
-    hint = "check the spelling; relative paths start at the current folder, and at the recipe's within a recipe";
-  } else if (error_number == EROFS || error_number == EACCES || error_number == EPERM) {
-    hint = "choose a folder that you may write to, or change its permissions";
-  }
-  throw Error(ErrorKind::kIo, system_fact(action, path, error_number), hint);
-}
-
-}  // namespace
 
 FileDescriptor::~FileDescriptor() { reset(); }
 
@@ -50,16 +35,43 @@ std::string system_fact(std::string_view action, const std::filesystem::path& pa
   return std::string(action) + " '" + path.string() + "' failed: " + std::generic_category().message(error_number);
 }
 
+Error io_error(std::string_view action, const std::filesystem::path& path, int error_number) {
+  std::string_view hint = "check the path and its permissions";
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      hint = "free some space, or put the run elsewhere with --run-dir; what was saved before is untouched";
+      break;
+    case EFBIG:
+      hint = "raise the limit on a file's size (ulimit -f); what was saved before is untouched";
+      break;
+    case EIO:
+      hint = "the device or the network behind this path fails; what was saved before is untouched";
+      break;
+    case ENOENT:
+      hint = "check the spelling; relative paths start at the current folder, and at the recipe's within a recipe";
+      break;
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      hint = "choose a folder that you may write to, or change its permissions";
+      break;
+    default:
+      break;
+  }
+  return Error(ErrorKind::kIo, system_fact(action, path, error_number), hint);
+}
+
 std::string text_of_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) fail("open", path, errno);
+  if (!file) throw io_error("open", path, errno);
   std::string text;
   std::size_t used = 0;
   text.resize(16384);
   while (true) {
     const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path, errno);
+    if (got < 0) throw io_error("read", path, errno);
     if (got == 0) break;
     used += static_cast<std::size_t>(got);
     if (used == text.size()) text.resize(text.size() * 2);
@@ -72,7 +84,7 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail("write", path, errno);
+    if (put < 0) throw io_error("write", path, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
 }
@@ -81,12 +93,12 @@ void write_whole(const std::filesystem::path& path, std::string_view text, bool 
   std::filesystem::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());
   FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) fail("create", temporary, errno);
+  if (!file) throw io_error("create", temporary, errno);
   try {
     write_all(file.get(), std::as_bytes(std::span(text)), temporary);
-    if (durable && ::fsync(file.get()) != 0) fail("sync", temporary, errno);
-    if (::close(file.release()) != 0) fail("close", temporary, errno);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename", path, errno);
+    if (durable && ::fsync(file.get()) != 0) throw io_error("sync", temporary, errno);
+    if (::close(file.release()) != 0) throw io_error("close", temporary, errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw io_error("rename", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -97,15 +109,15 @@ void write_whole(const std::filesystem::path& path, std::string_view text, bool 
 void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
   const FileDescriptor fd(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) fail("open", place, errno);
+  if (!fd) throw io_error("open", place, errno);
   // Some parallel file systems refuse to sync a folder; their renames are durable by themselves.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) fail("sync", place, errno);
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) throw io_error("sync", place, errno);
 }
 
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail("create", folder, error.value());
+  if (error) throw io_error("create", folder, error.value());
 }
 
 }  // namespace lockstep

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 /// An open file descriptor, closed with the object.
@@ -56,5 +58,8 @@ void make_folder(const std::filesystem::path& folder);
 
 /// "open '/x/y' failed: Permission denied", for an Error's fact.
 std::string system_fact(std::string_view action, const std::filesystem::path& path, int error_number);
+
+/// Error(kIo) for a system call that failed: what was tried, on what, the system's reason, and the way out.
+Error io_error(std::string_view action, const std::filesystem::path& path, int error_number);
 
 }  // namespace lockstep

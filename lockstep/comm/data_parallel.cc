@@ -53,6 +53,13 @@ std::unique_ptr<R> made_reducer(Args... args) {
   }
 }
 
+// What is added up until gradients are averaged: one batch, or all that are accumulated.
+struct Round {
+  bool knows_total = false;         // The caller says how many samples all ranks bring.
+  std::int64_t samples = 0;         // This rank's so far.
+  std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
+};
+
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -78,16 +85,16 @@ std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Ten
 
 std::string description(const torch::nn::Module& module) {
   std::string text;
-  const auto add = [&](const auto& named, const char* kind) {
-    for (const auto& item : named) {
-      std::vector<std::string> sizes;
-      for (const auto size : item.value().sizes()) sizes.push_back(std::to_string(size));
-      text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " +
-              c10::toString(item.value().scalar_type()) + (item.value().requires_grad() ? "" : " fixed") + "\n";
-    }
+  const auto add = [&](const char* kind, const auto& item) {
+    std::vector<std::string> sizes;
+    for (const auto size : item.value().sizes()) sizes.push_back(std::to_string(size));
+    text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " +
+            c10::toString(item.value().scalar_type()) + "\n";
   };
-  add(module.named_parameters(), "parameter");
-  add(module.named_buffers(), "buffer");
+  for (const auto& item : module.named_parameters()) {
+    add(item.value().requires_grad() ? "parameter" : "frozen parameter", item);
+  }
+  for (const auto& item : module.named_buffers()) add("buffer", item);
   return text;
 }
 
@@ -105,7 +112,7 @@ struct DistributedDataParallel::Impl {
   std::unique_ptr<SettledReducer> reducer;            ///< Null with one rank.
   at::Tensor weight;                                  ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
-  std::int64_t pending_samples = 0;
+  std::optional<Round> round;
   std::array<bool, kSignals> raised{};
   std::array<bool, kSignals> seen{};
   bool is_syncing = true;
@@ -119,9 +126,10 @@ struct DistributedDataParallel::Impl {
   void make_reducer();
   bool run(const at::Tensor& loss, double loss_weight);
   void set_weight(const at::Tensor& loss, double value);
+  void open_round(bool knows_total);
+  void close_round(Round closing);
   void write_control();
   void read_control();
-  void scale_gradients(double factor);
   std::vector<std::string> unreached(const at::Tensor& loss) const;
 };
 
@@ -176,7 +184,8 @@ void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double va
 }
 
 // Returns whether every bucket was averaged. A rank without a loss lets each parameter's gradient start as zeros, so
-// that its peers' all-reduces find their partner.
+// that its peers' all-reduces find their partner; where unused parameters are found, it uses none, and the reducer
+// sends the zeros.
 bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weight) {
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> gradients;
@@ -184,9 +193,9 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     set_weight(loss, loss_weight);
     roots.push_back(loss);
     gradients.push_back(weight);
-  } else {
+  } else if (!options.find_unused_parameters) {
     for (const auto& each : trained) {
-      roots.push_back(options.find_unused_parameters ? each.view_as(each) : each);
+      roots.push_back(each);
       gradients.push_back(at::zeros_like(each));
     }
   }
@@ -221,11 +230,44 @@ std::vector<std::string> DistributedDataParallel::Impl::unreached(const at::Tens
   return names;
 }
 
+// Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Those that were there
+// before are scaled already, so they wait aside. A loop that resets gradients after each step never comes to that.
+void DistributedDataParallel::Impl::open_round(bool knows_total) {
+  if (round) {
+    if (round->knows_total == knows_total) return;
+    throw Error(ErrorKind::kUsage, "global_samples is given for some of the batches that make one step, not for others",
+                "give it for each of them, or for none");
+  }
+  round.emplace();
+  round->knows_total = knows_total;
+  const auto has_gradient = [](const at::Tensor& each) { return each.grad().defined(); };
+  if (knows_total || std::none_of(trained.begin(), trained.end(), has_gradient)) return;
+  const torch::NoGradGuard no_grad;
+  for (const auto& each : trained) {
+    round->earlier.push_back(has_gradient(each) ? each.grad().clone() : at::Tensor());
+    if (has_gradient(each)) each.mutable_grad().zero_();
+  }
+}
+
+void DistributedDataParallel::Impl::close_round(Round closing) {
+  if (closing.knows_total) return;
+  const double mean = reducer ? control.grad()[kSignals].item<double>() : static_cast<double>(closing.samples);
+  std::vector<at::Tensor> gradients;
+  for (const auto& each : trained) {
+    if (each.grad().defined()) gradients.push_back(each.grad());
+  }
+  const torch::NoGradGuard no_grad;
+  if (mean > 0) at::_foreach_mul_(gradients, 1.0 / mean);
+  for (std::size_t i = 0; i < closing.earlier.size(); ++i) {
+    if (closing.earlier[i].defined()) trained[i].mutable_grad().add_(closing.earlier[i]);
+  }
+}
+
 // Most steps say what the step before said; then nothing is written, and on a device nothing copied.
 void DistributedDataParallel::Impl::write_control() {
   std::array<double, kControlSize> values{};
   for (std::size_t i = 0; i < kSignals; ++i) values[i] = raised[i] ? 1 : 0;
-  values[kSignals] = static_cast<double>(pending_samples);
+  values[kSignals] = static_cast<double>(round->samples);
   if (values == control_values) return;
   control_values = values;
   control_gradient.copy_(at::from_blob(values.data(), {kControlSize}, at::kDouble));
@@ -239,15 +281,6 @@ void DistributedDataParallel::Impl::read_control() {
     for (std::size_t i = 0; i < seen.size(); ++i) seen[i] = values.const_data_ptr<double>()[i] > 0;
   }
   raised = {};
-}
-
-void DistributedDataParallel::Impl::scale_gradients(double factor) {
-  std::vector<at::Tensor> gradients;
-  for (const auto& each : trained) {
-    if (each.grad().defined()) gradients.push_back(each.grad());
-  }
-  const torch::NoGradGuard no_grad;
-  at::_foreach_mul_(gradients, factor);
 }
 
 DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Group& group, DataParallelOptions options)
@@ -280,24 +313,21 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
                     std::to_string(samples) + " samples",
                 "a rank without samples passes an undefined loss and 0, every other its mean loss and their number");
   }
-  s.pending_samples += samples;
-  const int world = s.group.world();
+  s.open_round(global_samples.has_value());
+  s.round->samples += samples;
   double weight = static_cast<double>(samples);
-  if (global_samples) weight *= static_cast<double>(world) / static_cast<double>(*global_samples);
-  if (s.reducer && s.is_syncing) s.write_control();
-  if (!loss.defined() && !(s.reducer && s.is_syncing)) return;
-  if (!s.run(loss, weight)) {
+  if (global_samples) weight *= static_cast<double>(s.group.world()) / static_cast<double>(*global_samples);
+  const bool averages = s.reducer && s.is_syncing;
+  if (averages) s.write_control();
+  if ((loss.defined() || averages) && !s.run(loss, weight)) {
+    s.round.reset();
     const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
     throw Error(ErrorKind::kUsage,
                 "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
                 "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
   }
   if (!s.is_syncing) return;
-  const double local = static_cast<double>(std::exchange(s.pending_samples, 0));
-  if (!global_samples) {
-    const double mean = s.reducer ? s.control.grad()[kSignals].item<double>() : local;
-    if (mean > 0) s.scale_gradients(1.0 / mean);
-  }
+  s.close_round(*std::exchange(s.round, std::nullopt));
   s.read_control();
   if (s.reducer && s.reducer->should_rebuild_buckets() && !s.options.find_unused_parameters) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -22,8 +22,8 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
   double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
-  bool find_unused_parameters = false;  ///< Walk the graph each step for parameters that the loss does not depend on.
-  std::optional<BucketLayout> layout;   ///< Of a snapshot: used from the first step on.
+  bool find_unused_parameters = false;   ///< Walk the graph each step for parameters that the loss does not depend on.
+  std::optional<BucketLayout> layout{};  ///< Of a snapshot: used from the first step on.
 };
 
 /// What ranks tell each other along with the gradients, at no extra message: raised on any rank, seen by all after the
@@ -51,7 +51,7 @@ class DistributedDataParallel {
   /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0. Within
   /// no_sync() the samples count towards the next backward() outside of it, so that accumulation, too, weighs each
   /// sample once. Where the caller knows how many samples all ranks bring (all accumulated ones together),
-  /// `global_samples` saves a pass.
+  /// `global_samples` saves a pass; then each of the calls that make one step is given it.
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.

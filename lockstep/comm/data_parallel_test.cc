@@ -92,7 +92,7 @@ RANKS_TEST(DataParallel, RefusesAModuleThatDiffersNamingTheTensorAndTheRanks, 3)
   Net frozen;
   if (group.rank() == 1) frozen.fc2->bias.requires_grad_(false);
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { DistributedDataParallel(frozen, group); }),
-             "fc2.bias [9] Double fixed'");
+             "'frozen parameter fc2.bias [9] Double'");
 }
 
 RANKS_TEST(DataParallel, GradientsAreThoseOfOneProcessOnTheWholeBatch, 3) {
@@ -139,6 +139,34 @@ RANKS_TEST(DataParallel, AccumulatingIsABatchTwiceAsLarge, 3) {
   }
 }
 
+RANKS_TEST(DataParallel, GradientsThatWereNotResetAreAddedTo, 3) {
+  const std::vector<std::int64_t> kParts = {3, 2, 0};
+  for (const bool says_global : {false, true}) {
+    Net net;
+    Net whole;
+    DistributedDataParallel parallel(net, group, kManyBuckets);
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      const auto x = inputs(5, step);
+      whole.loss(x).backward();
+      run_backward(parallel, net, part_of_rows(x, kParts, group.rank()),
+                   says_global ? std::optional(x.size(0)) : std::nullopt);
+      expect_equal_gradients(net, whole, "step " + std::to_string(step) + (says_global ? " with" : " without"));
+    }
+  }
+}
+
+TEST(DataParallel, RefusesATotalForSomeBatchesOfAStepOnly) {
+  auto group = join(Placement{}, Environment{});
+  Net net;
+  DistributedDataParallel parallel(net, group);
+  {
+    const auto guard = parallel.no_sync();
+    run_backward(parallel, net, inputs(2, 1), 4);
+  }
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { run_backward(parallel, net, inputs(2, 1)); }),
+             "global_samples is given for some of the batches");
+}
+
 RANKS_TEST(DataParallel, NamesTheParameterThatTheLossDoesNotDependOn, 2) {
   Net net;
   DistributedDataParallel parallel(net, group);
@@ -161,8 +189,10 @@ RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
     net.zero_grad();
     whole.zero_grad();
     half_loss(whole, x).backward();
-    const auto rows = part_of_rows(x, {4, 2}, group.rank());
-    parallel.backward(half_loss(net, rows), rows.size(0));
+    // In the last step rank 1 has no samples.
+    const auto rows =
+        part_of_rows(x, step < 2 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0}, group.rank());
+    parallel.backward(rows.size(0) > 0 ? half_loss(net, rows) : at::Tensor(), rows.size(0));
     EXPECT_FALSE(net.fc2->weight.grad().defined());
     for (const auto& [mine, theirs] : {std::pair{net.fc1, whole.fc1}, std::pair{net.fc3, whole.fc3}}) {
       EXPECT_TRUE(at::allclose(mine->weight.grad(), theirs->weight.grad(), 1e-12, 1e-14)) << "step " << step;
@@ -290,6 +320,14 @@ TEST(DataParallel, OnOneRankIsAPlainBackward) {
     run_backward(parallel, net, x.slice(0, 2, 6), global);
     expect_equal_gradients(net, whole, "one rank");
     EXPECT_TRUE(parallel.agreed(Signal::kStop));
+    // The last batch of an accumulated step may be empty.
+    net.zero_grad();
+    {
+      const auto guard = parallel.no_sync();
+      run_backward(parallel, net, x, global);
+    }
+    run_backward(parallel, net, inputs(0, 1), global);
+    expect_equal_gradients(net, whole, "one rank, nothing in the last batch");
     EXPECT_TRUE(parallel.layout().empty());
   }
 }

@@ -108,8 +108,12 @@ void require_same_text(Group& group, ErrorKind kind, const std::string& what, co
   }
   if (different.empty()) return;
   const int first = *parsed_int<int>(different.front());
-  const auto ours = split(group.broadcast_text(text, 0), '\n');
-  const auto theirs = split(group.broadcast_text(text, first), '\n');
+  const auto lines_of = [](std::string lines) {
+    if (lines.ends_with('\n')) lines.pop_back();
+    return split(lines, '\n');
+  };
+  const auto ours = lines_of(group.broadcast_text(text, 0));
+  const auto theirs = lines_of(group.broadcast_text(text, first));
   const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
   const auto quoted = [](auto it, const auto& lines) { return it == lines.end() ? "nothing" : "'" + *it + "'"; };
   if (different.size() > 16) {

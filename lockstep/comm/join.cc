@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -29,9 +32,42 @@ struct Meeting {
   Endpoint server;             ///< Where rank 0's store listens; unknown (port 0) until read from `file`.
   FileDescriptor listener;     ///< Rank 0's bound socket; none where another process serves.
   std::filesystem::path file;  ///< Published here; empty where a launcher said it.
-  std::string prefix;          ///< Of our keys, in a store that is shared with others.
   bool is_served = false;      ///< The launcher's own store serves: nobody binds.
+
+  bool is_server(const Placement& placement) const { return placement.rank == 0 && !is_served; }
 };
+
+/// What this process has met its peers through.
+struct Met {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string own;  ///< This node's address towards rank 0.
+  int joins = 0;
+};
+
+/// By rank and meeting place. What a launcher gives, a bound port above all, can be used up once; a later join() in the
+/// same process (a second training, say) goes through the first one's store.
+class MetBefore {
+ public:
+  std::optional<Met> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto it = met_.find(key);
+    return it == met_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  void remember(const std::string& key, const Met& met) {
+    const std::lock_guard lock(mutex_);
+    met_[key] = met;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Met> met_;
+};
+
+MetBefore& met_before() {
+  static MetBefore met;
+  return met;
+}
 
 std::filesystem::path meeting_file(const Placement& placement, const Environment& env, const JoinOptions& options) {
   if (placement.job.empty()) {
@@ -47,17 +83,27 @@ std::filesystem::path meeting_file(const Placement& placement, const Environment
   return folder / ".meeting" / key;
 }
 
+std::string meeting_place(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  if (!placement.master) return meeting_file(placement, env, options).string();
+  return placement.master->address + ":" + std::to_string(placement.master->port);
+}
+
+// A name that this node takes for itself leads the others elsewhere: Debian gives each host's own name 127.0.1.1.
+FileDescriptor master_socket(const Endpoint& master, const Environment& env, const Placement& placement) {
+  const auto address = numeric_address(master.address);
+  const bool misleads = placement.nodes > 1 && address && address != master.address && address->starts_with("127.");
+  return bound_socket(misleads ? own_address(env, placement) : master.address, master.port);
+}
+
 Meeting meeting_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
   Meeting meeting;
   if (placement.master) {
     meeting.server = *placement.master;
     // torchrun's agent keeps a store at this very port and expects workers to use it.
     meeting.is_served = env.get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-    meeting.prefix = "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0");
-    if (placement.rank == 0 && !meeting.is_served) {
+    if (meeting.is_server(placement)) {
       const auto inherited = env.get_int("LOCKSTEP_STORE_FD");
-      meeting.listener =
-          inherited ? FileDescriptor(*inherited) : bound_socket(meeting.server.address, meeting.server.port);
+      meeting.listener = inherited ? FileDescriptor(*inherited) : master_socket(meeting.server, env, placement);
     }
     return meeting;
   }
@@ -122,9 +168,18 @@ c10::intrusive_ptr<c10d::Store> open_store(Meeting& meeting, bool is_server, mil
   // Before 2.11 the libuv server ignores a bound socket's address and listens on every interface.
   options.useLibUV = LOCKSTEP_TORCH_VERSION >= 211;
   if (is_server) options.masterListenFd = meeting.listener.release();
-  c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(meeting.server.address, options);
-  if (meeting.prefix.empty()) return store;
-  return c10::make_intrusive<c10d::PrefixStore>(meeting.prefix, store);
+  return c10::make_intrusive<c10d::TCPStore>(meeting.server.address, options);
+}
+
+// Rank 0 serves; the others wait until it does.
+Met met_through(Meeting& meeting, const Placement& placement, milliseconds patience) {
+  const bool is_server = meeting.is_server(placement);
+  Met met;
+  met.own = is_server ? meeting.server.address : reach_rank_zero(meeting, patience);
+  met.store = as_peer_error("met", [&] { return open_store(meeting, is_server, patience); });
+  // Published only now: who reads the file finds a store that answers.
+  if (is_server && !meeting.file.empty()) publish(meeting);
+  return met;
 }
 
 std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
@@ -202,6 +257,13 @@ milliseconds patience_of(const Environment& env, const JoinOptions& options) {
   return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
 }
 
+// Gloo writes to sockets whose peer may have died, and leaves it to the program that this is an error and not its end:
+// Python ignores the signal. A handler that somebody has set stays.
+void keep_broken_pipes_from_ending_us() {
+  struct sigaction now {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 Group join(const JoinOptions& options) {
@@ -213,23 +275,25 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
   if (placement.world == 1) return Group(std::move(impl));
+  keep_broken_pipes_from_ending_us();
   const auto patience = patience_of(env, options);
-  Meeting meeting = meeting_of(placement, env, options);
-  const bool is_server = placement.rank == 0 && !meeting.is_served;
-  std::string own = meeting.server.address;
-  if (is_server) {
-    impl->store = as_peer_error("met", [&] { return open_store(meeting, true, patience); });
-    // Published only now: who reads the file finds a store that answers.
-    if (!meeting.file.empty()) publish(meeting);
-  } else {
-    own = reach_rank_zero(meeting, patience);
-    impl->store = as_peer_error("met", [&] { return open_store(meeting, false, patience); });
+  const std::string key = std::to_string(placement.rank) + " at " + meeting_place(placement, env, options);
+  auto met = met_before().find(key);
+  Meeting meeting;
+  if (!met) {
+    meeting = meeting_of(placement, env, options);
+    met = met_through(meeting, placement, patience);
   }
+  // torchrun's agent keeps its store over restarts, and other programs' keys in it.
+  const auto prefix =
+      "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(++met->joins);
+  impl->store = c10::make_intrusive<c10d::PrefixStore>(prefix, met->store);
   as_peer_error("met", [&] {
     await_all(*impl->store, placement, patience);
-    impl->process = gloo_group(impl->store, placement, own, options.timeout);
+    impl->process = gloo_group(impl->store, placement, met->own, options.timeout);
   });
-  if (is_server && !meeting.file.empty()) ::unlink(meeting.file.c_str());
+  met_before().remember(key, *met);
+  if (meeting.is_server(placement) && !meeting.file.empty()) ::unlink(meeting.file.c_str());
   return Group(std::move(impl));
 }
 

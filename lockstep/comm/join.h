@@ -20,7 +20,8 @@ struct JoinOptions {
 /// This process's placement, and a group of all ranks of the run.
 ///
 /// Rank 0 binds a port first, then publishes its address: through its launcher, or as a file in the meeting folder that
-/// it removes once all have met. Nothing is looked up by name.
+/// it removes once all have met. Nothing is looked up by name. May be called again in the same process, by all ranks.
+/// With several ranks SIGPIPE is ignored from here on, unless it has a handler: a lost peer is an error, not our end.
 ///
 /// Collective: yes. Blocks: until every rank has arrived.
 /// Throws: Error(kEnvironment) for a placement that cannot be right, or where there is no way to meet; Error(kPeer)

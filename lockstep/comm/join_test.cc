@@ -100,6 +100,25 @@ TEST(Join, SaysWhichFileWasNotWritten) {
   EXPECT_HAS(text, "rank 0 did not arrive: '" + folder + "/.meeting/slurm-4711.0-0' was not written in 1 s");
 }
 
+RANKS_TEST(Join, MayBeCalledAgain, 3) {
+  EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1, 2}));
+  auto beside = join();
+  EXPECT_EQ(beside.all_gather(2 * beside.rank()), (std::vector<std::int64_t>{0, 2, 4}));
+  { const auto ended = std::move(beside); }
+  auto third = join();
+  EXPECT_EQ(third.all_gather(3 * third.rank()), (std::vector<std::int64_t>{0, 3, 6}));
+}
+
+RANKS_TEST(Join, ABrokenPipeDoesNotEndARank, 2) {
+  EXPECT_EQ(group.world(), 2);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[0]);
+  EXPECT_EQ(::write(ends[1], "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  ::close(ends[1]);
+}
+
 TEST(Join, SaysThatThereIsNoWayToMeet) {
   Placement at;
   at.world = at.local_world = 2;
@@ -143,6 +162,22 @@ TEST(OwnAddress, IsLoopbackOnOneNodeAndTheNamedInterfacesElsewhere) {
   EXPECT_EQ(own_address(Environment{}, Placement{}), "127.0.0.1");
   EXPECT_EQ(own_address(Environment{{"LOCKSTEP_INTERFACE", "lo"}}, several), "127.0.0.1");
   EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "=lo,eth0"}}, several), "127.0.0.1");
+}
+
+TEST(OwnAddress, TakesTheFirstLettersOfAnInterfaceFromNcclAlone) {
+  Placement several;
+  several.nodes = 2;
+  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "l"}}, several), "127.0.0.1");
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
+                        [&] {
+                          own_address(Environment{{"LOCKSTEP_INTERFACE", "l"}}, several);
+                        }),
+             "interface 'l' has no address");
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
+                        [&] {
+                          own_address(Environment{{"NCCL_SOCKET_IFNAME", "=l"}}, several);
+                        }),
+             "interface 'l' has no address");
 }
 
 TEST(OwnAddress, ListsTheInterfacesThatThereAre) {

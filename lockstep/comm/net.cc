@@ -104,11 +104,13 @@ std::optional<SocketAddress> socket_address(const std::string& address, int port
 
 std::string own_address(const Environment& env, const Placement& placement) {
   std::string wanted;
-  for (const char* name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+  bool is_prefix = false;
+  for (const std::string name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     const auto value = env.get(name);
     if (!value) continue;
-    // NCCL takes "=name", "^name" and prefixes; only plain names tell which one to listen on.
+    // NCCL takes "=name", "^name" and prefixes; what it must not use tells nothing of which one to listen on.
     wanted = split(*value, ',').front();
+    is_prefix = name.starts_with("NCCL") && !wanted.starts_with('=');
     if (wanted.starts_with('=')) wanted.erase(0, 1);
     if (!wanted.starts_with('^') && !wanted.empty()) break;
     wanted.clear();
@@ -116,8 +118,10 @@ std::string own_address(const Environment& env, const Placement& placement) {
   if (wanted.empty() && placement.nodes == 1) return "127.0.0.1";
   const auto up = interfaces_up();
   if (!wanted.empty()) {
-    const auto named = [&](const Interface& each) { return each.name.starts_with(wanted); };
-    const auto it = std::find_if(up.begin(), up.end(), named);
+    const auto named = [&](const Interface& each) { return each.name == wanted; };
+    const auto begun = [&](const Interface& each) { return is_prefix && each.name.starts_with(wanted); };
+    auto it = std::find_if(up.begin(), up.end(), named);
+    if (it == up.end()) it = std::find_if(up.begin(), up.end(), begun);
     if (it != up.end()) return it->address;
     std::vector<std::string> names;
     for (const auto& each : up) names.push_back(each.name + " (" + each.address + ")");
@@ -129,6 +133,12 @@ std::string own_address(const Environment& env, const Placement& placement) {
     if (each.address != "127.0.0.1" && each.address != "::1" && !is_for_containers(each.name)) return each.address;
   }
   return "127.0.0.1";
+}
+
+std::optional<std::string> numeric_address(const std::string& address) {
+  const auto found = socket_address(address, 0);
+  if (!found) return std::nullopt;
+  return numeric(found->get());
 }
 
 FileDescriptor bound_socket(const std::string& address, int port) {

@@ -13,10 +13,14 @@ namespace lockstep {
 
 /// The numeric address that this node's ranks should be reached at: loopback where all ranks are on one node, else that
 /// of the interface named by LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME (the first of a list), else
-/// of the first interface that is up and is neither loopback nor one that containers make.
+/// of the first interface that is up and is neither loopback nor one that containers make (loopback where there is no
+/// other: then all nodes are one machine). NCCL's names may be the first letters of one, as NCCL takes them.
 ///
 /// Throws: Error(kEnvironment) where a named interface has no address: those that have one are listed.
 std::string own_address(const Environment& env, const Placement& placement);
+
+/// The number that this node's system has for `address`, which may be a name; nothing where it knows none.
+std::optional<std::string> numeric_address(const std::string& address);
 
 /// A TCP socket bound to `address` and a port of the system's choice (or `port`), not yet listening.
 ///

@@ -85,7 +85,7 @@ std::optional<std::filesystem::path> found_file(const std::filesystem::path& fol
     const std::filesystem::path path = folder / (name + suffix);
     std::error_code failure;
     if (std::filesystem::exists(path, failure)) return path;
-    if (failure) throw Error(ErrorKind::kIo, system_fact("open", path, failure.value()));
+    if (failure) throw io_error("open", path, failure.value());
   }
   return {};
 }

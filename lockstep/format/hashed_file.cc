@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lockstep/format/io_error.h"
+#include "lockstep/base/file.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
-#include "lockstep/format/io_error.h"
 
 namespace lockstep {
 

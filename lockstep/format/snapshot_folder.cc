@@ -16,7 +16,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/format/io_error.h"
 #include "lockstep/format/snapshot_names.h"
 
 namespace lockstep {

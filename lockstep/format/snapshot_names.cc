@@ -15,8 +15,8 @@
 #include <system_error>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/format/io_error.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/format/io_error.h"
 #include "lockstep/format/snapshot_folder.h"
 #include "lockstep/format/snapshot_names.h"
 

@@ -116,7 +116,7 @@ std::vector<RunEntry> listed_runs(const fs::path& root) {
     if (holds_run(path)) runs.push_back({path, RunFolder::open(path).is_finished()});
   }
   if (error) {
-    throw Error(ErrorKind::kIo, system_fact("list", root, error.value()), "check the path and its permissions");
+    throw io_error("list", root, error.value());
   }
   std::ranges::sort(runs, {}, &RunEntry::path);
   return runs;
