@@ -22,6 +22,31 @@ find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 add_library(lockstep::zlib ALIAS ZLIB::ZLIB)
 
+# lockstep_c_library(name package target debian): a library with a find module of CMake's; third_party/NAME is an install prefix.
+macro(lockstep_c_library name package target debian)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND)
+    list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/third_party/${name})
+    find_package(${package} QUIET)
+  endif()
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found.\n  hint: apt-get install ${debian}, or install it into third_party/${name}")
+  endif()
+  add_library(lockstep::${name} ALIAS ${target})
+endmacro()
+
+lockstep_c_library(jpeg JPEG JPEG::JPEG libjpeg62-turbo-dev)
+lockstep_c_library(png PNG PNG::PNG libpng-dev)
+
+# Debian's CMake package of libzip demands its command line tools, so it is asked for by pkg-config.
+find_package(PkgConfig REQUIRED)
+list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/third_party/zip)
+pkg_check_modules(LIBZIP IMPORTED_TARGET GLOBAL libzip>=1.7)
+if(NOT LIBZIP_FOUND)
+  message(FATAL_ERROR "libzip was not found.\n  hint: apt-get install libzip-dev, or install it into third_party/zip")
+endif()
+add_library(lockstep::zip ALIAS PkgConfig::LIBZIP)
+
 if(BUILD_TESTING)
   # Built from source so that sanitizers and the C++ library's ABI are the same as ours.
   find_path(LOCKSTEP_GOOGLETEST_SOURCE googletest/include/gtest/gtest.h

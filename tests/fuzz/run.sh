@@ -28,7 +28,7 @@ flags="-std=c++20 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all 
 objects=$(library)
 for source in "$root"/tests/fuzz/*_fuzz.cc; do
   name=$(basename "$source" _fuzz.cc)
-  clang++ $flags -fsanitize=fuzzer "$source" $objects -lz -o "$name"
+  clang++ $flags -fsanitize=fuzzer "$source" $objects -lz -ljpeg -lpng -o "$name"
   mkdir -p "found/$name" "seeds/$name"
   cp "$root/tests/fuzz/corpus/$name"/* "seeds/$name/" 2>/dev/null || :
   echo "$name: $seconds s"
