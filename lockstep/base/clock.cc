@@ -47,4 +47,26 @@ std::string utc_stamp(std::chrono::system_clock::time_point at) {
   return buffer.data();
 }
 
+std::optional<double> parsed_duration(std::string_view text) {
+  double days = 0;
+  if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
+    const auto count = parsed_int<std::int32_t>(text.substr(0, dash));
+    if (!count || *count < 0) return std::nullopt;
+    days = *count;
+    text.remove_prefix(dash + 1);
+  } else if (text.find(':') == std::string_view::npos) {
+    return parsed_double(text);
+  }
+  const auto parts = split(text, ':');
+  if (parts.size() != 3) return std::nullopt;
+  double seconds = days * 86400;
+  const double units[] = {3600, 60, 1};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto part = parsed_int<std::int32_t>(parts[i]);
+    if (!part || *part < 0 || (i > 0 && *part > 59)) return std::nullopt;
+    seconds += *part * units[i];
+  }
+  return seconds;
+}
+
 }  // namespace lockstep

@@ -138,7 +138,28 @@ toml::table parsed(const SettingsText& text) {
   }
 }
 
+void flatten(const toml::table& table, const std::string& prefix, const SettingsText& text,
+             std::vector<RawSetting>& settings) {
+  for (const auto& [key, value] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const auto* inner = value.as_table()) {
+      flatten(*inner, name + ".", text, settings);
+      continue;
+    }
+    settings.push_back({.key = name,
+                        .value = value_of(value),
+                        .origin = {.source = text.source, .where = place(text, key.source())},
+                        .base = text.folder});
+  }
+}
+
 }  // namespace
+
+std::vector<RawSetting> flat_settings(const SettingsText& text) {
+  std::vector<RawSetting> settings;
+  flatten(parsed(text), "", text, settings);
+  return settings;
+}
 
 std::vector<RawSetting> raw_settings(const SettingsText& text) {
   const toml::table root = parsed(text);

@@ -45,6 +45,12 @@ struct SettingsText {
 /// MiB.
 std::vector<RawSetting> raw_settings(const SettingsText& text);
 
+/// Every `key = value` in `text`, tables within tables too, by its whole name: "partition.small-g.limits". Neither keys
+/// nor tables are checked.
+///
+/// Throws: Error(kRecipe) as above for what is not TOML.
+std::vector<RawSetting> flat_settings(const SettingsText& text);
+
 /// `typed` as a TOML value, or else as plain text.
 RawValue raw_value(std::string_view typed);
 

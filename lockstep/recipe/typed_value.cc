@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -24,29 +25,6 @@ std::optional<double> number(const RawScalar& scalar) {
 }
 
 bool keeps(const SettingRule& rule, double value) { return rule.holds == nullptr || rule.holds(value); }
-
-/// Seconds of "90", "01:30:00" or, as Slurm writes days, "1-12:00:00".
-std::optional<double> seconds_of(std::string_view text) {
-  double days = 0;
-  if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
-    const auto count = parsed_int<std::int32_t>(text.substr(0, dash));
-    if (!count || *count < 0) return std::nullopt;
-    days = *count;
-    text.remove_prefix(dash + 1);
-  } else if (text.find(':') == std::string_view::npos) {
-    return parsed_double(text);
-  }
-  const auto parts = split(text, ':');
-  if (parts.size() != 3) return std::nullopt;
-  double seconds = days * 86400;
-  const double units[] = {3600, 60, 1};
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto part = parsed_int<std::int32_t>(parts[i]);
-    if (!part || *part < 0 || (i > 0 && *part > 59)) return std::nullopt;
-    seconds += *part * units[i];
-  }
-  return seconds;
-}
 
 std::optional<std::string> text_of(const RawSetting& raw) {
   // `--set model.name=1` is text although TOML would see a number.
@@ -70,7 +48,7 @@ SettingValue text_value(const SettingRow& row, const RawSetting& raw) {
 SettingValue duration_value(const SettingRow& row, const RawSetting& raw) {
   const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
   auto seconds = scalar != nullptr ? number(*scalar) : std::nullopt;
-  if (const auto text = text_of(raw); !seconds && text) seconds = seconds_of(*text);
+  if (const auto text = text_of(raw); !seconds && text) seconds = parsed_duration(*text);
   if (!seconds || !keeps(row.rule, *seconds)) refuse(row, raw, "for example \"01:30:00\" or 5400");
   return *seconds;
 }

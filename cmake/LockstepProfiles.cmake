@@ -1,0 +1,28 @@
+# The profiles as part of the program, so that it stays one file: each TOML of profiles/ becomes one literal of
+# builtin_profiles(). A change of a profile makes CMake run again.
+function(lockstep_builtin_profiles target)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/profiles/*.toml)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  set(entries "")
+  foreach(file IN LISTS files)
+    file(READ ${file} toml)
+    cmake_path(GET file STEM name)
+    string(APPEND entries "    {\"${name}\", \"${name}.toml\", R\"toml(${toml})toml\"},\n")
+  endforeach()
+  set(source ${CMAKE_BINARY_DIR}/generated/builtin_profiles.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/profile_library.h"
+
+namespace lockstep {
+
+std::span<const ProfileText> builtin_profiles() {
+  static const ProfileText kProfiles[] = {
+@entries@  };
+  return kProfiles;
+}
+
+}  // namespace lockstep
+]])
+  target_sources(${target} PRIVATE ${source})
+endfunction()
