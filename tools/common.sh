@@ -5,6 +5,7 @@ cache=${LOCKSTEP_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/lockstep}
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip} CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
 export CCACHE_BASEDIR=$root # a clone elsewhere finds what this one compiled
 
+peers_venv=$cache/venv-peers
 torch_tested=2.11.0
 torch_oldest=2.7
 

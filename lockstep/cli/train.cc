@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/launch/local_launcher.h"
 #include "lockstep/launch/placement.h"
@@ -79,6 +80,18 @@ std::optional<std::string> result_already_there(const TrainRequest& request, con
   return text;
 }
 
+// What a run would miss first. The training half looks into the files; here they are only known to be there.
+void require_paths(const Recipe& recipe) {
+  for (const char* key : {"data.path", "model.weights"}) {
+    if (!recipe.has(key)) continue;
+    const auto path = recipe.path(key);
+    if (::access(path.c_str(), R_OK) == 0) continue;
+    throw Error(
+        ErrorKind::kIo, std::string(key) + " (" + recipe.origin(key).where + "): " + system_fact("open", path, errno),
+        "set it to where the data lie, relative to the recipe's folder, or with --set " + std::string(key) + "=PATH");
+  }
+}
+
 void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& part,
                 const std::filesystem::path& run_dir) {
   const int world = part.placement.world * part.local_ranks;
@@ -111,6 +124,7 @@ int train(const TrainRequest& request, const Context& context) {
     for (const auto& note : recipe.notes()) context.log.info(note);
   }
   if (request.dry_run) {
+    require_paths(recipe);
     print_plan(request, recipe, part, run_dir);
     return 0;
   }

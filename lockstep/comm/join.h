@@ -14,7 +14,7 @@ struct JoinOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< For one collective.
   /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else
   /// runs/.
-  std::filesystem::path meeting_folder;
+  std::filesystem::path meeting_folder{};
 };
 
 /// This process's placement, and a group of all ranks of the run.

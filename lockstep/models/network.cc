@@ -76,6 +76,16 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   throw Error(ErrorKind::kRecipe, "model.name is '" + options.name + "', want mlp or cnn");
 }
 
+void convert_floating(torch::nn::Module& module, at::ScalarType type) {
+  const auto convert = [type](auto named) {
+    for (auto& item : named) {
+      if (item.value().is_floating_point()) item.value().set_data(item.value().to(type));
+    }
+  };
+  convert(module.named_parameters());
+  convert(module.named_buffers());
+}
+
 std::int64_t parameter_count(const torch::nn::Module& module) {
   std::unordered_set<const void*> seen;
   std::int64_t count = 0;

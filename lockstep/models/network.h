@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -29,6 +30,9 @@ struct NetworkOptions {
 ///
 /// Throws: Error(kRecipe) for an unknown name; Error(kData) where the input's shape does not fit, with both shapes.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
+
+/// Converts weights and floating buffers to `type`; buffers that count, such as BatchNorm's, stay whole numbers.
+void convert_floating(torch::nn::Module& module, at::ScalarType type);
 
 /// Numbers that are trained; tied weights count once.
 std::int64_t parameter_count(const torch::nn::Module& module);

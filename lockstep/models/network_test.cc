@@ -121,6 +121,15 @@ TEST(Network, RefusesUnknownNamesAndDataWithoutClasses) {
              "no classes");
 }
 
+TEST(ConvertFloating, LeavesNumbersThatCountAsTheyAre) {
+  torch::nn::BatchNorm1d norm(3);
+  convert_floating(*norm, at::kDouble);
+  EXPECT_EQ(norm->weight.scalar_type(), at::kDouble);
+  EXPECT_EQ(norm->running_mean.scalar_type(), at::kDouble);
+  EXPECT_EQ(norm->num_batches_tracked.scalar_type(), at::kLong);
+  EXPECT_EQ(norm->forward(at::ones({2, 3}, at::kDouble)).scalar_type(), at::kDouble);
+}
+
 TEST(ParameterCount, CountsTiedWeightsOnceAndFrozenOnesNot) {
   torch::nn::Module module;
   const auto shared = module.register_parameter("a", at::zeros({3, 4}));

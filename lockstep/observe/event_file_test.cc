@@ -207,8 +207,8 @@ TEST_F(TensorBoardFileTest, SaysWhyItCannotBeMade) {
 }
 
 TEST_F(TensorBoardFileTest, TheRealTensorBoardSeesTheSameCurves) {
-  const char* python = std::getenv("LOCKSTEP_TENSORBOARD_PYTHON");
-  if (python == nullptr) GTEST_SKIP() << "LOCKSTEP_TENSORBOARD_PYTHON names no Python that has the package tensorboard";
+  const char* python = std::getenv("LOCKSTEP_PEER_PYTHON");
+  if (python == nullptr) GTEST_SKIP() << "LOCKSTEP_PEER_PYTHON names no Python that has the package tensorboard";
   run(0, 900);
   run(600, 800);
   // What a kill leaves: a record cut short at the end of the newest file.

@@ -75,9 +75,6 @@ std::unique_ptr<OptimizerParamState> state_from(const torch::optim::OptimizerOpt
     return state;
   }
   const bool is_adam = dynamic_cast<const torch::optim::AdamOptions*>(&options) != nullptr;
-  if (!is_adam && dynamic_cast<const torch::optim::AdamWOptions*>(&options) == nullptr) {
-    throw Error(ErrorKind::kUsage, "the optimizer is of a kind that snapshots do not know", "use SGD, Adam or AdamW");
-  }
   require_parts(name, parts, {"step", "exp_avg", "exp_avg_sq"}, "max_exp_avg_sq");
   if (is_adam) return adam_state<torch::optim::AdamParamState>(parts);
   return adam_state<torch::optim::AdamWParamState>(parts);
@@ -92,6 +89,18 @@ const std::string& name_of(const at::Tensor& parameter, const std::map<const voi
 }
 
 }  // namespace
+
+void require_known_kind(const torch::optim::Optimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& options = group.options();
+    if (dynamic_cast<const torch::optim::SGDOptions*>(&options) == nullptr &&
+        dynamic_cast<const torch::optim::AdamOptions*>(&options) == nullptr &&
+        dynamic_cast<const torch::optim::AdamWOptions*>(&options) == nullptr) {
+      throw Error(ErrorKind::kUsage, "the optimizer is of a kind that snapshots do not know",
+                  "use SGD, Adam or AdamW, or train without snapshots");
+    }
+  }
+}
 
 std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
                                            const std::map<const void*, std::string>& names) {
@@ -111,6 +120,7 @@ std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
 
 void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const void*, std::string>& names,
                        const std::map<std::string, at::Tensor>& tensors) {
+  require_known_kind(optimizer);
   std::map<std::string, Parts> by_parameter;
   for (const auto& [full, tensor] : tensors) {
     const auto dot = full.rfind('.');

@@ -11,6 +11,9 @@
 
 namespace lockstep {
 
+/// Throws: Error(kUsage) where the optimizer is of a kind whose state no snapshot can hold.
+void require_known_kind(const torch::optim::Optimizer& optimizer);
+
 /// An optimizer's state as tensors named `<parameter>.<part>`, the parts named as in PyTorch's state_dict:
 /// "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step". `names` maps each parameter's TensorImpl to
 /// its name.

@@ -44,13 +44,22 @@ std::vector<TensorEntry> entries_of(const std::vector<SavedTensor>& tensors) {
 }
 
 Json json_of(const TrainingState& state) {
-  return {{"schema", kSchema},           {"step", state.step},
-          {"epoch", state.epoch},        {"place", state.place},
-          {"samples", state.samples},    {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
-          {"loss_sum", state.loss_sum},  {"loss_samples", state.loss_samples},
-          {"metrics", state.metrics},    {"bucket_layout", state.bucket_layout},
-          {"world", state.world},        {"seed", state.seed},
-          {"data_size", state.data_size}};
+  Json logged = Json::object();
+  for (const auto& [name, sum] : state.logged) logged[name] = {sum.total, sum.samples};
+  return {{"schema", kSchema},
+          {"step", state.step},
+          {"epoch", state.epoch},
+          {"place", state.place},
+          {"samples", state.samples},
+          {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
+          {"loss_sum", state.loss_sum},
+          {"loss_samples", state.loss_samples},
+          {"metrics", state.metrics},
+          {"bucket_layout", state.bucket_layout},
+          {"world", state.world},
+          {"seed", state.seed},
+          {"data_size", state.data_size},
+          {"logged", logged}};
 }
 
 TrainingState state_from(const std::filesystem::path& file) {
@@ -68,6 +77,7 @@ TrainingState state_from(const std::filesystem::path& file) {
     }
     state.loss_sum = json.at("loss_sum");
     state.loss_samples = json.at("loss_samples");
+    for (const auto& [name, sum] : json.at("logged").items()) state.logged[name] = {sum.at(0), sum.at(1)};
     state.metrics = json.at("metrics").get<std::map<std::string, double>>();
     state.bucket_layout = json.at("bucket_layout").get<decltype(state.bucket_layout)>();
     state.world = json.at("world");

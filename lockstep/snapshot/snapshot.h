@@ -29,6 +29,13 @@ struct SampleDigest {
   std::string hex() const;
 };
 
+/// By a metric's name: the sum of its values over samples, and how many those were.
+struct MetricSum {
+  double total = 0;
+  std::int64_t samples = 0;
+};
+using MetricSums = std::map<std::string, MetricSum>;
+
 /// All that makes a resume exact, besides the tensors. One value for the whole run: the same on every rank.
 struct TrainingState {
   std::int64_t step = 0;     ///< Optimizer updates done.
@@ -38,6 +45,7 @@ struct TrainingState {
   SampleDigest digest;
   double loss_sum = 0;  ///< Of the current epoch, over samples, all ranks.
   std::int64_t loss_samples = 0;
+  MetricSums logged;                                    ///< In training steps of the current epoch, all ranks.
   std::map<std::string, double> metrics;                ///< The last of each.
   std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty where one rank wrote it.
   int world = 1;                                        ///< Ranks that the layout was made for.

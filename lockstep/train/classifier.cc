@@ -8,7 +8,7 @@ namespace lockstep {
 // The network is registered without a name of its own, so that its weights keep the names that other programs know.
 Classifier::Classifier(std::shared_ptr<Network> network, OptimizerSettings optimizer, at::ScalarType type)
     : network_(std::move(network)), optimizer_(std::move(optimizer)), type_(type) {
-  network_->to(type);
+  convert_floating(*network_, type);
   for (const auto& child : network_->named_children()) register_module(child.key(), child.value());
 }
 

@@ -2,6 +2,7 @@
 #include "lockstep/train/fit_loop.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,14 +11,13 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
+#include "lockstep/snapshot/optimizer_state.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
 namespace {
-
-// Validation asks whether a stop was wished every so many batches; a training step hears it with its gradients.
-constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
 // Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
 void seed_step(std::uint64_t seed, std::int64_t step, std::int64_t batch, int rank) {
@@ -51,13 +51,6 @@ FitLoop::FitLoop(const TrainerOptions& options, const std::vector<Listener*>& li
   epoch_samples_ = train_->options().drop_last ? size - size % train_->options().global_batch : size;
 }
 
-template <typename Event>
-void FitLoop::tell(const Event& event) {
-  for (auto* listener : listeners_) {
-    if (listener->on(event) == Verdict::kStop && stop_wish_.empty()) stop_wish_ = "callback: " + listener->name();
-  }
-}
-
 FitResult FitLoop::run() {
   const StopSignals signals;
   start();
@@ -70,6 +63,7 @@ FitResult FitLoop::run() {
 
 void FitLoop::start() {
   optimizer_ = module_.configure_optimizer();
+  if (!options_.snapshot.folder.empty()) require_known_kind(*optimizer_);
   auto parallel = options_.step.parallel;
   state_.seed = train_->options().seed;
   if (const auto& from = options_.snapshot.resume_from) {
@@ -112,14 +106,29 @@ void FitLoop::start() {
   event.parameters = parameter_count(module_);
   event.first_step = state_.step;
   event.resumed_from = options_.snapshot.resume_from;
+  event.facts = facts();
   tell(event);
   // From here on this rank's sums hold its own part; what was summed up before stays with rank 0.
   if (!group_.is_main()) {
     state_.digest = {};
     state_.loss_sum = 0;
     state_.loss_samples = 0;
+    state_.logged.clear();
   }
+  module_.metrics().restore(std::exchange(state_.logged, {}));
   last_step_ = last_save_ = Clock::now();
+}
+
+std::map<std::string, std::string> FitLoop::facts() const {
+  const auto& weights = trained_.at(0);
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return {{"device", weights.device().str()},
+          {"dtype", dtype_name(weights.scalar_type())},
+          {"torch", TORCH_VERSION},
+          {"threads", std::to_string(at::get_num_threads())},
+          {"host", host.data()},
+          {"launcher", group_.placement().source}};
 }
 
 bool FitLoop::is_done() const {
@@ -235,64 +244,6 @@ double FitLoop::mean_over_ranks(double sum, std::int64_t count) {
   return values[1] > 0 ? values[0] / values[1] : 0;
 }
 
-bool FitLoop::is_due_at_epochs_end(std::int64_t every) const { return every > 0 && (state_.epoch + 1) % every == 0; }
-
-void FitLoop::end_epoch() {
-  state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
-  const bool is_last = state_.epoch + 1 == options_.max_epochs;
-  // A stop in mid-validation leaves the epoch open: the resumed run validates again.
-  if ((is_due_at_epochs_end(options_.validate_every) || is_last) && !validate()) return;
-  const bool saves = is_due_at_epochs_end(options_.snapshot.every_epochs);
-  ++state_.epoch;
-  state_.place = 0;
-  state_.loss_sum = 0;
-  state_.loss_samples = 0;
-  if (saves) save();
-}
-
-bool FitLoop::validate() {
-  const auto start = Clock::now();
-  ValidationEnded event;
-  event.step = state_.step;
-  event.epoch = state_.epoch;
-  event.train_loss = state_.metrics["train_loss"];
-  if (validation_) {
-    parallel_->broadcast_buffers();
-    module_.eval();
-    module_.metrics().clear();
-    if (!validate_batches()) return false;
-    event.samples = validation_->source().size();
-    event.metrics = module_.metrics().over_ranks(group_);
-    module_.metrics().clear();
-    for (const auto& [name, value] : event.metrics) state_.metrics[name] = value;
-    module_.train();
-  }
-  event.seconds = seconds_between(start, Clock::now());
-  tell(event);
-  // What listeners make of the metrics must not wait for the next step: it may be the last one's.
-  if (parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) stopped_by_ = agreed_reason();
-  last_step_ = Clock::now();
-  return true;
-}
-
-bool FitLoop::validate_batches() {
-  const torch::NoGradGuard no_grad;
-  validation_->seek(0, 0);
-  std::int64_t count = 0;
-  while (const auto batch = validation_->next()) {
-    if (batch->samples() > 0) {
-      module_.metrics().begin_batch(batch->samples());
-      module_.validation_step(*batch);
-    }
-    if (++count % kBatchesBetweenStopChecks != 0) continue;
-    if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
-    if (!parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) continue;
-    stopped_by_ = agreed_reason();
-    return false;
-  }
-  return true;
-}
-
 // This rank's part of the sums becomes that of all ranks. Digests are sums modulo 2^64, so int64's wrap-around serves.
 TrainingState FitLoop::state_of_all_ranks() {
   auto state = state_;
@@ -304,6 +255,7 @@ TrainingState FitLoop::state_of_all_ranks() {
   group_.all_reduce_sum(loss_tensor);
   for (std::size_t i = 0; i < 2; ++i) state.digest.sums[i] = static_cast<std::uint64_t>(counts[i]);
   state.loss_samples = counts[2];
+  state.logged = module_.metrics().sums_over_ranks(group_);
   state.bucket_layout = parallel_->layout();
   state.world = group_.world();
   return state;

@@ -35,6 +35,7 @@ class FitLoop {
   };
 
   void start();
+  std::map<std::string, std::string> facts() const;
   bool is_done() const;
   bool is_epoch_over() const;
   void train_epoch();
@@ -43,7 +44,7 @@ class FitLoop {
   void after_step(const Work& work);
   void log_loss(StepEnded& event);
   void end_epoch();
-  bool validate();
+  bool validate(const std::map<std::string, double>& logged);
   bool validate_batches();
   void save();
   double mean_over_ranks(double sum, std::int64_t count);
@@ -81,5 +82,12 @@ class FitLoop {
   double seconds_in_steps_ = 0;
   std::optional<double> time_to_first_step_s_;
 };
+
+template <typename Event>
+void FitLoop::tell(const Event& event) {
+  for (auto* listener : listeners_) {
+    if (listener->on(event) == Verdict::kStop && stop_wish_.empty()) stop_wish_ = "callback: " + listener->name();
+  }
+}
 
 }  // namespace lockstep

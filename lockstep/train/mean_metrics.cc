@@ -18,7 +18,7 @@ void MeanMetrics::add(const std::string& name, double mean) {
 }
 
 // Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
-std::map<std::string, double> MeanMetrics::over_ranks(Group& group) const {
+MetricSums MeanMetrics::sums_over_ranks(Group& group) const {
   std::vector<std::string> names;
   for (const auto& [name, sum] : sums_) names.push_back(name);
   const auto text = group.broadcast_text(joined(names, "\n"));
@@ -42,9 +42,17 @@ std::map<std::string, double> MeanMetrics::over_ranks(Group& group) const {
     data[2 * i + 1] = static_cast<double>(it->second.samples);
   }
   if (!shared.empty()) group.all_reduce_sum(sums);
-  std::map<std::string, double> means;
+  MetricSums all;
   for (std::size_t i = 0; i < shared.size(); ++i) {
-    if (data[2 * i + 1] > 0) means[shared[i]] = data[2 * i] / data[2 * i + 1];
+    all[shared[i]] = {data[2 * i], static_cast<std::int64_t>(data[2 * i + 1])};
+  }
+  return all;
+}
+
+std::map<std::string, double> MeanMetrics::over_ranks(Group& group) const {
+  std::map<std::string, double> means;
+  for (const auto& [name, sum] : sums_over_ranks(group)) {
+    if (sum.samples > 0) means[name] = sum.total / static_cast<double>(sum.samples);
   }
   return means;
 }

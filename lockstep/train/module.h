@@ -30,8 +30,8 @@ class Module : public torch::nn::Module {
   MeanMetrics& metrics() { return metrics_; }
 
  protected:
-  /// Records a mean over the current batch's samples; the epoch's value weighs every sample of all ranks equally.
-  /// `value` is [] or a number. Every rank logs the same names.
+  /// Records a mean over the current batch's samples, in training and in validation; the epoch's value weighs every
+  /// sample of all ranks equally. `value` is [] or a number. Every rank logs the same names.
   void log(const std::string& name, const at::Tensor& value);
   void log(const std::string& name, double value);
 

@@ -22,17 +22,17 @@ namespace lockstep {
 struct StepOptions {
   std::int64_t accumulate = 1;  ///< Batches whose gradients make one step.
   double clip_norm = 0;         ///< Largest L2 norm of all gradients together; 0 clips nothing.
-  DataParallelOptions parallel;
+  DataParallelOptions parallel{};
 };
 
 /// When the state is saved, where, and from what the run goes on. Nothing is saved where `folder` is empty.
 struct SnapshotOptions {
-  std::filesystem::path folder;                      ///< `snapshots/` of the run folder.
-  std::int64_t every_epochs = 1;                     ///< 0 for never.
-  std::int64_t every_steps = 0;                      ///< 0 for never.
-  std::chrono::seconds every{0};                     ///< By rank 0's clock; 0 for never.
-  std::int64_t keep = 3;                             ///< The newest ones; 0 keeps all.
-  std::optional<std::filesystem::path> resume_from;  ///< A snapshot: `…/step-0000000120`.
+  std::filesystem::path folder{};                      ///< `snapshots/` of the run folder.
+  std::int64_t every_epochs = 1;                       ///< 0 for never.
+  std::int64_t every_steps = 0;                        ///< 0 for never.
+  std::chrono::seconds every{0};                       ///< By rank 0's clock; 0 for never.
+  std::int64_t keep = 3;                               ///< The newest ones; 0 keeps all.
+  std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
 };
 
 struct TrainerOptions {
@@ -42,8 +42,8 @@ struct TrainerOptions {
   std::int64_t validate_every = 1;   ///< Epochs; 0 for never.
   std::int64_t log_every = 50;       ///< Steps between losses in StepEnded; 0 for each epoch's end only.
   std::uint64_t seed = 42;           ///< Of random choices within a step, such as dropout.
-  StepOptions step;
-  SnapshotOptions snapshot;
+  StepOptions step{};
+  SnapshotOptions snapshot{};
 };
 
 /// What a training came to.

@@ -34,7 +34,11 @@ struct Net : Module {
     const auto hidden = torch::tanh(fc1(batch.input().to(at::kDouble)));
     return at::cross_entropy_loss(fc2(torch::dropout(hidden, drop, is_training())), batch.target());
   }
-  at::Tensor training_step(const Batch& batch) override { return loss(batch); }
+  at::Tensor training_step(const Batch& batch) override {
+    const auto value = loss(batch);
+    log("train_mean", value);
+    return value;
+  }
   void validation_step(const Batch& batch) override {
     EXPECT_FALSE(is_training());
     EXPECT_FALSE(at::GradMode::is_enabled());
@@ -142,6 +146,7 @@ TEST(Trainer, LearnsAndValidatesEverySampleOnce) {
   const auto result = fitted(net, data, group, {.max_epochs = 30, .log_every = 6}, &recorder);
   EXPECT_LT(recorder.losses.back(), 0.2 * recorder.losses.front());
   EXPECT_EQ(recorder.metrics.at("samples"), 1.0);
+  EXPECT_DOUBLE_EQ(recorder.metrics.at("train_mean"), result.state.metrics.at("train_loss"));
   EXPECT_EQ(result.state.metrics.at("val_loss"), recorder.metrics.at("val_loss"));
   Loader all(data.source, {.global_batch = 22, .shuffle = false});
   net.eval();
@@ -218,6 +223,25 @@ TEST(Trainer, AListenersStopEndsItWithASnapshotAndItsName) {
   EXPECT_FALSE(result.wants_requeue);
   EXPECT_LE(result.state.step, 3);
   EXPECT_EQ(listed_snapshots(folder.path() / "snapshots").back().step, result.state.step);
+}
+
+TEST(Trainer, RefusesAnOptimizerThatNoSnapshotCanHoldBeforeItTrains) {
+  struct Strange : Net {
+    std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override {
+      return std::make_unique<torch::optim::RMSprop>(parameters());
+    }
+  };
+  const TemporaryFolder folder;
+  auto group = one_rank();
+  Strange net;
+  Data data(4);
+  Recorder recorder;
+  EXPECT_HAS(
+      message_of(ErrorKind::kUsage,
+                 [&] { fitted(net, data, group, {.snapshot = {.folder = folder.path() / "snapshots"}}, &recorder); }),
+      "use SGD, Adam or AdamW, or train without snapshots");
+  EXPECT_TRUE(recorder.heard.empty());
+  fitted(net, data, group, {});
 }
 
 TEST(Trainer, RefusesToResumeOnAnotherDataSet) {

@@ -40,6 +40,12 @@ class Train(harness.RanksTest):
         self.assertEqual(result.err, "")
         self.assertFalse((self.folder / "run").exists())
 
+    def test_a_dry_run_names_data_that_are_not_there(self):
+        result = self.command(harness.SOURCE / "recipes/mnist.toml", "--set", "data.path=nowhere", "--dry-run", code=6)
+        self.assertIn("data.path (--set): open '", result.err)
+        self.assertIn("nowhere' failed: No such file or directory", result.err)
+        self.assertIn("hint: set it to where the data lie", result.err)
+
     def test_a_dry_run_in_json_says_what_would_run_where(self):
         result = self.command(harness.DIGITS, "--devices", 2, "--run-dir", "run", "--dry-run", "--json")
         self.golden("train-dry-run.json", result.out)

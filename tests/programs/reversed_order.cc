@@ -49,7 +49,7 @@ struct Data : DataModule {
 };
 
 struct DieAfter : Listener {
-  explicit DieAfter(std::int64_t step) : step(step) {}
+  explicit DieAfter(std::int64_t last) : step(last) {}
   std::string name() const override { return "die_after"; }
   Verdict on(const StepEnded& event) override {
     if (event.step == step) std::raise(SIGKILL);
