@@ -38,6 +38,7 @@ void add_version(CLI::App& app, Context& context);
 void add_layout(CLI::App& app, Context& context);
 void add_hosts(CLI::App& app, Context& context);
 void add_launch(CLI::App& app, Context& context);
+void add_exec(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
 void add_snapshot(CLI::App& app, Context& context);
 void add_recipe(CLI::App& app, Context& context);

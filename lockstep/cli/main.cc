@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);
     lockstep::cli::add_launch(app, context);
+    lockstep::cli::add_exec(app, context);
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);
     lockstep::cli::add_snapshot(app, context);

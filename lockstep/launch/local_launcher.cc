@@ -12,25 +12,11 @@
 #include <iterator>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
 #include "lockstep/launch/local_supervisor.h"
+#include "lockstep/launch/program.h"
 
 namespace lockstep {
 namespace {
-
-std::string found_program(const std::string& name, const Environment& env) {
-  if (name.find('/') != std::string::npos) {
-    if (::access(name.c_str(), X_OK) == 0) return name;
-    throw Error(ErrorKind::kEnvironment, system_fact("start", name, errno), "check the path and its permissions");
-  }
-  const std::string path = env.get("PATH").value_or("/usr/bin:/bin");
-  for (const auto& folder : split(path, ':')) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  throw Error(ErrorKind::kEnvironment, "program '" + name + "' was not found in PATH='" + path + "'",
-              "give its path, for example ./" + name);
-}
 
 /// Blocks the signals that a launcher waits for, and restores the old mask at the end.
 class BlockedSignals {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/node_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// NFS, Lustre, GPFS, BeeGFS, Ceph, PanFS, CIFS and OrangeFS, by their magic numbers (statfs(2) and their sources).
+constexpr std::array<std::uint32_t, 8> kNetworkFileSystems = {0x6969,     0x0BD00BD0, 0x47504653, 0x19830326,
+                                                              0x00C36400, 0xAAD7AAEA, 0xFF534D42, 0x20030528};
+
+fs::path local_root(const Environment& env, const TaskSettings& settings) {
+  if (!settings.node_local.empty()) return settings.node_local;
+  // Many set TMPDIR to a scratch folder that all nodes see, which is what caches must not lie on.
+  if (const auto own = env.get("TMPDIR"); own && !is_on_network(*own)) return *own;
+  return "/tmp";
+}
+
+}  // namespace
+
+bool is_on_network(const fs::path& path) {
+  struct statfs found {};
+  if (::statfs(path.c_str(), &found) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(found.f_type);
+  return std::find(kNetworkFileSystems.begin(), kNetworkFileSystems.end(), type) != kNetworkFileSystems.end();
+}
+
+fs::path node_folder(const Placement& at, const Environment& env, const TaskSettings& settings) {
+  std::string job = at.job;
+  std::replace(job.begin(), job.end(), '/', '_');
+  return local_root(env, settings) /
+         ("lockstep-" + std::to_string(::geteuid()) + "-" + job + "-" + std::to_string(at.node_rank));
+}
+
+void make_private_folder(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return;
+  const int reason = errno;
+  if (reason != EEXIST) throw io_error("make", path, reason);
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat found {};
+  if (!folder || ::fstat(folder.get(), &found) != 0) throw io_error("open", path, errno);
+  if (found.st_uid == ::geteuid() && (found.st_mode & 077U) == 0) return;
+  throw Error(ErrorKind::kEnvironment,
+              "'" + path.string() + "' is owned by user " + std::to_string(found.st_uid) + " with mode " +
+                  std::to_string((found.st_mode >> 6U) & 7U) + std::to_string((found.st_mode >> 3U) & 7U) +
+                  std::to_string(found.st_mode & 7U) + ", want user " + std::to_string(::geteuid()) + " and 700",
+              "remove it, or set TMPDIR to a folder of your own");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/program.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+
+std::string found_program(const std::string& name, const Environment& env) {
+  if (name.find('/') != std::string::npos) {
+    if (::access(name.c_str(), X_OK) == 0) return name;
+    throw Error(ErrorKind::kEnvironment, system_fact("start", name, errno), "check the path and its permissions");
+  }
+  const std::string path = env.get("PATH").value_or("/usr/bin:/bin");
+  for (const auto& folder : split(path, ':')) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  throw Error(ErrorKind::kEnvironment, "program '" + name + "' was not found in PATH='" + path + "'",
+              "give its path, for example ./" + name);
+}
+
+void become(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
+  std::vector<std::string> words = command;
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  for (auto& word : words) argv.push_back(word.data());
+  for (auto& variable : variables) envp.push_back(variable.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  ::execve(program.c_str(), argv.data(), envp.data());
+  const int reason = errno;
+  // A script without a first line that names its shell: what execvp does then.
+  if (reason == ENOEXEC) {
+    std::string shell = "/bin/sh";
+    std::string script = program;
+    argv.front() = script.data();
+    argv.insert(argv.begin(), shell.data());
+    ::execve(shell.c_str(), argv.data(), envp.data());
+  }
+  throw Error(ErrorKind::kEnvironment, "'" + program + "' cannot be started: " + std::strerror(reason),
+              "check that it is a program for this machine");
+}
+
+}  // namespace lockstep

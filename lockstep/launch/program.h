@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// The path of the program `name`, found through PATH where it holds no slash.
+///
+/// Throws: Error(kEnvironment) naming PATH, or the path and the reason, where it cannot be started.
+std::string found_program(const std::string& name, const Environment& env);
+
+/// Replaces this process by `command` with exactly these variables. `program` is the path of its first word.
+///
+/// Throws: Error(kEnvironment) with the system's reason where that fails; otherwise it does not return.
+[[noreturn]] void become(const std::string& program, const std::vector<std::string>& command, const Environment& env);
+
+}  // namespace lockstep

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kFirstPort = 18432;
+constexpr int kPorts = 12288;
+constexpr milliseconds kShortestPause{2};
+constexpr milliseconds kLongestPause{100};
+
+std::string numeric(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
+  } else {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+/// IPv4 first, as compute nodes often have IPv6 names without routes. Loopback is left out: a node's own name often
+/// means that in /etc/hosts.
+std::optional<std::string> address_of_host(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* head = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &head) != 0) return std::nullopt;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(head, &::freeaddrinfo);
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
+      if (at->ai_family != family) continue;
+      auto address = numeric(at->ai_addr);
+      if (!is_loopback(address)) return address;
+    }
+  }
+  return std::nullopt;
+}
+
+/// IPv4 addresses of this node's interfaces that are up, by name.
+std::vector<std::pair<std::string, std::string>> addresses_here() {
+  ifaddrs* head = nullptr;
+  if (::getifaddrs(&head) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(head, &::freeifaddrs);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 || at->ifa_addr->sa_family != AF_INET) continue;
+    found.emplace_back(at->ifa_name, numeric(at->ifa_addr));
+  }
+  return found;
+}
+
+bool is_for_containers(const std::string& name) {
+  const std::array<std::string_view, 5> kPrefixes = {"docker", "virbr", "veth", "br-", "cni"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+/// What the other nodes are to reach this one at: an interface that the user or the site names, else the first.
+std::string address_of_this_node(const Environment& env, const TaskSettings& settings) {
+  const auto here = addresses_here();
+  std::vector<std::string> wanted;
+  for (const char* name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const auto value = env.get(name);
+    if (!value || value->starts_with('^')) continue;
+    for (const auto& each : split(value->starts_with('=') ? value->substr(1) : *value, ',')) wanted.push_back(each);
+  }
+  wanted.insert(wanted.end(), settings.interfaces.begin(), settings.interfaces.end());
+  // NCCL takes the first letters of a name for all that begin so.
+  for (const auto& prefix : wanted) {
+    for (const auto& [name, address] : here) {
+      if (!prefix.empty() && name.starts_with(prefix)) return address;
+    }
+  }
+  for (const auto& [name, address] : here) {
+    if (!is_loopback(address) && !is_for_containers(name)) return address;
+  }
+  return "127.0.0.1";
+}
+
+/// A socket bound to `port` of every address, or -1.
+FileDescriptor bound_everywhere(int port) {
+  FileDescriptor fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool has_ipv6 = static_cast<bool>(fd);
+  if (!has_ipv6) fd = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  const int no = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<std::uint16_t>(port));
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = six.sin6_port;
+  if (has_ipv6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  const int done = has_ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six)
+                            : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four);
+  if (done != 0) fd.reset();
+  return fd;
+}
+
+int free_port() {
+  const FileDescriptor fd = bound_everywhere(0);
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (!fd || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
+  }
+  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                           : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+}
+
+int checked_port(const Placement& at, const Environment& env) {
+  if (const auto given = env.get_int("MASTER_PORT")) {
+    if (*given >= 1 && *given <= 65535) return *given;
+    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(*given) + "' is no port, want 1 to 65535",
+                "choose a free port, for example 29500");
+  }
+  if (const auto derived = derived_port(at, env)) return *derived;
+  if (at.world == 1) return free_port();
+  throw Error(ErrorKind::kEnvironment,
+              at.source + " started " + std::to_string(at.world) +
+                  " ranks, but neither MASTER_PORT nor a job is set, so they cannot agree on a port",
+              "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
+}
+
+/// A name that no other start has, though job ids begin anew on a cluster that was set up anew: srun's own port tells
+/// two of them apart. The parts of a heterogeneous step have one each, so there it must do without.
+fs::path meeting_file(const Placement& at, const Environment& env, const fs::path& folder) {
+  if (at.job.empty()) {
+    throw Error(ErrorKind::kEnvironment,
+                at.source + " started ranks on " + std::to_string(at.nodes) +
+                    " nodes, but neither MASTER_ADDR nor a job is set, so they cannot find each other",
+                "set MASTER_ADDR to the address of rank 0's node");
+  }
+  std::string key = "exec-" + at.source + "-" + at.job;
+  const auto launcher = env.get("SLURM_SRUN_COMM_PORT");
+  if (launcher && !env.get("SLURM_HET_SIZE")) key += "-" + *launcher;
+  std::replace(key.begin(), key.end(), '/', '_');
+  return folder / key;
+}
+
+std::optional<Endpoint> published_in(const fs::path& file) {
+  // NFS remembers that a file is missing until it looks at the folder again.
+  if (DIR* folder = ::opendir(file.parent_path().c_str())) ::closedir(folder);
+  if (::access(file.c_str(), R_OK) != 0) return std::nullopt;
+  const std::string text = text_of_file(file);
+  const auto parts = split(trimmed(text), ' ');
+  const auto port = parts.size() == 2 ? parsed_int<int>(parts[1]) : std::nullopt;
+  if (!port) return std::nullopt;
+  return Endpoint{parts[0], *port};
+}
+
+Endpoint awaited(const fs::path& file, const Environment& env) {
+  const std::chrono::seconds patience(env.get_int("LOCKSTEP_MEET_TIMEOUT").value_or(300));
+  const auto start = Clock::now();
+  for (auto pause = kShortestPause; Clock::now() - start < patience; pause = std::min(pause * 2, kLongestPause)) {
+    if (const auto found = published_in(file)) return *found;
+    std::this_thread::sleep_for(pause);
+  }
+  throw Error(ErrorKind::kPeer,
+              "rank 0 did not publish its address: '" + file.string() + "' was not written within " +
+                  std::to_string(patience.count()) + " s",
+              "check rank 0's log, and that all nodes see this folder; or set MASTER_ADDR to the address of rank 0's "
+              "node");
+}
+
+Rendezvous published_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings,
+                                const fs::path& folder) {
+  const auto file = meeting_file(at, env, folder);
+  if (at.rank != 0) return {.master = awaited(file, env)};
+  int port = checked_port(at, env);
+  // The others read the port here, so any will do.
+  if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
+  Rendezvous made{.master = {address_of_this_node(env, settings), port}, .published = file};
+  make_folder(folder);
+  write_whole(file, made.master.address + " " + std::to_string(port) + "\n", /*durable=*/false);
+  return made;
+}
+
+void check_port(const Placement& at, const Environment& env, int port) {
+  if (at.rank != 0 || is_free(port)) return;
+  const std::string origin = env.get("MASTER_PORT")                                     ? "MASTER_PORT"
+                             : at.source == "slurm" && env.get("SLURM_STEP_RESV_PORTS") ? "SLURM_STEP_RESV_PORTS"
+                                                                                        : "job " + at.job;
+  throw Error(
+      ErrorKind::kEnvironment, "port " + std::to_string(port) + " (from " + origin + ") is taken on rank 0's node",
+      "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(free_port()));
+}
+
+}  // namespace
+
+bool is_free(int port) { return static_cast<bool>(bound_everywhere(port)); }
+
+std::optional<int> derived_port(const Placement& at, const Environment& env) {
+  const auto reserved = env.get("SLURM_STEP_RESV_PORTS");
+  if (reserved && at.source == "slurm") {
+    const auto last = parsed_int<int>(split(split(*reserved, ',').back(), '-').back());
+    if (last && *last >= 1 && *last <= 65535) return *last;
+    throw Error(ErrorKind::kEnvironment, "SLURM_STEP_RESV_PORTS='" + *reserved + "' is no list of ports",
+                "set MASTER_PORT to a free port");
+  }
+  if (at.job.empty()) return std::nullopt;
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const char c : at.job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return kFirstPort + static_cast<int>(hash % kPorts);
+}
+
+std::optional<std::string> main_host(const Placement& at, const Environment& env) {
+  if (at.hosts.empty() || env.get("SLURM_DISTRIBUTION").value_or("").starts_with("arbitrary")) return std::nullopt;
+  return at.hosts.front();
+}
+
+Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
+                         const fs::path& meeting_folder) {
+  if (at.master) return {.master = *at.master};
+  if (const auto given = env.get("MASTER_ADDR")) {
+    const int port = checked_port(at, env);
+    check_port(at, env, port);
+    return {.master = {*given, port}};
+  }
+  if (at.nodes == 1) {
+    const int port = checked_port(at, env);
+    check_port(at, env, port);
+    return {.master = {"127.0.0.1", port}};
+  }
+  if (const auto host = main_host(at, env)) {
+    auto address = address_of_host(*host + settings.host_suffix);
+    if (!address && !settings.host_suffix.empty()) address = address_of_host(*host);
+    if (address) {
+      const int port = checked_port(at, env);
+      check_port(at, env, port);
+      return {.master = {*address, port}};
+    }
+  }
+  return published_rendezvous(at, env, settings, meeting_folder);
+}
+
+}  // namespace lockstep

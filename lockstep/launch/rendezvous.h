@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/launch/placement.h"
+#include "lockstep/launch/task_settings.h"
+
+namespace lockstep {
+
+/// Where a program's ranks meet: what MASTER_ADDR and MASTER_PORT are to say.
+struct Rendezvous {
+  Endpoint master{};
+  std::filesystem::path published{};  ///< A file that tells it to the other nodes, to be removed at the end.
+};
+
+/// The port that all ranks of a start derive alike: the last of SLURM_STEP_RESV_PORTS, since Cray's PMI takes the first
+/// ones; else from the start's name, between 18432 and 30719, which is below the system's own ports; nothing where the
+/// start has no name.
+///
+/// Throws: Error(kEnvironment) where SLURM_STEP_RESV_PORTS is no list of ports.
+std::optional<int> derived_port(const Placement& at, const Environment& env);
+
+/// The host of rank 0 by Slurm's word, or nothing where that cannot be told (`-m arbitrary` may put it anywhere).
+std::optional<std::string> main_host(const Placement& at, const Environment& env);
+
+/// The address and port for this start, the same on each rank: MASTER_ADDR and MASTER_PORT where they are set; loopback
+/// where all ranks are on one node; the number behind the name of rank 0's node; else what rank 0 publishes as a file
+/// under `meeting_folder`, which all nodes must see. Rank 0 checks that the port is free.
+///
+/// Blocks:  where the address is published, until rank 0 has done so, for LOCKSTEP_MEET_TIMEOUT seconds (300).
+/// Throws:  Error(kEnvironment) where the port is taken or no port or address can be found; Error(kPeer) where rank 0
+///          does not publish in time; Error(kIo) where it cannot.
+Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
+                         const std::filesystem::path& meeting_folder);
+
+/// Whether a program may listen on this port of all of this node's addresses now.
+bool is_free(int port);
+
+}  // namespace lockstep

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/task_environment.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+using Names = std::initializer_list<const char*>;
+
+constexpr Names kDeviceLists = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+                                "GPU_DEVICE_ORDINAL"};
+
+class Builder {
+ public:
+  Builder(const Placement& at, const Environment& env) : at_(at), all_(env.all()) {}
+
+  /// What placement says, whatever was there.
+  void replace(const std::string& name, const std::string& value) {
+    const auto before = all_.find(name);
+    if (before != all_.end() && !before->second.empty() && before->second != value) {
+      note(name + "='" + before->second + "' was set; " + at_.source + " says '" + value + "', which it is now");
+    }
+    all_[name] = value;
+  }
+
+  /// Ours, where the user has none: the variables of others are theirs.
+  bool fill(const std::string& name, const std::string& value) {
+    return all_.try_emplace(name, value).second || all_[name] == value;
+  }
+
+  /// The site's: as fill(), but the user hears that the site would have it otherwise.
+  void fill_from_site(const std::string& name, const std::string& value, const std::string& cluster) {
+    if (!fill(name, value)) note(name + "='" + all_[name] + "' is kept; " + cluster + " would have '" + value + "'");
+  }
+
+  void remove(const std::string& name) { all_.erase(name); }
+  void set(const std::string& name, const std::string& value) { all_[name] = value; }
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+  bool has(const std::string& name) const { return all_.contains(name); }
+  std::vector<std::string> list(const std::string& name) const {
+    const auto it = all_.find(name);
+    return it == all_.end() || it->second.empty() ? std::vector<std::string>{} : split(it->second, ',');
+  }
+  TaskEnvironment done() && { return {Environment(std::move(all_)), std::move(notes_)}; }
+
+ private:
+  const Placement& at_;
+  Environment::Map all_;
+  std::vector<std::string> notes_;
+};
+
+std::string filled_in(const std::string& name, const std::string& value, const Placement& at, const Environment& env) {
+  const std::array<std::pair<std::string, std::string>, 5> places = {{{"user", env.get("USER").value_or("")},
+                                                                      {"job", at.job},
+                                                                      {"rank", std::to_string(at.rank)},
+                                                                      {"local_rank", std::to_string(at.local_rank)},
+                                                                      {"node_rank", std::to_string(at.node_rank)}}};
+  std::string text = value;
+  for (auto open = text.find('{'); open != std::string::npos; open = text.find('{', open)) {
+    const auto close = text.find('}', open);
+    const std::string place = text.substr(open + 1, close == std::string::npos ? close : close - open - 1);
+    const auto it = std::find_if(places.begin(), places.end(), [&](const auto& each) { return each.first == place; });
+    if (close == std::string::npos || it == places.end()) {
+      throw Error(ErrorKind::kRecipe, name + "='" + value + "': there is nothing to fill in for '{" + place + "'",
+                  "the profile may use {user} {job} {rank} {local_rank} {node_rank}");
+    }
+    text.replace(open, close - open + 1, it->second);
+    open += it->second.size();
+  }
+  return text;
+}
+
+void place_rank(Builder& builder, const Placement& at, const Endpoint& master) {
+  builder.replace("RANK", std::to_string(at.rank));
+  builder.replace("WORLD_SIZE", std::to_string(at.world));
+  builder.replace("LOCAL_RANK", std::to_string(at.local_rank));
+  builder.replace("LOCAL_WORLD_SIZE", std::to_string(at.local_world));
+  builder.replace("NODE_RANK", std::to_string(at.node_rank));
+  builder.replace("MASTER_ADDR", master.address);
+  builder.replace("MASTER_PORT", std::to_string(master.port));
+}
+
+/// Each list that shows several devices is cut down to this task's. Where ROCm's own list is cut, those that count
+/// within it mean nothing any more.
+void show_one(Builder& builder, const Placement& at, const TaskFacts& facts) {
+  const auto local = static_cast<std::size_t>(at.local_rank);
+  bool is_told = false;
+  for (const std::string name : kDeviceLists) {
+    const auto devices = builder.list(name);
+    is_told = is_told || builder.has(name);
+    if (devices.size() <= 1 || local >= devices.size()) continue;
+    builder.set(name, devices[local]);
+    if (name == "ROCR_VISIBLE_DEVICES" && facts.gpu_maker == GpuMaker::kAmd) {
+      for (const char* within : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
+        builder.remove(within);
+      }
+    }
+  }
+  if (is_told || !facts.gpu_maker) return;
+  builder.set(facts.gpu_maker == GpuMaker::kAmd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES",
+              std::to_string(at.local_rank));
+}
+
+/// Slurm sets CUDA's and ROCm's lists alike. HIP reads CUDA's too, and counts it within what ROCm's leaves: a task with
+/// device 3 of both would see none.
+void untangle_amd(Builder& builder, const TaskFacts& facts) {
+  const auto rocr = builder.list("ROCR_VISIBLE_DEVICES");
+  if (facts.gpu_maker != GpuMaker::kAmd || rocr.empty()) return;
+  for (const char* within : {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
+    if (builder.list(within) == rocr) builder.remove(within);
+  }
+}
+
+void show_devices(Builder& builder, const Placement& at, const TaskSettings& settings, const TaskFacts& facts) {
+  if (settings.devices == DeviceVisibility::kOne) show_one(builder, at, facts);
+  if (settings.devices == DeviceVisibility::kAll && at.local_world > 1 && at.device) {
+    for (const std::string name : kDeviceLists) {
+      if (builder.list(name).size() != 1) continue;
+      builder.note("each task sees one device (" + name + "='" + builder.list(name).front() + "'), but " +
+                   settings.cluster +
+                   " shows all: ask with --gpus-per-node, not --gpus-per-task, or a script that "
+                   "takes cuda:LOCAL_RANK finds none, and ranks cannot copy from device to device");
+      break;
+    }
+  }
+  untangle_amd(builder, facts);
+}
+
+void add_site(Builder& builder, const Placement& at, const Environment& env, const TaskSettings& settings) {
+  const auto& variables = settings.variables;
+  Environment::Map wanted = at.nodes == 1 ? variables.on_one_node : variables.on_several_nodes;
+  wanted.insert(variables.always.begin(), variables.always.end());
+  for (const auto& [name, value] : wanted) {
+    builder.fill_from_site(name, filled_in(name, value, at, env), settings.cluster);
+  }
+}
+
+/// MIOpen keeps SQLite files that several writers slow down, so each task has its own; the others write new files only.
+std::filesystem::path miopen_folder(const Placement& at, const TaskFacts& facts) {
+  return facts.caches / ("miopen-" + std::to_string(at.local_rank));
+}
+
+void add_caches(Builder& builder, const Placement& at, const TaskFacts& facts) {
+  if (facts.caches.empty()) return;
+  builder.fill("TRITON_CACHE_DIR", facts.caches / "triton");
+  builder.fill("TORCHINDUCTOR_CACHE_DIR", facts.caches / "inductor");
+  if (facts.gpu_maker != GpuMaker::kAmd) return;
+  builder.fill("MIOPEN_USER_DB_PATH", miopen_folder(at, facts));
+  builder.fill("MIOPEN_CUSTOM_CACHE_DIR", miopen_folder(at, facts));
+}
+
+void add_nccl_log(Builder& builder, const TaskFacts& facts) {
+  if (facts.nccl_log.empty() || builder.has("NCCL_DEBUG_FILE")) return;
+  builder.set("NCCL_DEBUG_FILE", facts.nccl_log);
+  // INFO of these two says which network was taken, in a few dozen lines.
+  if (builder.fill("NCCL_DEBUG", "INFO")) builder.fill("NCCL_DEBUG_SUBSYS", "INIT,NET");
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> cache_folders(const Placement& at, const TaskFacts& facts) {
+  if (facts.caches.empty()) return {};
+  std::vector<std::filesystem::path> folders = {facts.caches / "triton", facts.caches / "inductor"};
+  if (facts.gpu_maker == GpuMaker::kAmd) folders.push_back(miopen_folder(at, facts));
+  return folders;
+}
+
+TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
+                                 const TaskFacts& facts) {
+  Builder builder(at, env);
+  place_rank(builder, at, facts.master);
+  show_devices(builder, at, settings, facts);
+  add_site(builder, at, env, settings);
+  add_caches(builder, at, facts);
+  add_nccl_log(builder, facts);
+  if (facts.threads > 0) builder.fill("OMP_NUM_THREADS", std::to_string(facts.threads));
+  return std::move(builder).done();
+}
+
+}  // namespace lockstep

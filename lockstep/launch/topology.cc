@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/topology.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The content of a file that may be missing, or closed to this process.
+std::string text_or_nothing(const fs::path& path) {
+  try {
+    return text_of_file(path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+CpuSet cpus_in(const fs::path& file) {
+  try {
+    return cpus_of_list(text_of_file(file));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The numbers that follow `prefix` in the names of a folder, in their order.
+std::vector<int> numbers_in(const fs::path& folder, std::string_view prefix) {
+  std::vector<int> numbers;
+  for (const auto& name : names_in(folder)) {
+    if (!name.starts_with(prefix)) continue;
+    if (const auto number = parsed_int<int>(std::string_view(name).substr(prefix.size()))) numbers.push_back(*number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+/// "key value" lines, as KFD's properties have them.
+std::map<std::string, std::uint64_t> properties_in(const std::string& text) {
+  std::map<std::string, std::uint64_t> found;
+  for (const auto& line : split(text, '\n')) {
+    const auto space = line.find(' ');
+    if (space == std::string::npos) continue;
+    if (const auto value = parsed_int<std::uint64_t>(trimmed(std::string_view(line).substr(space)))) {
+      found[line.substr(0, space)] = *value;
+    }
+  }
+  return found;
+}
+
+/// The entries of a variable that lists visible devices, up to the first that is none.
+std::vector<std::string> entries_of(const Environment& env, const std::string& name) {
+  std::vector<std::string> entries;
+  for (const auto& entry : split(env.get(name).value_or(""), ',')) {
+    const std::string text(trimmed(entry));
+    if (text.empty() || text.starts_with('-') || text == "NoDevFiles") break;
+    entries.push_back(text);
+  }
+  return entries;
+}
+
+std::vector<Gpu> shown_by(const std::vector<Gpu>& gpus, const std::vector<std::string>& entries) {
+  std::vector<Gpu> shown;
+  for (const auto& entry : entries) {
+    if (const auto index = parsed_int<std::size_t>(entry)) {
+      if (*index >= gpus.size()) return {};
+      shown.push_back(gpus[*index]);
+      continue;
+    }
+    const auto named = [&](const Gpu& gpu) { return !gpu.uuid.empty() && gpu.uuid.starts_with(entry); };
+    const auto it = std::find_if(gpus.begin(), gpus.end(), named);
+    if (it == gpus.end()) return {};
+    shown.push_back(*it);
+  }
+  return shown;
+}
+
+std::vector<Gpu> shown_amd(std::vector<Gpu> gpus, const Environment& env) {
+  const auto by_rocr = entries_of(env, "ROCR_VISIBLE_DEVICES");
+  if (!by_rocr.empty()) gpus = shown_by(gpus, by_rocr);
+  // HIP counts within what ROCR leaves. Slurm sets CUDA's variable besides, with the same numbers, which then mean
+  // nothing.
+  auto by_hip = entries_of(env, "HIP_VISIBLE_DEVICES");
+  if (by_hip.empty() && by_rocr.empty()) by_hip = entries_of(env, "CUDA_VISIBLE_DEVICES");
+  return by_hip.empty() ? gpus : shown_by(gpus, by_hip);
+}
+
+std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& env) {
+  const auto by_cuda = entries_of(env, "CUDA_VISIBLE_DEVICES");
+  const auto by_slurm = entries_of(env, "SLURM_STEP_GPUS");
+  if (!by_slurm.empty() && by_slurm.size() == by_cuda.size()) return shown_by(gpus, by_slurm);
+  // Fewer than the step has, and in a cgroup they would count from 0 again: no telling which.
+  if (!by_slurm.empty() && !by_cuda.empty()) return {};
+  return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
+}
+
+}  // namespace
+
+std::vector<Gpu> Topology::gpus() const {
+  auto found = nvidia_gpus();
+  return found.empty() ? amd_gpus() : found;
+}
+
+std::vector<Gpu> Topology::nvidia_gpus() const {
+  const fs::path folder = root_ / "proc/driver/nvidia/gpus";
+  std::vector<Gpu> found;
+  for (const auto& pci : names_in(folder)) {
+    Gpu gpu{.maker = GpuMaker::kNvidia, .pci = pci};
+    for (const auto& line : split(text_or_nothing(folder / pci / "information"), '\n')) {
+      if (line.starts_with("GPU UUID:")) gpu.uuid = trimmed(std::string_view(line).substr(9));
+    }
+    found.push_back(std::move(gpu));
+  }
+  return found;
+}
+
+std::vector<Gpu> Topology::amd_gpus() const {
+  const fs::path folder = root_ / "sys/class/kfd/kfd/topology/nodes";
+  std::vector<Gpu> found;
+  for (const int node : numbers_in(folder, "")) {
+    // CPUs are nodes too; and the kernel refuses to show a GPU that the cgroup hides.
+    const auto properties = properties_in(text_or_nothing(folder / std::to_string(node) / "properties"));
+    const auto value = [&](const char* key) {
+      const auto it = properties.find(key);
+      return it == properties.end() ? std::uint64_t{0} : it->second;
+    };
+    if (value("simd_count") == 0) continue;
+    const auto location = static_cast<unsigned>(value("location_id"));
+    std::array<char, 32> pci{};
+    std::snprintf(pci.data(), pci.size(), "%04x:%02x:%02x.%x", static_cast<unsigned>(value("domain")),
+                  (location >> 8U) & 0xffU, (location >> 3U) & 0x1fU, location & 7U);
+    const auto id = value("unique_id");
+    found.push_back({.maker = GpuMaker::kAmd, .pci = pci.data(), .uuid = id == 0 ? "" : "GPU-" + hex64(id)});
+  }
+  return found;
+}
+
+CpuSet Topology::cpus_near(const std::string& pci) const {
+  return cpus_in(root_ / "sys/bus/pci/devices" / pci / "local_cpulist");
+}
+
+std::vector<int> Topology::numa_of(const CpuSet& cpus) const {
+  const fs::path folder = root_ / "sys/devices/system/node";
+  std::vector<int> domains;
+  for (const int domain : numbers_in(folder, "node")) {
+    if (!common(cpus, cpus_in(folder / ("node" + std::to_string(domain)) / "cpulist")).empty()) {
+      domains.push_back(domain);
+    }
+  }
+  return domains;
+}
+
+int Topology::cores_of(const CpuSet& cpus) const {
+  const int count = static_cast<int>(cpus.size());
+  const fs::path system = root_ / "sys/devices/system/cpu";
+  if (cpus.empty() || trimmed(text_or_nothing(system / "smt/active")) == "0") return count;
+  const auto first = "cpu" + std::to_string(*cpus.begin());
+  const auto threads = common(cpus, cpus_in(system / first / "topology/thread_siblings_list")).size();
+  return threads == 0 ? count : std::max(1, count / static_cast<int>(threads));
+}
+
+int Topology::sibling_distance(int cpu) const {
+  const auto file = root_ / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology/thread_siblings_list";
+  const CpuSet threads = cpus_in(file);
+  return threads.size() < 2 ? 0 : *std::next(threads.begin()) - *threads.begin();
+}
+
+std::optional<Gpu> gpu_of_device(const std::vector<Gpu>& gpus, const Environment& env, int index) {
+  if (gpus.empty() || index < 0) return std::nullopt;
+  const auto shown = gpus.front().maker == GpuMaker::kAmd ? shown_amd(gpus, env) : shown_nvidia(gpus, env);
+  if (static_cast<std::size_t>(index) >= shown.size()) return std::nullopt;
+  return shown[static_cast<std::size_t>(index)];
+}
+
+}  // namespace lockstep
