@@ -211,9 +211,12 @@ Image with_height(const Image& from, int height) {
 }  // namespace
 
 Image resized(Image image, ImageSize size) {
-  LOCKSTEP_ASSERT(size.width >= 1 && size.height >= 1 && image.size().width >= 1 && image.size().height >= 1);
-  if (size.width != image.size().width) image = with_width(image, size.width);
-  if (size.height != image.size().height) image = with_height(image, size.height);
+  const ImageSize in = image.size();
+  LOCKSTEP_ASSERT(size.width >= 1 && size.height >= 1 && in.width >= 1 && in.height >= 1);
+  const bool is_height_first = size.height < in.height && in.height - size.height > 2 * (in.width - size.width);
+  if (is_height_first) image = with_height(image, size.height);
+  if (size.width != in.width) image = with_width(image, size.width);
+  if (size.height != in.height && !is_height_first) image = with_height(image, size.height);
   return image;
 }
 

@@ -31,6 +31,8 @@ std::string first_bytes_text(std::span<const std::byte> bytes) {
   return bytes.empty() ? "no bytes at all" : hex + " ('" + letters + "')";
 }
 
+std::string label_of(const std::string& name) { return name.empty() ? name : name + ": "; }
+
 std::unique_ptr<ImageDecoder::Codec> codec_for(std::span<const std::byte> bytes, const std::string& name) {
   switch (image_kind(bytes)) {
     case ImageKind::kJpeg:
@@ -40,7 +42,8 @@ std::unique_ptr<ImageDecoder::Codec> codec_for(std::span<const std::byte> bytes,
     case ImageKind::kUnknown:
       break;
   }
-  throw Error(ErrorKind::kData, name + ": starts with " + first_bytes_text(bytes) + ", want a JPEG or PNG image",
+  throw Error(ErrorKind::kData,
+              label_of(name) + "starts with " + first_bytes_text(bytes) + ", want a JPEG or PNG image",
               "remove the file or convert it");
 }
 
@@ -75,7 +78,7 @@ Image ImageDecoder::decoded(ImageArea area) {
 }
 
 void refuse_image(const std::string& name, const std::string& fact) {
-  throw Error(ErrorKind::kData, name + ": " + fact, "copy or download the file again, or remove it");
+  throw Error(ErrorKind::kData, label_of(name) + fact, "copy or download the file again, or remove it");
 }
 
 void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels) {
@@ -86,7 +89,7 @@ void check_image_size(const std::string& name, std::uint64_t width, std::uint64_
     refuse_image(name, size + "but a file of this length holds at most " + std::to_string(most_pixels) + " in all");
   }
   if (width * height > static_cast<std::uint64_t>(kMostPixels)) {
-    throw Error(ErrorKind::kData, name + ": " + size + "want at most " + std::to_string(kMostPixels) + " in all",
+    throw Error(ErrorKind::kData, label_of(name) + size + "want at most " + std::to_string(kMostPixels) + " in all",
                 "scale the image down");
   }
 }

@@ -68,7 +68,7 @@ inline constexpr std::int64_t kMostPixels = 178'956'970;
 /// all, so that a lying header costs nothing.
 class ImageDecoder {
  public:
-  /// `bytes` must outlive the decoder; `name` is for messages.
+  /// `bytes` must outlive the decoder; `name` opens messages, nothing where it is empty.
   /// Throws: Error(kData) where they are neither JPEG nor PNG, or the header is damaged, cut short, or promises more
   /// pixels than it may.
   ImageDecoder(std::span<const std::byte> bytes, std::string name);

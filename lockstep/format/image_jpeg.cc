@@ -195,7 +195,8 @@ class JpegCodec : public ImageDecoder::Codec {
   void require_end() const {
     constexpr auto kEnd = std::to_array<std::byte>({std::byte{0xff}, std::byte{0xd9}});
     const jpeg_decompress_struct& jpeg = session_.jpeg;
-    if (jpeg.output_scanline >= jpeg.output_height || ::jpeg_has_multiple_scans(&session_.jpeg)) return;
+    if (jpeg.output_scanline >= jpeg.output_height || jpeg.unread_marker == JPEG_EOI) return;
+    if (::jpeg_input_complete(&session_.jpeg)) return;
     const std::span<const std::byte> rest(reinterpret_cast<const std::byte*>(jpeg.src->next_input_byte),
                                           jpeg.src->bytes_in_buffer);
     if (!has_end_mark(rest, kEnd)) refuse_image(name_, "damaged JPEG: the file is cut short: no end mark");
