@@ -89,7 +89,7 @@ std::string address_of_this_node(const Environment& env, const TaskSettings& set
     if (!value || value->starts_with('^')) continue;
     for (const auto& each : split(value->starts_with('=') ? value->substr(1) : *value, ',')) wanted.push_back(each);
   }
-  wanted.insert(wanted.end(), settings.interfaces.begin(), settings.interfaces.end());
+  wanted.insert(wanted.end(), settings.network.interfaces.begin(), settings.network.interfaces.end());
   // NCCL takes the first letters of a name for all that begin so.
   for (const auto& prefix : wanted) {
     for (const auto& [name, address] : here) {
@@ -249,8 +249,8 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
     return {.master = {"127.0.0.1", port}};
   }
   if (const auto host = main_host(at, env)) {
-    auto address = address_of_host(*host + settings.host_suffix);
-    if (!address && !settings.host_suffix.empty()) address = address_of_host(*host);
+    auto address = address_of_host(*host + settings.network.host_suffix);
+    if (!address && !settings.network.host_suffix.empty()) address = address_of_host(*host);
     if (address) {
       const int port = checked_port(at, env);
       check_port(at, env, port);

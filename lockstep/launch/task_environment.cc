@@ -141,18 +141,20 @@ void add_site(Builder& builder, const Placement& at, const Environment& env, con
   }
 }
 
-/// MIOpen keeps SQLite files that several writers slow down, so each task has its own; the others write new files only.
-std::filesystem::path miopen_folder(const Placement& at, const TaskFacts& facts) {
-  return facts.caches / ("miopen-" + std::to_string(at.local_rank));
+/// Of a task's own: MIOpen keeps SQLite files there, which several writers slow down.
+std::filesystem::path own_caches(const Placement& at, const TaskFacts& facts) {
+  return facts.caches / ("rank-" + std::to_string(at.local_rank));
 }
 
-void add_caches(Builder& builder, const Placement& at, const TaskFacts& facts) {
+void add_caches(Builder& builder, const Placement& at, const TaskSettings& settings, const TaskFacts& facts) {
   if (facts.caches.empty()) return;
+  // These write new files only, so the node's tasks share what one of them has compiled.
   builder.fill("TRITON_CACHE_DIR", facts.caches / "triton");
   builder.fill("TORCHINDUCTOR_CACHE_DIR", facts.caches / "inductor");
+  for (const auto& name : settings.caches.variables) builder.fill(name, own_caches(at, facts));
   if (facts.gpu_maker != GpuMaker::kAmd) return;
-  builder.fill("MIOPEN_USER_DB_PATH", miopen_folder(at, facts));
-  builder.fill("MIOPEN_CUSTOM_CACHE_DIR", miopen_folder(at, facts));
+  builder.fill("MIOPEN_USER_DB_PATH", own_caches(at, facts));
+  builder.fill("MIOPEN_CUSTOM_CACHE_DIR", own_caches(at, facts));
 }
 
 void add_nccl_log(Builder& builder, const TaskFacts& facts) {
@@ -166,9 +168,15 @@ void add_nccl_log(Builder& builder, const TaskFacts& facts) {
 
 std::vector<std::filesystem::path> cache_folders(const Placement& at, const TaskFacts& facts) {
   if (facts.caches.empty()) return {};
-  std::vector<std::filesystem::path> folders = {facts.caches / "triton", facts.caches / "inductor"};
-  if (facts.gpu_maker == GpuMaker::kAmd) folders.push_back(miopen_folder(at, facts));
-  return folders;
+  return {facts.caches / "triton", facts.caches / "inductor", own_caches(at, facts)};
+}
+
+std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,
+                               int rank) {
+  const std::string digits = std::to_string(rank);
+  const std::string name = "nccl-" + std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits + ".log";
+  if (!run_dir.empty()) return run_dir / "logs" / name;
+  return node_folder.empty() ? std::filesystem::path() : node_folder / name;
 }
 
 TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
@@ -177,7 +185,7 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
   place_rank(builder, at, facts.master);
   show_devices(builder, at, settings, facts);
   add_site(builder, at, env, settings);
-  add_caches(builder, at, facts);
+  add_caches(builder, at, settings, facts);
   add_nccl_log(builder, facts);
   if (facts.threads > 0) builder.fill("OMP_NUM_THREADS", std::to_string(facts.threads));
   return std::move(builder).done();

@@ -41,4 +41,8 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
 /// The folders under `caches` that task_environment() names for this task: they must be made before it starts.
 std::vector<std::filesystem::path> cache_folders(const Placement& at, const TaskFacts& facts);
 
+/// Where a rank's NCCL log goes: into the run folder's logs, else into the node's folder; empty where there is neither.
+std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,
+                               int rank);
+
 }  // namespace lockstep

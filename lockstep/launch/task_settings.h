@@ -23,15 +23,26 @@ struct SiteVariables {
   Environment::Map on_several_nodes{};  ///< Besides, where they are on several.
 };
 
+/// The network that ranks are to meet on.
+struct SiteNetwork {
+  std::vector<std::string> interfaces{};  ///< Best first; the first letters of a name are enough.
+  std::string host_suffix{};              ///< What a node's name gets so that it means this network, e.g. "i".
+};
+
+/// The node's own disk or memory, where caches belong.
+struct SiteCaches {
+  std::filesystem::path node_local{};    ///< Empty: $TMPDIR, else /tmp.
+  std::vector<std::string> variables{};  ///< Each is to name a folder of the task's own there.
+};
+
 /// What a site's profile says of one task. What is not given here comes from the job and the machine.
 struct TaskSettings {
   std::string cluster = "generic";       ///< Whose settings these are, for messages.
   SiteVariables variables{};             ///< In values, {user} {job} {rank} {local_rank} {node_rank} are filled in.
   std::vector<std::string> cpu_masks{};  ///< By the device's number on its node, as srun's mask_cpu has them.
   DeviceVisibility devices = DeviceVisibility::kAsFound;
-  std::vector<std::string> interfaces{};  ///< Of the fast network, best first.
-  std::string host_suffix{};              ///< What a node's name gets so that it means the fast network, e.g. "i".
-  std::filesystem::path node_local{};     ///< A folder on the node's own disk or memory; empty: $TMPDIR, else /tmp.
+  SiteNetwork network{};
+  SiteCaches caches{};
 };
 
 }  // namespace lockstep

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/agent/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/agent/device_sensor.h"
+#include "lockstep/agent/network_watch.h"
+#include "lockstep/agent/process_tree.h"
+#include "lockstep/agent/telemetry.h"
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/task_environment.h"
+#include "lockstep/observe/wall_clock.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kPatienceForTasks{10};  // For those that have not entered when the others have all ended.
+constexpr seconds kGrace{5};              // From SIGTERM to SIGKILL.
+constexpr milliseconds kLook{100};        // How often an end is looked for that no descriptor tells.
+
+double now() { return unix_seconds(std::chrono::system_clock::now()); }
+
+class Agent {
+ public:
+  Agent(const AgentOptions& options, const Environment& env, const Log& log)
+      : options_(options), log_(log), next_sample_(Clock::now() + options.period) {
+    tasks_.emplace_back(options.task);
+    if (!options.run_dir.empty()) {
+      telemetry_.emplace(options.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
+      telemetry_->write_start(now(), std::chrono::duration<double>(options.period).count(), options.local_world);
+      sensor_ = sensor_of_node();
+    }
+    const bool is_watched = options.sockets != SocketPolicy::kIgnore && options.spans_nodes;
+    const auto fast = is_watched ? fast_network(env) : std::nullopt;
+    if (fast) network_.emplace(*fast);
+  }
+
+  void run() {
+    while (!is_over()) {
+      wait();
+      take_entries();
+      if (Clock::now() < next_sample_) continue;
+      next_sample_ = Clock::now() + options_.period;
+      sample();
+      watch_network();
+      if (kill_at_ && Clock::now() >= *kill_at_) signal_tasks(SIGKILL);
+    }
+    watch_network();
+    if (telemetry_) telemetry_->write_end(now());
+    clean_up();
+  }
+
+ private:
+  bool is_complete() const { return options_.node_folder.empty() || tasks_.size() >= expected(); }
+  std::size_t expected() const { return static_cast<std::size_t>(options_.local_world); }
+
+  bool is_over() {
+    for (auto& task : tasks_) {
+      if (!task.has_ended()) {
+        last_end_.reset();
+        return false;
+      }
+    }
+    if (is_complete()) return true;
+    if (!last_end_) last_end_ = Clock::now();
+    return Clock::now() - *last_end_ > kPatienceForTasks;
+  }
+
+  void wait() {
+    std::vector<pollfd> polled;
+    bool is_told = is_complete();
+    for (auto& task : tasks_) {
+      if (task.has_ended()) continue;
+      if (task.descriptor() < 0) is_told = false;
+      polled.push_back({task.descriptor(), POLLIN, 0});
+    }
+    auto left = std::chrono::ceil<milliseconds>(next_sample_ - Clock::now());
+    if (!is_told) left = std::min(left, kLook);
+    ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+  }
+
+  void take_entries() {
+    if (is_complete()) return;
+    for (int local_rank = 0; local_rank < options_.local_world; ++local_rank) {
+      const auto same = [&](const WatchedTask& each) { return each.task().local_rank == local_rank; };
+      if (std::any_of(tasks_.begin(), tasks_.end(), same)) continue;
+      if (const auto task = entered_task(local_rank, options_.node_folder)) tasks_.emplace_back(*task);
+    }
+  }
+
+  void sample() {
+    if (!telemetry_) return;
+    std::vector<TaskSample> samples;
+    for (auto& task : tasks_) {
+      if (task.has_ended()) continue;
+      if (const auto used = sample_of_tree(task.task().pid)) samples.push_back({task.task(), *used});
+    }
+    const auto devices = sensor_ ? sensor_->sample() : std::vector<DeviceSample>{};
+    telemetry_->write_sample(now(), samples, sample_of_memory(), devices);
+  }
+
+  void watch_network() {
+    if (!network_) return;
+    for (const auto& task : tasks_)
+      network_->follow(nccl_log(options_.run_dir, options_.node_folder, task.task().rank));
+    const auto warning = network_->look();
+    if (!warning) return;
+    const bool is_stop = options_.sockets == SocketPolicy::kStop;
+    const std::string text = options_.node + ": " + *warning;
+    if (is_stop) {
+      log_.error(text + "; stopped, as LOCKSTEP_ON_SOCKETS=stop asks");
+      signal_tasks(SIGTERM);
+      kill_at_ = Clock::now() + kGrace;
+    } else {
+      log_.warning(text);
+    }
+    if (telemetry_) telemetry_->write_note(now(), *warning);
+  }
+
+  void signal_tasks(int signal) {
+    for (auto& task : tasks_) {
+      if (!task.has_ended()) ::kill(task.task().pid, signal);
+    }
+  }
+
+  void clean_up() {
+    std::error_code none;
+    if (!options_.published.empty()) {
+      fs::remove(options_.published, none);
+      // Folders that were made for it alone go too; others are not empty, and stay.
+      fs::remove(options_.published.parent_path(), none);
+    }
+    if (!options_.node_folder.empty()) fs::remove_all(options_.node_folder, none);
+  }
+
+  const AgentOptions& options_;
+  const Log& log_;
+  std::vector<WatchedTask> tasks_;
+  std::optional<TelemetryFile> telemetry_;
+  std::unique_ptr<DeviceSensor> sensor_;
+  std::optional<NetworkWatch> network_;
+  Clock::time_point next_sample_;
+  std::optional<Clock::time_point> last_end_;  // When the last task that entered was found to have ended.
+  std::optional<Clock::time_point> kill_at_;
+};
+
+/// Leaves what belongs to the caller: its terminal and session, its descriptors, its signals, its cores.
+void detach(const AgentOptions& options) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "lockstep-agent");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
+  const FileDescriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (null) {
+    ::dup2(null.get(), STDIN_FILENO);
+    ::dup2(null.get(), STDOUT_FILENO);
+  }
+  std::vector<int> others;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd", none)) {
+    const auto fd = parsed_int<int>(entry.path().filename().string());
+    if (fd && *fd > STDERR_FILENO && *fd != null.get()) others.push_back(*fd);
+  }
+  for (const int fd : others) ::close(fd);
+  if (!options.cpus.empty()) bind_process(options.cpus);
+  const int niceness = ::nice(10);
+  static_cast<void>(niceness);
+}
+
+[[noreturn]] void live(const AgentOptions& options, const Environment& env, const Log& log) {
+  try {
+    detach(options);
+    run_agent(options, env, log);
+  } catch (const std::exception& error) {
+    log.warning(std::string("the node's agent has ended, so nothing samples this node: ") + error.what());
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+void run_agent(const AgentOptions& options, const Environment& env, const Log& log) { Agent(options, env, log).run(); }
+
+void start_agent(const AgentOptions& options, const Environment& env, const Log& log) {
+  const pid_t child = ::fork();
+  if (child < 0) {
+    throw Error(ErrorKind::kEnvironment, std::string("fork failed: ") + std::strerror(errno),
+                "check the limit on processes (ulimit -u), or leave the agent out with --no-agent");
+  }
+  if (child == 0) {
+    const pid_t agent = ::fork();
+    if (agent == 0) live(options, env, log);
+    ::_exit(agent < 0 ? 1 : 0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) throw Error(ErrorKind::kEnvironment, "the node's agent could not be started");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "lockstep/agent/task_register.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/launch/cpu_set.h"
+
+namespace lockstep {
+
+/// What happens where NCCL is found to talk over sockets on a fast network.
+enum class SocketPolicy { kIgnore, kWarn, kStop };
+
+/// What the node's agent watches, and what it is to clean up.
+struct AgentOptions {
+  RegisteredTask task{};                ///< The task that starts it: local rank 0.
+  int local_world = 1;                  ///< Tasks to expect on this node.
+  std::string node{};                   ///< Its name, for file names and lines.
+  std::filesystem::path run_dir{};      ///< Telemetry goes here; empty for none.
+  std::filesystem::path node_folder{};  ///< Where tasks enter, removed at the end; empty: only `task` is watched.
+  std::filesystem::path published{};    ///< A file to be removed at the end; empty for none.
+  CpuSet cpus{};                        ///< Where the agent itself may run: not on the cores of the task alone.
+  SocketPolicy sockets = SocketPolicy::kWarn;
+  bool spans_nodes = false;  ///< Where all ranks are on one node, sockets are no fault.
+  std::chrono::milliseconds period{2000};
+};
+
+/// Starts the agent: a process of its own, in a session of its own, which is no child of the caller, so that the caller
+/// can become any program. It ends within moments of the last task that it watches, and by itself alone: it ignores the
+/// signals that ask a job to stop, since tasks then still have work to do.
+///
+/// It keeps standard error for its warnings and no other descriptor.
+///
+/// Throws: Error(kEnvironment) where no process can be started.
+void start_agent(const AgentOptions& options, const Environment& env, const Log& log);
+
+/// The agent's whole life, in the calling process: returns once all tasks have ended.
+void run_agent(const AgentOptions& options, const Environment& env, const Log& log);
+
+}  // namespace lockstep

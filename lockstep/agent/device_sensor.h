@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// One device at one moment. What its driver does not tell is absent: of an MI250X's two dies only one reports power.
+struct DeviceSample {
+  std::string pci{};                     ///< "0000:c1:00.0", the same in every container and for every user.
+  std::optional<double> busy_percent{};  ///< Misleads: a kernel that waits for other ranks counts as busy.
+  std::optional<double> power_watts{};
+  std::optional<double> temperature_celsius{};
+  std::optional<std::uint64_t> memory_used_bytes{};
+  std::optional<std::uint64_t> memory_total_bytes{};
+};
+
+/// Reads the node's devices, without a device context and without disturbing what runs on them.
+class DeviceSensor {
+ public:
+  virtual ~DeviceSensor() = default;
+  /// One entry for each device, in the order of their numbers.
+  virtual std::vector<DeviceSample> sample() = 0;
+};
+
+/// AMD's, from sysfs. `root` stands for "/" in tests.
+std::unique_ptr<DeviceSensor> amdgpu_sensor(std::vector<std::string> pci, std::filesystem::path root = "/");
+
+/// The sensor for this node's devices, or null where it has none that can be read.
+std::unique_ptr<DeviceSensor> sensor_of_node();
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/agent/agent.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cluster/profile.h"
+#include "lockstep/launch/affinity.h"
+#include "lockstep/launch/placement.h"
+#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/task_environment.h"
+#include "lockstep/launch/task_settings.h"
+
+namespace lockstep::cli {
+
+/// What `lockstep exec` was asked for.
+struct ExecOptions {
+  std::string cluster = "auto";
+  std::string run_dir;
+  std::string on_sockets;  ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
+  bool report = false;
+  bool no_bind = false;
+  bool no_caches = false;
+  bool no_agent = false;
+  bool dry_run = false;
+};
+
+/// All that is decided for one task of a job.
+struct ExecTask {
+  Placement at;
+  TaskSettings settings;
+  TaskFacts facts;
+  CpuSet allowed;  ///< Where the launcher let this task run.
+  Binding binding;
+  Rendezvous rendezvous;
+  SocketPolicy sockets = SocketPolicy::kWarn;
+  std::string node;                   ///< Its name, for files.
+  std::filesystem::path run_dir;      ///< Empty where no run folder was given.
+  std::filesystem::path node_folder;  ///< Empty outside a job.
+  TaskEnvironment environment;
+};
+
+/// A profile as what one task needs of it.
+TaskSettings settings_of(const Profile& profile);
+
+/// Decides, binds this process and makes the folders; with `dry_run` it only decides.
+///
+/// Blocks: where ranks on several nodes have to hear where rank 0 is; see rendezvous_of().
+/// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
+ExecTask prepared_task(const ExecOptions& options, const Environment& env, const Log& log);
+
+/// Tells the node's agent of this process, and starts that agent where this is local rank 0.
+void start_agent_of(const ExecTask& task, const Environment& env, const Log& log);
+
+}  // namespace lockstep::cli
