@@ -40,6 +40,8 @@ void add_hosts(CLI::App& app, Context& context);
 void add_launch(CLI::App& app, Context& context);
 void add_exec(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
+void add_submit(CLI::App& app, Context& context);
+void add_profile(CLI::App& app, Context& context);
 void add_snapshot(CLI::App& app, Context& context);
 void add_recipe(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);

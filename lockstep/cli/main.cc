@@ -90,12 +90,14 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);
+    lockstep::cli::add_submit(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_exec(app, context);
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);
     lockstep::cli::add_snapshot(app, context);
     lockstep::cli::add_recipe(app, context);
+    lockstep::cli::add_profile(app, context);
     lockstep::cli::add_completion(app, context);
     context.program = split_off_program(argc, argv);
     app.parse_complete_callback([&] { check_program(app, context); });

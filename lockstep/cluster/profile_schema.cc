@@ -130,8 +130,7 @@ struct Reader {
   const ProfileRow& row;
   const RawSetting& raw;
 
-  [[noreturn]] void refuse(
-      const std::string& hint = "`lockstep profile show generic` shows the form of a profile") const {
+  [[noreturn]] void refuse(const std::string& hint = "`lockstep profile ls` explains each key") const {
     throw Error(ErrorKind::kRecipe,
                 raw.origin.where + ": " + raw.key + " = " + raw.value.shown + ", want " + wanted(row), hint);
   }
@@ -230,8 +229,7 @@ struct Writer {
   if (const auto parts = split(raw.key, '.'); parts.size() == 3) shape = parts[0] + ".*." + parts[2];
   const auto near = nearest_name(shape, known);
   throw Error(ErrorKind::kRecipe, raw.origin.where + ": unknown key '" + raw.key + "'",
-              (near ? "did you mean " + *near + "? " : std::string()) +
-                  "`lockstep profile show generic --keys` lists every key");
+              (near ? "did you mean " + *near + "? " : std::string()) + "`lockstep profile ls` lists every key");
 }
 
 }  // namespace

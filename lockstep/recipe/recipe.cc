@@ -143,6 +143,12 @@ Recipe Recipe::parse(std::string_view toml, const std::string& name, const fs::p
   return recipe;
 }
 
+Recipe Recipe::without_file(const Environment& env, const std::vector<Override>& overrides) {
+  Recipe recipe("", env);
+  recipe.settle({.toml = {}, .name = {}, .folder = {}}, overrides);
+  return recipe;
+}
+
 Recipe::Recipe(const std::string& file_name, const Environment& env)
     : name_(fs::path(file_name).stem().string()), env_(env) {}
 
@@ -182,6 +188,10 @@ std::vector<std::int64_t> Recipe::integers(std::string_view key) const {
 }
 
 std::vector<double> Recipe::reals(std::string_view key) const { return held<std::vector<double>>(setting(key)); }
+
+std::vector<std::string> Recipe::texts(std::string_view key) const {
+  return has(key) ? held<std::vector<std::string>>(setting(key)) : std::vector<std::string>{};
+}
 
 fs::path Recipe::path(std::string_view key) const {
   LOCKSTEP_ASSERT(row_of(key).type == SettingType::kPath);

@@ -63,6 +63,9 @@ class Recipe {
   static Recipe parse(std::string_view toml, const std::string& name, const std::filesystem::path& folder,
                       const Environment& env, const std::vector<Override>& overrides = {});
 
+  /// What the other sources say where there is no recipe: a job's settings for any program.
+  static Recipe without_file(const Environment& env, const std::vector<Override>& overrides);
+
   /// "digits" for recipes/digits.toml.
   const std::string& name() const { return name_; }
 
@@ -75,6 +78,7 @@ class Recipe {
   const std::string& text(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<double> reals(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;  ///< Empty where the key has no value.
   /// A path with $NAME and ~ expanded, and made absolute from the recipe's folder (from the current one where --set
   /// gave it).
   ///

@@ -100,7 +100,20 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "from one logged loss to the next; 0 for none", {}, kAside},
     {"observe.tensorboard", kFlag, "true", {}, "", "write event files that TensorBoard shows", {}, kAside},
 
+    {"cluster.name", kText, "", {}, "", "the system, as `lockstep profile ls` names it; by default the one that this is",
+     {}, kAside},
     {"cluster.nodes", kInteger, "", kCount, "nodes", "what to ask the scheduler for", {}, kAside},
+    {"cluster.time", kDuration, "", kSpan, "", "the job's limit; a run goes on after it in the next job", {}, kAside},
+    {"cluster.account", kText, "", {}, "", "who pays", {}, kAside},
+    {"cluster.partition", kText, "", {}, "", "by default the profile's", {}, kAside},
+    {"cluster.qos", kText, "", {}, "", "by default the profile's", {}, kAside},
+    {"cluster.setup", kTexts, "", {}, "", "lines of shell that each task runs first, inside the container", {}, kAside},
+    {"cluster.modules", kTexts, "", {}, "", "what `module load` gets, instead of the profile's; [] for none", {}, kAside},
+    {"cluster.conda", kText, "", {}, "", "a conda environment to activate, by path or name", {}, kAside},
+    {"cluster.container", kText, "", {}, "", "the image that tasks run in", {}, kAside},
+    {"cluster.binds", kTexts, "", {}, "", "what the container sees besides, \"DIR\" or \"DIR:INSIDE\"", {}, kAside},
+    {"cluster.env", kTexts, "", {}, "", "variables, \"NAME=value\"", {}, kAside},
+    {"cluster.sbatch", kTexts, "", {}, "", "further flags of sbatch", {}, kAside},
 });
 // clang-format on
 
@@ -127,6 +140,10 @@ std::vector<std::string> setting_tables() {
 }
 
 std::optional<std::string> selector_of(std::string_view table) {
+  const bool has_choices = std::any_of(kRows.begin(), kRows.end(), [&](const auto& row) {
+    return table_of(row.key) == table && !row.ties.only_for.empty();
+  });
+  if (!has_choices) return std::nullopt;
   for (const std::string_view leaf : {".kind", ".name"}) {
     auto key = std::string(table).append(leaf);
     if (!rows_of(key).empty()) return key;
@@ -163,6 +180,7 @@ std::string wanted(const SettingRow& row) {
                    : row.type == kPath     ? "a path"
                    : row.type == kDuration ? "\"HH:MM:SS\" or seconds"
                    : row.type == kIntegers ? "a list of whole numbers"
+                   : row.type == kTexts    ? "a list of texts, or one text"
                                            : "a list of numbers");
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals };
+enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals, kTexts };
 
 /// What a value must be beyond its type. A list's numbers are held to it one by one.
 struct SettingRule {

@@ -67,6 +67,18 @@ SettingValue list_value(const SettingRow& row, const RawSetting& raw) {
   return numbers;
 }
 
+SettingValue texts_value(const SettingRow& row, const RawSetting& raw) {
+  const auto* list = std::get_if<std::vector<RawScalar>>(&raw.value.data);
+  if (list == nullptr) return std::vector<std::string>{std::get<std::string>(text_value(row, raw))};
+  std::vector<std::string> texts;
+  for (const auto& item : *list) {
+    const auto* text = std::get_if<std::string>(&item);
+    if (text == nullptr || text->empty() || text->find('\0') != std::string::npos) refuse(row, raw);
+    texts.push_back(*text);
+  }
+  return texts;
+}
+
 SettingValue scalar_value(const SettingRow& row, const RawSetting& raw) {
   const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
   if (scalar == nullptr) refuse(row, raw);
@@ -123,6 +135,8 @@ SettingValue typed_value(const SettingRow& row, const RawSetting& raw) {
       return list_value<std::int64_t>(row, raw);
     case SettingType::kReals:
       return list_value<double>(row, raw);
+    case SettingType::kTexts:
+      return texts_value(row, raw);
   }
   LOCKSTEP_ASSERT(false);
 }

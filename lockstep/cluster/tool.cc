@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/tool.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+struct Pipe {
+  FileDescriptor read;
+  FileDescriptor write;
+};
+
+Pipe made_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(ErrorKind::kEnvironment, std::string("no pipe can be made: ") + std::strerror(errno),
+                "raise the limit of open files: ulimit -n");
+  }
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const auto& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+/// The program's path, by PATH of `env`: posix_spawnp would look at this process's own.
+std::string path_of(const std::string& name, const Environment& env) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const auto& folder : split(env.get("PATH").value_or("/usr/bin:/bin"), ':')) {
+    const auto path = folder + "/" + name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+/// Reads both pipes to their ends, whichever speaks first.
+void read_both(const Pipe& out, const Pipe& err, ToolResult& result) {
+  std::array<pollfd, 2> ends = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}};
+  const std::array<std::string*, 2> texts = {&result.output, &result.errors};
+  std::array<char, 4096> buffer{};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) break;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends.at(i).fd < 0 || ends.at(i).revents == 0) continue;
+      const auto got = ::read(ends.at(i).fd, buffer.data(), buffer.size());
+      if (got > 0) texts.at(i)->append(buffer.data(), static_cast<std::size_t>(got));
+      if (got == 0 || (got < 0 && errno != EINTR)) ends.at(i).fd = -1;
+    }
+  }
+}
+
+}  // namespace
+
+ToolResult run_tool(const std::vector<std::string>& command, const Environment& env) {
+  LOCKSTEP_ASSERT(!command.empty());
+  const auto program = path_of(command.front(), env);
+  if (program.empty()) return {.exit_code = 127, .output = {}, .errors = command.front() + " is not in PATH"};
+  Pipe out = made_pipe();
+  Pipe err = made_pipe();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
+  pid_t child = -1;
+  const int failure =
+      ::posix_spawn(&child, program.c_str(), &actions, nullptr, pointers(command).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
+    throw Error(ErrorKind::kEnvironment, "'" + program + "' cannot be started: " + std::strerror(failure),
+                "try it by hand");
+  }
+  out.write.reset();
+  err.write.reset();
+  ToolResult result;
+  read_both(out, err, result);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+}  // namespace lockstep
