@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/snapshot_folder.h"
 #include "lockstep/format/snapshot_names.h"
 
@@ -111,8 +112,8 @@ void verify(const Options& options) {
 
 }  // namespace
 
-void add_snapshot(CLI::App& app, Context&) {
-  auto* snapshot = app.add_subcommand("snapshot", "List snapshots and check that they are whole");
+void add_snapshot(CLI::App& app, Context& context) {
+  auto* snapshot = app.add_subcommand("snapshot", "List, check, compare and export snapshots");
   snapshot->require_subcommand(1);
   const auto add = [snapshot](const std::string& name, const std::string& help, const std::string& argument,
                               void (*act)(const Options&)) {
@@ -125,6 +126,8 @@ void add_snapshot(CLI::App& app, Context&) {
   add("ls", "One line each: step, size, files, whole or what is wrong", "RUN",
       [](const Options& options) { print(checked_in(options.path), options); });
   add("verify", "Read every byte; exit 0 only where all is whole", "PATH", verify);
+  add_snapshot_diff(*snapshot, context);
+  add_snapshot_export(*snapshot, context);
 }
 
 }  // namespace lockstep::cli

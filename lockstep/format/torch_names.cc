@@ -107,9 +107,4 @@ std::optional<std::string_view> storage_of_dtype(std::string_view dtype) {
   return found->storage;
 }
 
-std::optional<std::string_view> torch_name_of_dtype(std::string_view dtype) {
-  const auto* const found = std::ranges::find(kDtypes, dtype, &Dtype::name);
-  return found == kDtypes.end() ? std::nullopt : std::optional(found->torch);
-}
-
 }  // namespace lockstep

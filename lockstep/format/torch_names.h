@@ -17,10 +17,7 @@ std::optional<std::string_view> dtype_of_storage(std::string_view name);
 /// "F8_E4M3" for "torch.float8_e4m3fn". Nothing for what is no dtype that safetensors names.
 std::optional<std::string_view> dtype_of_torch_name(std::string_view name);
 
-/// "FloatStorage" for "F32"; nothing for dtypes that torch keeps in storages of bytes.
+/// "FloatStorage" for "F32"; nothing for dtypes that torch keeps in storages of bytes, or has not.
 std::optional<std::string_view> storage_of_dtype(std::string_view dtype);
-
-/// "float8_e4m3fn" for "F8_E4M3"; nothing for what torch has not.
-std::optional<std::string_view> torch_name_of_dtype(std::string_view dtype);
 
 }  // namespace lockstep

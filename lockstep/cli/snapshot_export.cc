@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/snapshot_place.h"
+#include "lockstep/format/snapshot_names.h"
+#include "lockstep/format/torch_writer.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Options {
+  std::string run;
+  std::string to;
+  bool weights = false;
+  bool json = false;
+};
+
+enum class Format { kTorch, kSafetensors };
+
+Format format_of(const fs::path& to) {
+  constexpr std::array<const char*, 4> kTorchNames = {".pt", ".pth", ".bin", ".ckpt"};
+  const std::string extension = to.extension().string();
+  if (extension == ".safetensors") return Format::kSafetensors;
+  for (const auto* name : kTorchNames) {
+    if (extension == name) return Format::kTorch;
+  }
+  throw Error(ErrorKind::kUsage, "--to is '" + to.string() + "', want a file that ends in .pt or .safetensors",
+              "for example --to model.pt, which torch.load() reads");
+}
+
+fs::path snapshot_in(const fs::path& run, const Log& log) {
+  std::error_code error;
+  if (!fs::is_directory(run, error)) {
+    throw Error(ErrorKind::kIo, "'" + run.string() + "' is no folder, want a run folder or a snapshot",
+                "check the spelling; `train` prints where its run lies");
+  }
+  if (auto snapshot = whole_snapshot(run, log)) return *snapshot;
+  throw Error(ErrorKind::kData, "'" + run.string() + "' holds no snapshot, want at least one",
+              "give a run folder, its snapshots folder, or a snapshot");
+}
+
+/// What the snapshot says of its optimizer; its tensors lie in `state`.
+SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& state) {
+  const fs::path file = snapshot / "state.json";
+  try {
+    const auto json = Json::parse(text_of_file(file));
+    const Json& found = json.at("optimizer");
+    SavedOptimizer optimizer{.name = found.at("name"), .groups = {}, .state = state.tensors()};
+    for (const auto& group : found.at("groups")) {
+      optimizer.groups.push_back({.settings = group.at("settings"), .parameters = group.at("params")});
+    }
+    return optimizer;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::kData, file.string() + " does not tell the optimizer's settings: " + error.what(),
+                "--weights exports the model alone; a snapshot that this version of Lockstep writes has them");
+  }
+}
+
+void print(const Options& options, const fs::path& snapshot, std::size_t tensors, bool has_optimizer) {
+  const auto step = parsed_snapshot_name(fs::canonical(snapshot).filename().string());
+  const auto bytes = fs::file_size(options.to);
+  if (options.json) {
+    return print_json({{"schema", 1},
+                       {"snapshot", snapshot.string()},
+                       {"step", step ? Json(step->step) : Json()},
+                       {"to", options.to},
+                       {"tensors", tensors},
+                       {"optimizer", has_optimizer},
+                       {"bytes", bytes}});
+  }
+  print_text(options.to + ": " + std::to_string(tensors) + " tensors" + (has_optimizer ? " and the optimizer" : "") +
+             (step ? " of step " + std::to_string(step->step) : "") + ", " + human_bytes(bytes) + "\n");
+}
+
+void export_snapshot(const Options& options, const Log& log) {
+  const Format format = format_of(options.to);
+  const fs::path snapshot = snapshot_in(options.run, log);
+  const auto model = SafetensorsFile::open(snapshot / "model.safetensors");
+  const bool has_optimizer = format == Format::kTorch && !options.weights;
+  if (format == Format::kSafetensors) {
+    write_safetensors_file(options.to, model.tensors());
+  } else if (has_optimizer) {
+    const auto state = SafetensorsFile::open(snapshot / "optimizer.safetensors");
+    write_torch_file(options.to, model.tensors(), optimizer_of(snapshot, state));
+  } else {
+    write_torch_file(options.to, model.tensors());
+  }
+  print(options, snapshot, model.tensors().size(), has_optimizer);
+}
+
+}  // namespace
+
+void add_snapshot_export(CLI::App& snapshot, Context& context) {
+  auto* command = snapshot.add_subcommand("export", "Write the newest snapshot as a file that Python reads");
+  auto options = std::make_shared<Options>();
+  command->add_option("RUN", options->run, "A run folder, its snapshots folder, or a snapshot")->required();
+  command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights alone")
+      ->required();
+  command->add_flag("--weights", options->weights, "The model's state_dict alone, without the optimizer's");
+  command->add_flag("--json", options->json, "As one JSON object");
+  command->callback([options, &context] { export_snapshot(*options, context.log); });
+}
+
+}  // namespace lockstep::cli

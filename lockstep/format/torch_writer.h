@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/format/safetensors.h"
+
+namespace lockstep {
+
+/// An optimizer as a snapshot holds it.
+struct SavedOptimizer {
+  /// Parameters with one set of settings, under PyTorch's names: {"lr": 0.1, "betas": [0.9, 0.999], …}.
+  struct Group {
+    nlohmann::json settings;
+    std::vector<std::string> parameters;
+  };
+
+  std::string name;  ///< sgd adam adamw
+  std::vector<Group> groups;
+  std::vector<TensorEntry> state;  ///< Named "PARAMETER.PART", parts as PyTorch names them: exp_avg, step…
+};
+
+/// Writes what torch.load reads with weights_only=True, its default: with an optimizer {"model": state_dict,
+/// "optimizer": state_dict}, else the state_dict alone. The optimizer's has PyTorch's layout, so that torch.optim's
+/// load_state_dict takes it: parameters by number in the order of the groups, "step" as a float32 tensor. Tensors are
+/// written from where they lie, without a copy. `path` then holds all of it, or what it held before.
+///
+/// Blocks: until the data is on disk.
+/// Throws: Error(kIo); Error(kData) for a dtype without a storage class in torch, and for optimizer state that belongs
+/// to no parameter of a group.
+void write_torch_file(const std::filesystem::path& path, std::span<const TensorEntry> model,
+                      const std::optional<SavedOptimizer>& optimizer = {});
+
+/// The same for a safetensors file of weights.
+void write_safetensors_file(const std::filesystem::path& path, std::span<const TensorEntry> model);
+
+}  // namespace lockstep

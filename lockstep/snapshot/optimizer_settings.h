@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <map>
+#include <string>
+
+namespace lockstep {
+
+/// An optimizer's kind and the settings of its groups under PyTorch's names, as JSON, for those who make PyTorch's
+/// state_dict of a snapshot: {"name": "adam", "groups": [{"settings": {"lr": 0.1, …}, "params": ["fc.weight", …]}]}.
+/// `names` maps each parameter's TensorImpl to its name.
+///
+/// Throws: Error(kUsage) for an optimizer of a kind unknown here, or a parameter without a name.
+std::string optimizer_settings(const torch::optim::Optimizer& optimizer,
+                               const std::map<const void*, std::string>& names);
+
+}  // namespace lockstep
