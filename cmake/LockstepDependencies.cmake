@@ -38,6 +38,23 @@ endmacro()
 lockstep_c_library(jpeg JPEG JPEG::JPEG libjpeg62-turbo-dev)
 lockstep_c_library(png PNG PNG::PNG libpng-dev)
 
+# Without HDF5 all else is built; data of that kind is then an error that says so. CMake's own module needs a C compiler.
+set(LOCKSTEP_HDF5_PREFIX ${PROJECT_SOURCE_DIR}/third_party/hdf5)
+find_path(LOCKSTEP_HDF5_INCLUDE hdf5.h HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
+  PATH_SUFFIXES include include/hdf5/serial hdf5/serial)
+find_library(LOCKSTEP_HDF5_LIBRARY NAMES hdf5_serial hdf5 HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
+  PATH_SUFFIXES lib)
+add_library(lockstep_hdf5 INTERFACE)
+add_library(lockstep::hdf5 ALIAS lockstep_hdf5)
+if(LOCKSTEP_HDF5_INCLUDE AND LOCKSTEP_HDF5_LIBRARY)
+  target_include_directories(lockstep_hdf5 SYSTEM INTERFACE $<BUILD_INTERFACE:${LOCKSTEP_HDF5_INCLUDE}>)
+  target_link_libraries(lockstep_hdf5 INTERFACE ${LOCKSTEP_HDF5_LIBRARY})
+  set(LOCKSTEP_LEFT_OUT "/format/hdf5_none")
+else()
+  message(STATUS "HDF5 was not found: building without data.kind = \"hdf5\" (apt-get install libhdf5-dev)")
+  set(LOCKSTEP_LEFT_OUT "/format/hdf5_(file|make|handle)")
+endif()
+
 # Debian's CMake package of libzip demands its command line tools, so it is asked for by pkg-config.
 find_package(PkgConfig REQUIRED)
 list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/third_party/zip)

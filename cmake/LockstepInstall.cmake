@@ -12,7 +12,7 @@ target_link_libraries(lockstep_all INTERFACE ${libraries})
 set_target_properties(lockstep_all PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep_options PROPERTIES EXPORT_NAME options)
 
-install(TARGETS lockstep_all lockstep_options ${libraries} EXPORT lockstepTargets
+install(TARGETS lockstep_all lockstep_options lockstep_hdf5 ${libraries} EXPORT lockstepTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${LOCKSTEP_PACKAGE_DIR})

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The number is the count of classes.
+enum class CifarKind { k10 = 10, k100 = 100 };
+
+inline constexpr std::size_t kCifarImageBytes = 3 * 32 * 32;
+
+/// The images of one CIFAR file, each [3, 32, 32] bytes, and their (fine) labels.
+struct CifarImages {
+  std::span<const std::byte> bytes = {};
+  std::size_t first = 0;  ///< Where the first image begins in `bytes`.
+  std::size_t step = 0;   ///< From one image to the next.
+  std::vector<std::uint8_t> labels = {};
+  std::shared_ptr<const void> owner = {};  ///< Keeps `bytes` where they are not the caller's.
+
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  std::span<const std::byte> image(std::int64_t i) const {
+    return bytes.subspan(first + static_cast<std::size_t>(i) * step, kCifarImageBytes);
+  }
+};
+
+/// Reads the binary form: for each image its label, for CIFAR-100 the coarse and the fine one, then its bytes. Nothing
+/// is copied: `bytes` must outlive the result. `name` is for messages.
+///
+/// Throws: Error(kData) where the length is no whole number of images, or a label is out of range (named with its
+/// place). Source: the data sets' page, https://www.cs.toronto.edu/~kriz/cifar.html.
+CifarImages parse_cifar(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
+
+/// Reads the pickled form, which torchvision leaves on disk: a dict with "data", an array of bytes [N, 3072], and
+/// "labels" or "fine_labels". Runs no pickle.
+///
+/// Throws: Error(kData) as above, and where an entry is missing, of another type or length, or the pickle names
+/// anything but NumPy arrays.
+CifarImages parse_cifar_pickle(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
+
+}  // namespace lockstep

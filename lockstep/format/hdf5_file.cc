@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/format/hdf5.h"
+#include "lockstep/format/hdf5_handle.h"
+
+namespace lockstep {
+
+using hdf5::Handle;
+using hdf5::Library;
+
+struct Hdf5File::State {
+  std::filesystem::path path;
+  Handle file;
+  FileDescriptor bytes;
+  bool is_plain = false;  ///< Offsets that the library tells are those of the file.
+};
+
+struct Hdf5Array::State {
+  std::shared_ptr<const Hdf5File::State> file;
+  std::string name;
+  Handle data;
+  Handle memory_type;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::size_t row_bytes = 0;
+  bool is_direct = false;
+  std::uint64_t offset = 0;     ///< Of an array that lies whole; direct only.
+  std::int64_t chunk_rows = 0;  ///< 0 where it lies whole; direct only.
+  /// Offsets of chunks, asked for when first used: 0 is not yet asked, 1 is not in the file.
+  mutable std::vector<std::atomic<std::uint64_t>> chunks;
+
+  std::uint64_t chunk_offset(std::int64_t chunk) const;
+  void read_by_library(std::int64_t first, std::int64_t count, std::span<std::byte> to) const;
+};
+
+namespace {
+
+constexpr std::uint64_t kNotAsked = 0;
+constexpr std::uint64_t kNotThere = 1;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& fact, const std::string& hint = {}) {
+  throw Error(ErrorKind::kData, name + ": " + fact, hint.empty() ? "copy or make the file again" : hint);
+}
+
+Handle kept(hid_t id, Handle::Close close, const std::string& name, const std::string& action) {
+  if (id < 0) refuse(name, action + " failed: " + Library::reason());
+  return {id, close};
+}
+
+/// The type that a tensor has, or "bytes" or "text"; empty for another.
+std::string dtype_of(hid_t type) {
+  const std::size_t bytes = H5Tget_size(type);
+  const std::string bits = std::to_string(bytes * 8);
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return (H5Tget_sign(type) == H5T_SGN_NONE ? "U" : "I") + bits;
+    case H5T_FLOAT:
+      return bytes == 4 || bytes == 8 ? "F" + bits : "";
+    case H5T_STRING:
+      return "text";
+    case H5T_VLEN: {
+      const Handle part(H5Tget_super(type), H5Tclose);
+      return H5Tget_class(part.get()) == H5T_INTEGER && H5Tget_size(part.get()) == 1 ? "bytes" : "";
+    }
+    default:
+      return "";
+  }
+}
+
+Handle memory_type_of(hid_t type, const std::string& dtype) {
+  if (dtype == "text") return {H5Tcopy(type), H5Tclose};
+  if (dtype == "bytes") return {H5Tvlen_create(H5T_NATIVE_UCHAR), H5Tclose};
+  return {H5Tget_native_type(type, H5T_DIR_ASCEND), H5Tclose};
+}
+
+std::vector<hsize_t> dimensions_of(hid_t space) {
+  std::vector<hsize_t> sizes(static_cast<std::size_t>(std::max(H5Sget_simple_extent_ndims(space), 0)));
+  if (!sizes.empty()) H5Sget_simple_extent_dims(space, sizes.data(), nullptr);
+  return sizes;
+}
+
+/// Finds out whether rows can be read past the library: unpacked, in the machine's byte order, chunks of whole rows.
+void find_layout(Hdf5Array::State& state, hid_t file_type) {
+  const bool is_same =
+      H5Tequal(file_type, state.memory_type.get()) > 0 || (state.dtype == "text" && H5Tis_variable_str(file_type) == 0);
+  if (!is_same || !state.file->is_plain || state.row_bytes == 0 || state.shape[0] == 0) return;
+  const Handle list(H5Dget_create_plist(state.data.get()), H5Pclose);
+  if (!list || H5Pget_nfilters(list.get()) != 0 || H5Pget_external_count(list.get()) != 0) return;
+  const H5D_layout_t layout = H5Pget_layout(list.get());
+  if (layout == H5D_CONTIGUOUS) {
+    const haddr_t offset = H5Dget_offset(state.data.get());
+    if (offset == HADDR_UNDEF) return;
+    state.offset = offset;
+    state.is_direct = true;
+  } else if (layout == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(state.shape.size());
+    H5Pget_chunk(list.get(), static_cast<int>(chunk.size()), chunk.data());
+    for (std::size_t i = 1; i < chunk.size(); ++i) {
+      if (static_cast<std::int64_t>(chunk[i]) != state.shape[i]) return;
+    }
+    if (chunk[0] == 0) return;
+    state.chunk_rows = static_cast<std::int64_t>(chunk[0]);
+    state.chunks = std::vector<std::atomic<std::uint64_t>>(
+        static_cast<std::size_t>((state.shape[0] + state.chunk_rows - 1) / state.chunk_rows));
+    state.is_direct = true;
+  }
+}
+
+void read_at(const Hdf5File::State& file, std::uint64_t offset, std::span<std::byte> to, const std::string& name) {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(file.bytes.get(), to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw io_error("read", file.path, errno);
+    if (got == 0) refuse(name, "the file is cut short: it ends before the array's byte " + std::to_string(offset));
+    to = to.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+struct HyperSlab {
+  Handle in_file;
+  Handle in_memory;
+};
+
+HyperSlab slab_of(const Hdf5Array::State& state, std::int64_t first, std::int64_t count) {
+  HyperSlab slab{{H5Dget_space(state.data.get()), H5Sclose}, {}};
+  std::vector<hsize_t> begin(state.shape.size(), 0);
+  std::vector<hsize_t> size(state.shape.begin(), state.shape.end());
+  begin[0] = static_cast<hsize_t>(first);
+  size[0] = static_cast<hsize_t>(count);
+  H5Sselect_hyperslab(slab.in_file.get(), H5S_SELECT_SET, begin.data(), nullptr, size.data(), nullptr);
+  slab.in_memory = Handle(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
+  return slab;
+}
+
+void require_rows(const Hdf5Array::State& state, std::int64_t first, std::int64_t count) {
+  LOCKSTEP_ASSERT(!state.shape.empty() && first >= 0 && count >= 0 && first <= state.shape[0] &&
+                  count <= state.shape[0] - first);
+}
+
+}  // namespace
+
+bool has_hdf5() { return true; }
+
+std::uint64_t Hdf5Array::State::chunk_offset(std::int64_t chunk) const {
+  std::atomic<std::uint64_t>& known = chunks[static_cast<std::size_t>(chunk)];
+  if (const std::uint64_t place = known.load(std::memory_order_relaxed); place != kNotAsked) return place;
+  const Library library;
+  std::vector<hsize_t> first_row(shape.size(), 0);
+  first_row[0] = static_cast<hsize_t>(chunk * chunk_rows);
+  unsigned filters = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  if (H5Dget_chunk_info_by_coord(data.get(), first_row.data(), &filters, &address, &bytes) < 0) {
+    refuse(name, "asking for a chunk failed: " + Library::reason());
+  }
+  const bool is_there = address != HADDR_UNDEF && bytes == static_cast<std::uint64_t>(chunk_rows) * row_bytes;
+  const std::uint64_t place = is_there ? address : kNotThere;
+  known.store(place, std::memory_order_relaxed);
+  return place;
+}
+
+void Hdf5Array::State::read_by_library(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
+  if (count == 0) return;
+  LOCKSTEP_ASSERT(to.size() == static_cast<std::size_t>(count) * row_bytes);
+  const Library library;
+  const HyperSlab slab = slab_of(*this, first, count);
+  if (H5Dread(data.get(), memory_type.get(), slab.in_memory.get(), slab.in_file.get(), H5P_DEFAULT, to.data()) < 0) {
+    refuse(name, "reading rows from " + std::to_string(first) + " on failed: " + Library::reason());
+  }
+}
+
+const std::string& Hdf5Array::name() const { return state_->name; }
+const std::string& Hdf5Array::dtype() const { return state_->dtype; }
+const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape; }
+std::size_t Hdf5Array::row_bytes() const { return state_->row_bytes; }
+bool Hdf5Array::is_direct() const { return state_->is_direct; }
+
+void Hdf5Array::read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
+  const State& state = *state_;
+  require_rows(state, first, count);
+  LOCKSTEP_ASSERT(to.size() == static_cast<std::size_t>(count) * state.row_bytes);
+  if (!state.is_direct) return state.read_by_library(first, count, to);
+  const auto bytes_of = [&](std::int64_t rows) { return static_cast<std::size_t>(rows) * state.row_bytes; };
+  if (state.chunk_rows == 0) return read_at(*state.file, state.offset + bytes_of(first), to, state.name);
+  while (count > 0) {
+    const std::int64_t within = first % state.chunk_rows;
+    const std::int64_t rows = std::min(count, state.chunk_rows - within);
+    const std::uint64_t offset = state.chunk_offset(first / state.chunk_rows);
+    if (offset == kNotThere) {
+      state.read_by_library(first, rows, to.first(bytes_of(rows)));
+    } else {
+      read_at(*state.file, offset + bytes_of(within), to.first(bytes_of(rows)), state.name);
+    }
+    to = to.subspan(bytes_of(rows));
+    first += rows;
+    count -= rows;
+  }
+}
+
+std::vector<std::byte> Hdf5Array::bytes_row(std::int64_t row) const {
+  const State& state = *state_;
+  require_rows(state, row, 1);
+  LOCKSTEP_ASSERT(state.dtype == "bytes");
+  const Library library;
+  const HyperSlab slab = slab_of(state, row, 1);
+  hvl_t value{};
+  const hid_t type = state.memory_type.get();
+  if (H5Dread(state.data.get(), type, slab.in_memory.get(), slab.in_file.get(), H5P_DEFAULT, &value) < 0) {
+    refuse(state.name, "reading row " + std::to_string(row) + " failed: " + Library::reason());
+  }
+  const auto* first = static_cast<const std::byte*>(value.p);
+  std::vector<std::byte> bytes(first, first + value.len);
+  H5Dvlen_reclaim(type, slab.in_memory.get(), H5P_DEFAULT, &value);
+  return bytes;
+}
+
+std::vector<std::int64_t> Hdf5Array::integers() const {
+  const State& state = *state_;
+  const bool is_integer = state.dtype[0] == 'I' || state.dtype[0] == 'U';
+  if (!is_integer) refuse(state.name, "holds " + state.dtype + ", want integers");
+  std::size_t count = 1;
+  for (const std::int64_t size : state.shape) count *= static_cast<std::size_t>(size);
+  std::vector<std::int64_t> numbers(count);
+  const Library library;
+  if (count > 0 && H5Dread(state.data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0) {
+    refuse(state.name, "reading it failed: " + Library::reason());
+  }
+  return numbers;
+}
+
+std::vector<std::string> Hdf5Array::texts() const {
+  const State& state = *state_;
+  if (state.dtype != "text" || state.shape.size() != 1)
+    refuse(state.name, "holds " + state.dtype + ", want a list of texts");
+  const Library library;
+  std::vector<std::string> texts;
+  const auto count = static_cast<std::size_t>(state.shape[0]);
+  if (count == 0) return texts;
+  if (H5Tis_variable_str(state.memory_type.get()) > 0) {
+    std::vector<char*> values(count);
+    const HyperSlab slab = slab_of(state, 0, state.shape[0]);
+    if (H5Dread(state.data.get(), state.memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
+      refuse(state.name, "reading it failed: " + Library::reason());
+    }
+    for (const char* value : values) texts.emplace_back(value != nullptr ? value : "");
+    H5Dvlen_reclaim(state.memory_type.get(), slab.in_memory.get(), H5P_DEFAULT, values.data());
+    return texts;
+  }
+  std::vector<std::byte> bytes(count * state.row_bytes);
+  state.read_by_library(0, state.shape[0], bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* text = reinterpret_cast<const char*>(bytes.data()) + i * state.row_bytes;
+    texts.emplace_back(text, ::strnlen(text, state.row_bytes));
+  }
+  return texts;
+}
+
+Hdf5File::Hdf5File(const std::filesystem::path& path) {
+  auto state = std::make_shared<State>();
+  state->path = path;
+  state->bytes = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!state->bytes) throw io_error("open", path, errno);
+  const Library library;
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7)
+  // Parallel file systems are often mounted without locks, and nobody writes.
+  H5Pset_file_locking(access.get(), false, true);
+#endif
+  state->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (!state->file) refuse(path.string(), "no HDF5 file, or a damaged one: " + Library::reason());
+  const Handle creation(H5Fget_create_plist(state->file.get()), H5Pclose);
+  hsize_t user_block = 0;
+  state->is_plain = H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0;
+  state_ = std::move(state);
+}
+
+namespace {
+
+/// The kind of object at `name`; nothing on the way needs to be there.
+H5O_type_t object_kind(hid_t file, const std::string& name) {
+  for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
+    if (H5Lexists(file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return H5O_TYPE_UNKNOWN;
+  }
+  if (name != "/" && H5Lexists(file, name.c_str(), H5P_DEFAULT) <= 0) return H5O_TYPE_UNKNOWN;
+  const Handle object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
+  if (!object) return H5O_TYPE_UNKNOWN;
+  switch (H5Iget_type(object.get())) {
+    case H5I_GROUP:
+      return H5O_TYPE_GROUP;
+    case H5I_DATASET:
+      return H5O_TYPE_DATASET;
+    default:
+      return H5O_TYPE_UNKNOWN;
+  }
+}
+
+}  // namespace
+
+bool Hdf5File::has_array(const std::string& name) const {
+  const Library library;
+  return object_kind(state_->file.get(), name) == H5O_TYPE_DATASET;
+}
+
+bool Hdf5File::has_group(const std::string& name) const {
+  const Library library;
+  return object_kind(state_->file.get(), name) == H5O_TYPE_GROUP;
+}
+
+std::vector<std::string> Hdf5File::names_in(const std::string& group) const {
+  const Library library;
+  const Handle opened(H5Gopen2(state_->file.get(), group.c_str(), H5P_DEFAULT), H5Gclose);
+  std::vector<std::string> names;
+  if (!opened) return names;
+  hsize_t place = 0;
+  H5Literate(
+      opened.get(), H5_INDEX_NAME, H5_ITER_INC, &place,
+      [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+        static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+        return 0;
+      },
+      &names);
+  return names;
+}
+
+Hdf5Array Hdf5File::array(const std::string& name) const {
+  const Library library;
+  auto state = std::make_shared<Hdf5Array::State>();
+  state->file = state_;
+  state->name = state_->path.string() + ": '" + name + "'";
+  state->data = kept(H5Dopen2(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Dclose, state->name, "opening it");
+  const Handle type = kept(H5Dget_type(state->data.get()), H5Tclose, state->name, "asking for its type");
+  const Handle space = kept(H5Dget_space(state->data.get()), H5Sclose, state->name, "asking for its shape");
+  state->dtype = dtype_of(type.get());
+  if (state->dtype.empty()) {
+    refuse(state->name, "its numbers are of a type that no tensor has", "store integers, floats, or bytes of images");
+  }
+  state->memory_type = memory_type_of(type.get(), state->dtype);
+  if (!state->memory_type) refuse(state->name, "its type is damaged: " + Library::reason());
+  for (const hsize_t size : dimensions_of(space.get())) state->shape.push_back(static_cast<std::int64_t>(size));
+  if (state->shape.empty()) refuse(state->name, "a single value, want an array");
+  const bool is_varied = state->dtype == "bytes" || (state->dtype == "text" && H5Tis_variable_str(type.get()) > 0);
+  if (!is_varied) {
+    state->row_bytes = H5Tget_size(state->memory_type.get());
+    for (std::size_t i = 1; i < state->shape.size(); ++i) {
+      if (__builtin_mul_overflow(state->row_bytes, static_cast<std::size_t>(state->shape[i]), &state->row_bytes)) {
+        refuse(state->name, "its shape overflows 64 bits");
+      }
+    }
+  }
+  find_layout(*state, type.get());
+  return Hdf5Array(std::move(state));
+}
+
+}  // namespace lockstep
