@@ -114,7 +114,7 @@ TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::p
   options.max_epochs = recipe.has("trainer.max_epochs") ? recipe.integer("trainer.max_epochs") : 0;
   options.max_steps = recipe.has("trainer.max_steps") ? recipe.integer("trainer.max_steps") : 0;
   if (recipe.has("trainer.max_time")) options.max_time = whole_seconds(recipe.real("trainer.max_time"));
-  options.validate_every = recipe.integer("trainer.validate_every");
+  options.data.validate_every = recipe.integer("trainer.validate_every");
   options.log_every = recipe.integer("observe.log_every");
   options.seed = seed_of(recipe);
   options.step.accumulate = recipe.integer("trainer.accumulate");

@@ -35,6 +35,7 @@ class Loader {
   Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
 
   const SampleSource& source() const { return *source_; }
+  const std::shared_ptr<const SampleSource>& shared_source() const { return source_; }
   const LoaderOptions& options() const { return options_; }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.

@@ -152,10 +152,23 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
   return std::nullopt;
 }
 
+void mark_best(const std::filesystem::path& snapshot) {
+  const auto folder = snapshot.parent_path();
+  const auto link = folder / temporary_name("best");
+  ::unlink(link.c_str());
+  if (::symlink(snapshot.filename().c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
+  const auto best = folder / kBestName;
+  if (::rename(link.c_str(), best.c_str()) != 0) throw io_error("rename", best, errno);
+  sync_folder(folder);
+}
+
 void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
                      const std::optional<std::filesystem::path>& protect) {
   if (keep < 1) return;
-  const auto entries = listed_snapshots(snapshots);
+  auto entries = listed_snapshots(snapshots);
+  std::error_code no_best;
+  const auto best = std::filesystem::read_symlink(snapshots / kBestName, no_best);
+  std::erase_if(entries, [&](const auto& entry) { return entry.path.filename() == best.filename(); });
   auto left = static_cast<std::int64_t>(entries.size());
   for (const auto& entry : entries) {
     if (left <= keep) break;

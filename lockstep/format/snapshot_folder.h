@@ -87,7 +87,13 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
     const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip);
 
-/// Removes the oldest snapshots until `keep` are left; never the newest, never `protect`. keep < 1 keeps all.
+/// Makes `best`, a symbolic link beside `snapshot`, point to it. The snapshot that it points to is never pruned.
+///
+/// Throws: Error(kIo); the link is then as it was.
+void mark_best(const std::filesystem::path& snapshot);
+
+/// Removes the oldest snapshots until `keep` are left, the best one not counted; never the newest, never `protect`.
+/// keep < 1 keeps all.
 void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
                      const std::optional<std::filesystem::path>& protect = {});
 

@@ -12,6 +12,7 @@ namespace lockstep {
 /// Names within a `snapshots/` folder. docs/snapshot-format.md tells what each is for.
 
 inline constexpr std::string_view kLatestName = "latest";
+inline constexpr std::string_view kBestName = "best";
 
 /// "step-0000000420"
 std::string snapshot_name(std::int64_t step);

@@ -89,6 +89,10 @@ class Listener {
   virtual Verdict on(const ValidationEnded&) { return Verdict::kContinue; }
   virtual Verdict on(const SnapshotWritten&) { return Verdict::kContinue; }
   virtual Verdict on(const RunEnded&) { return Verdict::kContinue; }
+
+  /// What a snapshot keeps of it, so that a resumed run decides as one that was left alone; finite numbers only.
+  virtual std::map<std::string, double> state() const { return {}; }
+  virtual void restore(const std::map<std::string, double>&) {}
 };
 
 }  // namespace lockstep

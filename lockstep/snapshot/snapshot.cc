@@ -12,6 +12,7 @@
 #include "lockstep/device/dtype.h"
 #include "lockstep/format/safetensors.h"
 #include "lockstep/format/snapshot_folder.h"
+#include "lockstep/snapshot/optimizer_settings.h"
 #include "lockstep/snapshot/optimizer_state.h"
 
 namespace lockstep {
@@ -21,6 +22,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kExtensionsFile = "extensions.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr int kSchema = 1;
 
@@ -59,7 +61,8 @@ Json json_of(const TrainingState& state) {
           {"world", state.world},
           {"seed", state.seed},
           {"data_size", state.data_size},
-          {"logged", logged}};
+          {"logged", logged},
+          {"numbers", state.numbers}};
 }
 
 TrainingState state_from(const std::filesystem::path& file) {
@@ -78,6 +81,7 @@ TrainingState state_from(const std::filesystem::path& file) {
     state.loss_sum = json.at("loss_sum");
     state.loss_samples = json.at("loss_samples");
     for (const auto& [name, sum] : json.at("logged").items()) state.logged[name] = {sum.at(0), sum.at(1)};
+    state.numbers = json.at("numbers").get<std::map<std::string, double>>();
     state.metrics = json.at("metrics").get<std::map<std::string, double>>();
     state.bucket_layout = json.at("bucket_layout").get<decltype(state.bucket_layout)>();
     state.world = json.at("world");
@@ -135,12 +139,16 @@ void SampleDigest::add(std::int64_t epoch, std::int64_t id) {
 
 std::string SampleDigest::hex() const { return hex64(sums[0]) + hex64(sums[1]); }
 
-SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state) {
+SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
+                           std::vector<SavedTensor> extensions) {
   SnapshotContent content;
   for (const auto& item : module.named_parameters()) content.model.push_back({item.key(), private_copy(item.value())});
   for (const auto& item : module.named_buffers()) content.model.push_back({item.key(), private_copy(item.value())});
   content.optimizer = optimizer_tensors(optimizer, parameter_names(module));
+  content.optimizer_settings = optimizer_settings(optimizer, parameter_names(module));
   for (auto& each : content.optimizer) each.tensor = private_copy(each.tensor);
+  content.extensions = std::move(extensions);
+  for (auto& each : content.extensions) each.tensor = private_copy(each.tensor);
   content.state = std::move(state);
   return content;
 }
@@ -150,7 +158,10 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   SnapshotWriter writer(snapshots, content.state.step);
   writer.add_tensors(kModelFile, entries_of(content.model));
   writer.add_tensors(kOptimizerFile, entries_of(content.optimizer));
-  writer.add_text(kStateFile, json_of(content.state).dump(1) + "\n");
+  if (!content.extensions.empty()) writer.add_tensors(kExtensionsFile, entries_of(content.extensions));
+  Json state = json_of(content.state);
+  state["optimizer"] = Json::parse(content.optimizer_settings);
+  writer.add_text(kStateFile, state.dump(1) + "\n");
   auto path = writer.commit();
   prune_snapshots(snapshots, keep, path);
   return {std::move(path), writer.bytes()};
@@ -163,6 +174,12 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
   const auto file = SafetensorsFile::open(snapshot / kOptimizerFile);
   restore_optimizer(optimizer, parameter_names(module), tensors_in(file));
   return state;
+}
+
+std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot) {
+  const auto file = snapshot / kExtensionsFile;
+  if (!std::filesystem::exists(file)) return {};
+  return tensors_in(SafetensorsFile::open(file));
 }
 
 std::string weights_digest(const torch::nn::Module& module) {

@@ -47,6 +47,7 @@ struct TrainingState {
   std::int64_t loss_samples = 0;
   MetricSums logged;                                    ///< In training steps of the current epoch, all ranks.
   std::map<std::string, double> metrics;                ///< The last of each.
+  std::map<std::string, double> numbers;                ///< Of scheduler, scaler, listeners: "scheduler.best".
   std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty where one rank wrote it.
   int world = 1;                                        ///< Ranks that the layout was made for.
   std::uint64_t seed = 0;
@@ -63,13 +64,16 @@ struct SavedTensor {
 struct SnapshotContent {
   std::vector<SavedTensor> model;
   std::vector<SavedTensor> optimizer;
+  std::string optimizer_settings;       ///< As optimizer_settings() gives them.
+  std::vector<SavedTensor> extensions;  ///< Such as averaged weights; named by who keeps them. No file where empty.
   TrainingState state;
 };
 
-/// Takes a private copy of weights, buffers and optimizer state.
+/// Takes a private copy of weights, buffers, optimizer state and what extensions keep.
 ///
 /// Throws: Error(kUsage) for an optimizer whose state is of a kind unknown here.
-SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state);
+SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
+                           std::vector<SavedTensor> extensions = {});
 
 /// Writes `snapshots/step-NNNNNNNNNN/` and prunes to `keep`. One rank calls it.
 ///
@@ -86,6 +90,11 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 /// Throws: Error(kIo); Error(kData) naming the tensor that is missing, left over or of another shape, with both shapes.
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
+
+/// What extensions saved, by name; empty where there is no such file.
+///
+/// Throws: Error(kIo), Error(kData).
+std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);
 
 /// XXH3-128 over name, dtype, shape and bytes of every parameter and buffer, in their order.
 std::string weights_digest(const torch::nn::Module& module);

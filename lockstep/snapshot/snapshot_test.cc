@@ -62,6 +62,7 @@ TrainingState some_state(std::int64_t step = 4) {
   state.loss_sum = 1.0 / 3.0;
   state.loss_samples = 30;
   state.logged = {{"grad_norm", {1.0 / 7.0, 29}}};
+  state.numbers = {{"scheduler.best", 0.1}};
   state.metrics = {{"train_loss", 0.1}, {"val_loss", 1e-300}};
   state.bucket_layout = {{3, 2}, {1, 0, 4}};
   state.world = 3;
@@ -108,6 +109,7 @@ TEST(Snapshot, KeepsEveryFieldOfTheTrainingState) {
   EXPECT_EQ(state.loss_sum, want.loss_sum);
   EXPECT_EQ(state.loss_samples, want.loss_samples);
   EXPECT_EQ(state.metrics, want.metrics);
+  EXPECT_EQ(state.numbers, want.numbers);
   EXPECT_EQ(state.logged.at("grad_norm").total, want.logged.at("grad_norm").total);
   EXPECT_EQ(state.logged.at("grad_norm").samples, want.logged.at("grad_norm").samples);
   EXPECT_EQ(state.bucket_layout, want.bucket_layout);

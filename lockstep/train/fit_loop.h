@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,11 +11,18 @@
 
 namespace lockstep {
 
+/// Who hears of a training and who takes part in it.
+struct Participants {
+  const std::vector<Listener*>& listeners;
+  const std::vector<Extension*>& extensions;
+};
+
 /// One training, from its start or a snapshot to its end: the loop that Trainer::fit runs. Not for users.
+///
+/// fit_loop.cc tells its story; fit_loop_step.cc, fit_loop_validation.cc and fit_loop_snapshot.cc hold the parts.
 class FitLoop {
  public:
-  FitLoop(const TrainerOptions& options, const std::vector<Listener*>& listeners, Module& module, DataModule& data,
-          Group& group);
+  FitLoop(const TrainerOptions& options, Participants participants, Module& module, DataModule& data, Group& group);
 
   /// Collective: yes.
   FitResult run();
@@ -34,41 +42,63 @@ class FitLoop {
     bool operator==(const SavedAt&) const = default;
   };
 
+  using Metrics = std::map<std::string, double>;
+
+  // The story.
+  void take_data(DataModule& data);
   void start();
+  void announce();
   std::map<std::string, std::string> facts() const;
+  TrainingPlan plan() const;
   bool is_done() const;
   bool is_epoch_over() const;
   void train_epoch();
-  Work next_work();
-  void step(const Work& work);
-  void after_step(const Work& work);
-  void log_loss(StepEnded& event);
   void end_epoch();
-  bool validate(const std::map<std::string, double>& logged);
-  bool validate_batches();
-  void save();
-  double mean_over_ranks(double sum, std::int64_t count);
-  TrainingState state_of_all_ranks();
-  std::string agreed_reason();
   FitResult finish();
-
-  void raise_signals();
-  bool is_due_at_epochs_end(std::int64_t every) const;
   template <typename Event>
   void tell(const Event& event);
 
+  // A step.
+  Work next_work();
+  void step(const Work& work);
+  at::Tensor loss_of(const Batch& batch, std::int64_t index);
+  void update();
+  void raise_signals();
+  void after_step(const Work& work);
+  void log_loss(StepEnded& event);
+  double mean_over_ranks(double sum, std::int64_t count);
+
+  // Validation.
+  bool is_due_at_epochs_end(std::int64_t every) const;
+  bool validate(const Metrics& logged);
+  bool validate_batches();
+  void recompute_statistics();
+  bool is_best(const ValidationEnded& event);
+  std::string agreed_reason();
+
+  // Snapshots.
+  DataParallelOptions resume();
+  void restore_participants(const std::filesystem::path& snapshot);
+  void save();
+  TrainingState state_of_all_ranks();
+  std::vector<SavedTensor> saved_by_extensions() const;
+
   const TrainerOptions& options_;
-  const std::vector<Listener*>& listeners_;
+  Participants participants_;
   Module& module_;
   Group& group_;
   std::unique_ptr<Loader> train_;
   std::unique_ptr<Loader> validation_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<LossScaler> scaler_;  ///< For fp16 alone.
   std::vector<at::Tensor> trained_;
   std::unique_ptr<DistributedDataParallel> parallel_;
 
-  TrainingState state_;  ///< Sums in it are this rank's part; save() and finish() add them up.
-  std::int64_t epoch_samples_ = 0;
+  TrainingState state_;                  ///< Sums in it are this rank's part; save() and finish() add them up.
+  std::int64_t epoch_samples_ = 0;       ///< Of all ranks, as limited.
+  std::int64_t validation_samples_ = 0;  ///< The same.
+  bool is_best_ = false;                 ///< The validation that ended last.
   std::optional<SavedAt> saved_at_;
   std::int64_t first_step_ = 0;
   std::int64_t first_samples_ = 0;
@@ -85,7 +115,7 @@ class FitLoop {
 
 template <typename Event>
 void FitLoop::tell(const Event& event) {
-  for (auto* listener : listeners_) {
+  for (auto* listener : participants_.listeners) {
     if (listener->on(event) == Verdict::kStop && stop_wish_.empty()) stop_wish_ = "callback: " + listener->name();
   }
 }

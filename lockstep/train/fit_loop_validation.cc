@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit_loop.h"
 #include "lockstep/train/stop_signals.h"
 
@@ -10,27 +15,25 @@ namespace {
 // Validation asks whether a stop was wished every so many batches; a training step hears it with its gradients.
 constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
+constexpr const char* kBestValue = "best.value";
+
+// Resets a BatchNorm layer of any dimension to begin a plain mean over the batches to come.
+template <typename Layer>
+bool begin_mean(torch::nn::Module& module, std::vector<std::function<void()>>& undo) {
+  auto* layer = dynamic_cast<Layer*>(&module);
+  if (layer == nullptr || !layer->running_mean.defined()) return false;
+  const auto momentum = layer->options.momentum();
+  layer->reset_running_stats();
+  layer->options.momentum(std::nullopt);
+  undo.push_back([layer, momentum] { layer->options.momentum(momentum); });
+  return true;
+}
+
 }  // namespace
 
 bool FitLoop::is_due_at_epochs_end(std::int64_t every) const { return every > 0 && (state_.epoch + 1) % every == 0; }
 
-void FitLoop::end_epoch() {
-  state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
-  const auto logged = module_.metrics().over_ranks(group_);
-  for (const auto& [name, value] : logged) state_.metrics[name] = value;
-  const bool is_last = state_.epoch + 1 == options_.max_epochs;
-  // A stop in mid-validation leaves the epoch open: the resumed run validates again.
-  if ((is_due_at_epochs_end(options_.validate_every) || is_last) && !validate(logged)) return;
-  const bool saves = is_due_at_epochs_end(options_.snapshot.every_epochs);
-  ++state_.epoch;
-  state_.place = 0;
-  state_.loss_sum = 0;
-  state_.loss_samples = 0;
-  module_.metrics().clear();
-  if (saves) save();
-}
-
-bool FitLoop::validate(const std::map<std::string, double>& logged) {
+bool FitLoop::validate(const Metrics& logged) {
   const auto start = Clock::now();
   ValidationEnded event;
   event.step = state_.step;
@@ -39,15 +42,23 @@ bool FitLoop::validate(const std::map<std::string, double>& logged) {
   event.metrics = logged;
   if (validation_) {
     parallel_->broadcast_buffers();
-    module_.eval();
     auto training = std::exchange(module_.metrics(), {});
+    for (auto* extension : participants_.extensions) extension->before_validation();
+    if (std::any_of(participants_.extensions.begin(), participants_.extensions.end(),
+                    [](auto* each) { return each->wants_fresh_statistics(); })) {
+      recompute_statistics();
+    }
+    module_.eval();
     const bool is_whole = validate_batches();
+    for (auto* extension : participants_.extensions) extension->after_validation();
+    module_.train();
     const auto validation = std::exchange(module_.metrics(), std::move(training));
     if (!is_whole) return false;
-    event.samples = validation_->source().size();
+    event.samples = std::min(validation_samples_, validation_->source().size());
     for (const auto& [name, value] : validation.over_ranks(group_)) event.metrics[name] = state_.metrics[name] = value;
-    module_.train();
   }
+  scheduler_->observe(event.metrics);
+  is_best_ = is_best(event);
   event.seconds = seconds_between(start, Clock::now());
   tell(event);
   // What listeners make of the metrics must not wait for the next step: it may be the last one's.
@@ -60,8 +71,13 @@ bool FitLoop::validate_batches() {
   const torch::NoGradGuard no_grad;
   validation_->seek(0, 0);
   std::int64_t count = 0;
-  while (const auto batch = validation_->next()) {
+  std::int64_t place = 0;
+  while (place < validation_samples_) {
+    const auto batch = validation_->next();
+    if (!batch) break;
+    place += batch->global_samples;
     if (batch->samples() > 0) {
+      const AutocastScope autocast(options_.step.precision, trained_[0].device());
       module_.metrics().begin_batch(batch->samples());
       module_.validation_step(*batch);
     }
@@ -72,6 +88,50 @@ bool FitLoop::validate_batches() {
     return false;
   }
   return true;
+}
+
+// As torch.optim.swa_utils.update_bn: one pass over the training data, each batch's statistics with the same weight.
+// They are of rank 0's part, as running statistics are.
+void FitLoop::recompute_statistics() {
+  std::vector<std::function<void()>> undo;
+  for (const auto& each : module_.modules()) {
+    begin_mean<torch::nn::BatchNorm1dImpl>(*each, undo) || begin_mean<torch::nn::BatchNorm2dImpl>(*each, undo) ||
+        begin_mean<torch::nn::BatchNorm3dImpl>(*each, undo);
+  }
+  if (undo.empty()) return;
+  const torch::NoGradGuard no_grad;
+  module_.train();
+  train_->seek(state_.epoch, 0);
+  std::int64_t place = 0;
+  while (place < epoch_samples_) {
+    const auto batch = train_->next();
+    if (!batch) break;
+    place += batch->global_samples;
+    if (batch->samples() > 0) module_.training_step(*batch);
+  }
+  for (const auto& each : undo) each();
+  module_.metrics().clear();
+  parallel_->broadcast_buffers();
+}
+
+bool FitLoop::is_best(const ValidationEnded& event) {
+  const auto& options = options_.snapshot;
+  if (options.monitor.empty()) return false;
+  const double value = monitored(event, options.monitor, "snapshot.monitor");
+  const auto it = state_.numbers.find(kBestValue);
+  const bool is_better =
+      it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
+  if (!is_better || !std::isfinite(value)) return false;
+  state_.numbers[kBestValue] = value;
+  return true;
+}
+
+// Called on every rank once a stop is agreed: the first rank that wished it says why.
+std::string FitLoop::agreed_reason() {
+  const auto wishes = group_.all_gather(stop_wish_.empty() ? 0 : 1);
+  const auto first = std::find(wishes.begin(), wishes.end(), 1);
+  LOCKSTEP_ASSERT(first != wishes.end());
+  return group_.broadcast_text(stop_wish_, static_cast<int>(first - wishes.begin()));
 }
 
 }  // namespace lockstep

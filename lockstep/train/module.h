@@ -9,8 +9,16 @@
 
 #include "lockstep/data/loader.h"
 #include "lockstep/train/mean_metrics.h"
+#include "lockstep/train/schedule.h"
 
 namespace lockstep {
+
+/// What a training will come to if nothing stops it; 0 where that is unknown.
+struct TrainingPlan {
+  std::int64_t epochs = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t steps = 0;
+};
 
 /// What is trained: a network, its loss, and its optimizer. Derive from it, register layers as in any
 /// torch::nn::Module.
@@ -25,6 +33,9 @@ class Module : public torch::nn::Module {
 
   /// Called once, after the weights are in place.
   virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
+
+  /// How learning rates move; called after configure_optimizer(). Unless overridden they stay.
+  virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
   /// What log() has gathered. For the trainer.
   MeanMetrics& metrics() { return metrics_; }

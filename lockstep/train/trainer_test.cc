@@ -288,7 +288,7 @@ TEST(Trainer, ClipsGradientsAsPyTorchDoes) {
   for (const auto& row : golden.at("clip")) {
     Linear net({golden.at("shapes").at(0), golden.at("shapes").at(1)});
     Data data(22);
-    Trainer trainer({.max_steps = 1, .validate_every = 0, .step = {.clip_norm = row.at("max_norm")}});
+    Trainer trainer({.max_steps = 1, .step = {.clip_norm = row.at("max_norm")}, .data = {.validate_every = 0}});
     trainer.fit(net, data, group);
     for (std::size_t p = 0; p < 2; ++p) {
       const auto wanted = row.at("gradients").at(p).get<std::vector<double>>();

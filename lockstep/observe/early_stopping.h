@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "lockstep/observe/events.h"
+
+namespace lockstep {
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  bool wants_max = false;     ///< The metric should rise.
+  std::int64_t patience = 3;  ///< Validations without an improvement that are borne.
+  double min_delta = 0;       ///< What counts as an improvement; not negative.
+};
+
+/// Ends a run whose metric improves no more. A metric that is no number ends it at once.
+///
+/// Source: Lightning's EarlyStopping, with its defaults.
+class EarlyStopping final : public Listener {
+ public:
+  explicit EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {}
+
+  using Listener::on;
+  std::string name() const override { return "early_stopping"; }
+  /// Throws: Error(kRecipe) where validation did not give the metric: those that it gave are listed.
+  Verdict on(const ValidationEnded& event) override;
+  std::map<std::string, double> state() const override;
+  void restore(const std::map<std::string, double>& state) override;
+
+ private:
+  EarlyStoppingOptions options_;
+  std::optional<double> best_;
+  std::int64_t waited_ = 0;
+};
+
+/// The value of `monitor`, which `who` (a table of the recipe) waits for.
+///
+/// Throws: Error(kRecipe) where validation did not give it: those that it gave are listed.
+double monitored(const ValidationEnded& event, const std::string& monitor, const std::string& who);
+
+}  // namespace lockstep

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/torch.h>
+
+#include <array>
+
+#include "lockstep/base/error.h"
+#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/train/fit_loop.h"
+
+namespace lockstep {
+namespace {
+
+using Numbers = std::map<std::string, double>;
+
+void add_numbers(Numbers& to, const std::string& owner, const Numbers& numbers) {
+  for (const auto& [name, value] : numbers) to[owner + "." + name] = value;
+}
+
+template <typename Map>
+Map of_owner(const Map& all, const std::string& owner) {
+  Map out;
+  for (const auto& [name, value] : all) {
+    if (name.starts_with(owner + ".")) out.emplace(name.substr(owner.size() + 1), value);
+  }
+  return out;
+}
+
+}  // namespace
+
+// Takes the snapshot's state, if the run goes on from one, and returns how gradients are to be averaged from there.
+DataParallelOptions FitLoop::resume() {
+  auto parallel = options_.step.parallel;
+  state_.seed = train_->options().seed;
+  if (!options_.snapshot.resume_from) return parallel;
+  const auto& from = *options_.snapshot.resume_from;
+  state_ = restore_snapshot(from, module_, *optimizer_);
+  if (state_.seed != train_->options().seed) {
+    throw Error(ErrorKind::kRecipe,
+                from.string() + " was trained with seed " + std::to_string(state_.seed) + ", this run has " +
+                    std::to_string(train_->options().seed) + ": the order of samples would be another",
+                "set the same seed, or start anew with --resume none");
+  }
+  if (state_.data_size != train_->source().size()) {
+    throw Error(ErrorKind::kData,
+                from.string() + " was trained on " + std::to_string(state_.data_size) + " samples, the data set has " +
+                    std::to_string(train_->source().size()),
+                "resume with the same data set, or start anew with --resume none");
+  }
+  if (state_.world == group_.world() && group_.world() > 1) parallel.layout = state_.bucket_layout;
+  saved_at_ = {state_.step, state_.epoch};
+  restore_participants(from);
+  return parallel;
+}
+
+void FitLoop::restore_participants(const std::filesystem::path& snapshot) {
+  scheduler_->restore(of_owner(state_.numbers, "scheduler"));
+  if (scaler_) scaler_->restore(of_owner(state_.numbers, "scaler"));
+  for (auto* listener : participants_.listeners) listener->restore(of_owner(state_.numbers, listener->name()));
+  if (participants_.extensions.empty()) return;
+  const auto tensors = extension_tensors(snapshot);
+  for (auto* extension : participants_.extensions) extension->restore(of_owner(tensors, extension->name()));
+}
+
+// This rank's part of the sums becomes that of all ranks. Digests are sums modulo 2^64, so int64's wrap-around serves.
+TrainingState FitLoop::state_of_all_ranks() {
+  auto state = state_;
+  std::array<std::int64_t, 3> counts = {static_cast<std::int64_t>(state.digest.sums[0]),
+                                        static_cast<std::int64_t>(state.digest.sums[1]), state.loss_samples};
+  auto counts_tensor = at::from_blob(counts.data(), {3}, at::kLong);
+  auto loss_tensor = at::from_blob(&state.loss_sum, {1}, at::kDouble);
+  group_.all_reduce_sum(counts_tensor);
+  group_.all_reduce_sum(loss_tensor);
+  for (std::size_t i = 0; i < 2; ++i) state.digest.sums[i] = static_cast<std::uint64_t>(counts[i]);
+  state.loss_samples = counts[2];
+  state.logged = module_.metrics().sums_over_ranks(group_);
+  state.bucket_layout = parallel_->layout();
+  state.world = group_.world();
+  add_numbers(state.numbers, "scheduler", scheduler_->state());
+  if (scaler_) add_numbers(state.numbers, "scaler", scaler_->state());
+  for (const auto* listener : participants_.listeners) add_numbers(state.numbers, listener->name(), listener->state());
+  return state;
+}
+
+std::vector<SavedTensor> FitLoop::saved_by_extensions() const {
+  std::vector<SavedTensor> out;
+  for (const auto* extension : participants_.extensions) {
+    for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor});
+  }
+  return out;
+}
+
+void FitLoop::save() {
+  const auto& options = options_.snapshot;
+  const SavedAt now{state_.step, state_.epoch};
+  if (options.folder.empty() || saved_at_ == now) return;
+  const auto start = Clock::now();
+  parallel_->broadcast_buffers();
+  const auto state = state_of_all_ranks();
+  SnapshotWritten event{.step = state.step, .epoch = state.epoch};
+  on_rank_zero(group_, [&] {
+    const auto content = content_of(module_, *optimizer_, state, saved_by_extensions());
+    const auto written = write_snapshot(options.folder, content, options.keep);
+    if (std::exchange(is_best_, false)) mark_best(written.path);
+    event.path = written.path;
+    event.bytes = written.bytes;
+  });
+  saved_at_ = now;
+  last_save_ = Clock::now();
+  event.seconds = seconds_between(start, last_save_);
+  if (group_.is_main()) tell(event);
+}
+
+}  // namespace lockstep

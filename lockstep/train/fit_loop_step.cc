@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/torch.h>
+
+#include <array>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/train/fit_loop.h"
+#include "lockstep/train/stop_signals.h"
+
+namespace lockstep {
+namespace {
+
+// Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
+void seed_step(std::uint64_t seed, std::int64_t step, std::int64_t batch, int rank) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_current_seed(mixed(mixed(seed, static_cast<std::uint64_t>(step)),
+                                   mixed(static_cast<std::uint64_t>(batch), static_cast<std::uint64_t>(rank))));
+}
+
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& each : parameters) {
+    if (each.grad().defined()) gradients.push_back(each.grad());
+  }
+  return gradients;
+}
+
+// As torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do.
+void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) {
+  if (gradients.empty()) return;
+  const torch::NoGradGuard no_grad;
+  if (options.clip_norm > 0) {
+    const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
+    at::_foreach_mul_(gradients, at::clamp_max(options.clip_norm / (norm + 1e-6), 1.0));
+  }
+  if (options.clip_value > 0) {
+    at::_foreach_clamp_min_(gradients, -options.clip_value);
+    at::_foreach_clamp_max_(gradients, options.clip_value);
+  }
+}
+
+}  // namespace
+
+FitLoop::Work FitLoop::next_work() {
+  Work work;
+  for (std::int64_t i = 0; i < options_.step.accumulate; ++i) {
+    if (i > 0 && state_.place + work.global_samples >= epoch_samples_) break;
+    auto batch = train_->next();
+    if (!batch) break;
+    work.global_samples += batch->global_samples;
+    work.batches.push_back(std::move(*batch));
+  }
+  return work;
+}
+
+void FitLoop::step(const Work& work) {
+  raise_signals();
+  scheduler_->prepare(state_.step, state_.epoch);
+  for (std::size_t i = 0; i < work.batches.size(); ++i) {
+    const auto& batch = work.batches[i];
+    const auto loss = loss_of(batch, static_cast<std::int64_t>(i));
+    if (i + 1 < work.batches.size()) {
+      const auto guard = parallel_->no_sync();
+      parallel_->backward(loss, batch.samples(), work.global_samples);
+    } else {
+      parallel_->backward(loss, batch.samples(), work.global_samples);
+    }
+    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
+  }
+  update();
+  ++state_.step;
+  state_.place += work.global_samples;
+  state_.samples += work.global_samples;
+  for (auto* extension : participants_.extensions) extension->after_step(state_);
+}
+
+// The batch's mean loss, ready for backward; undefined where this rank has no samples.
+at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
+  if (batch.samples() == 0) return {};
+  seed_step(options_.seed, state_.step, index, group_.rank());
+  module_.metrics().begin_batch(batch.samples());
+  at::Tensor loss;
+  {
+    const AutocastScope autocast(options_.step.precision, trained_[0].device());
+    loss = module_.training_step(batch);
+  }
+  const double sum = loss.item<double>() * static_cast<double>(batch.samples());
+  state_.loss_sum += sum;
+  state_.loss_samples += batch.samples();
+  logged_loss_sum_ += sum;
+  logged_loss_samples_ += batch.samples();
+  return scaler_ ? scaler_->scaled(loss) : loss;
+}
+
+void FitLoop::update() {
+  const bool clips = options_.step.clip_norm > 0 || options_.step.clip_value > 0;
+  const auto gradients = scaler_ || clips ? gradients_of(trained_) : std::vector<at::Tensor>{};
+  // Averaged gradients are the same on every rank, so all leave out the same steps.
+  if (!scaler_ || scaler_->unscale(gradients)) {
+    if (clips) clip(gradients, options_.step);
+    optimizer_->step();
+  }
+  optimizer_->zero_grad();
+}
+
+void FitLoop::raise_signals() {
+  const auto now = Clock::now();
+  if (stop_wish_.empty() && StopSignals::arrived()) stop_wish_ = "signal";
+  if (group_.is_main()) {
+    if (options_.max_time.count() > 0 && now - started_ >= options_.max_time && stop_wish_.empty())
+      stop_wish_ = "max_time";
+    if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every)
+      parallel_->raise(Signal::kSnapshot);
+  }
+  if (!stop_wish_.empty()) parallel_->raise(Signal::kStop);
+}
+
+void FitLoop::after_step(const Work& work) {
+  const auto now = Clock::now();
+  StepEnded event;
+  event.step = state_.step;
+  event.epoch = state_.epoch;
+  event.step_in_epoch = batches_in_epoch(state_.place, train_->options().global_batch * options_.step.accumulate);
+  event.samples = work.global_samples;
+  event.seconds = seconds_between(last_step_, now);
+  event.learning_rate = optimizer_->param_groups()[0].options().get_lr();
+  seconds_in_steps_ += event.seconds;
+  last_step_ = now;
+  if (!time_to_first_step_s_) time_to_first_step_s_ = seconds_since_process_start();
+  if (options_.log_every > 0 && state_.step % options_.log_every == 0) log_loss(event);
+  tell(event);
+  if (parallel_->agreed(Signal::kStop)) stopped_by_ = agreed_reason();
+  const auto every = options_.snapshot.every_steps;
+  if (parallel_->agreed(Signal::kSnapshot) || (every > 0 && state_.step % every == 0)) save();
+}
+
+void FitLoop::log_loss(StepEnded& event) {
+  event.loss = mean_over_ranks(logged_loss_sum_, logged_loss_samples_);
+  logged_loss_sum_ = 0;
+  logged_loss_samples_ = 0;
+}
+
+double FitLoop::mean_over_ranks(double sum, std::int64_t count) {
+  std::array<double, 2> values = {sum, static_cast<double>(count)};
+  auto tensor = at::from_blob(values.data(), {2}, at::kDouble);
+  group_.all_reduce_sum(tensor);
+  return values[1] > 0 ? values[0] / values[1] : 0;
+}
+
+}  // namespace lockstep
