@@ -87,7 +87,7 @@ void add_directives(Text& out, const JobPlan& plan) {
 }
 
 std::vector<std::string> conda_lines(const std::string& environment) {
-  return {R"(source "$(conda info --base)/etc/profile.d/conda.sh")", "conda activate " + shell_quoted(environment)};
+  return {"eval \"$(conda shell.bash hook)\"", "conda activate " + shell_quoted(environment)};
 }
 
 /// What each task runs before the program.
@@ -146,8 +146,15 @@ void add_setup(Text& out, const JobPlan& plan) {
   if (lines.empty()) return;
   out.paragraph(plan.has_container() ? "What each task runs in the container before its program."
                                      : "What each task runs before its program.");
-  std::string all = "set -e\n" + joined(lines, "\n") + "\nexec \"$@\"";
-  out.line("setup=" + shell_quoted(all));
+  // The end of the lines is a word that is none of them.
+  std::string end = "SETUP";
+  while (std::ranges::find(lines, end) != lines.end()) end += "_";
+  out.line("setup=$(cat << '" + end + "'");
+  out.line("set -e");
+  out.lines(lines);
+  out.line("exec \"$@\"");
+  out.line(end);
+  out.line(")");
 }
 
 /// What stands between `srun` and the program.
@@ -195,7 +202,10 @@ std::string step(const JobPlan& plan) {
   text += step_flags(plan);
   for (const auto& flag : plan.srun) text += " " + shell_quoted(flag);
   text += " \\\n  " + wrapped(plan, true) + "\\\n  \"$program\"";
-  for (std::size_t i = 1; i < plan.program.command.size(); ++i) text += " " + shell_quoted(plan.program.command[i]);
+  for (std::size_t i = 1; i < plan.program.command.size(); ++i) {
+    const auto& word = plan.program.command[i];
+    text += word == plan.places.run_dir ? " \"$LOCKSTEP_RUN_DIR\"" : " " + shell_quoted(word);
+  }
   return text;
 }
 

@@ -121,6 +121,17 @@ std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile)
   return flags;
 }
 
+std::map<std::string, std::string> variables_of(const JobSize& size, const Profile& profile) {
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : env_for(profile, size.nodes)) variables[name] = value;
+  const auto& devices = profile.devices;
+  if (devices.order.empty() || size.devices != devices.count) return variables;
+  std::vector<std::string> order;
+  for (const auto index : devices.order) order.push_back(std::to_string(index));
+  variables[devices.backend == "rocm" ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] = joined(order, ",");
+  return variables;
+}
+
 std::vector<std::string> module_lines(const JobSoftware& software, const Profile& profile) {
   const auto& modules = profile.modules;
   std::vector<std::string> lines = software.container.empty() ? modules.before : modules.container;
@@ -178,7 +189,7 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   plan.srun = srun_flags(plan.size, profile);
   plan.before = module_lines(wish.software, profile);
   plan.conda = wish.software.conda;
-  for (const auto& [name, value] : env_for(profile, plan.size.nodes)) plan.env[name] = value;
+  plan.env = variables_of(plan.size, profile);
   check_env(wish.software.env);
   plan.own_env = wish.software.env;
   plan.setup = wish.software.setup;

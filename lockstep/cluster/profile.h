@@ -47,8 +47,9 @@ struct ProfileDevices {
   std::string name;
   std::string arch;
   std::int64_t memory_gib = 0;
-  std::string backend;  ///< "cuda" or "rocm".
-  std::string visible;  ///< "one": a task sees its own as index 0. "all": it takes index LOCAL_RANK.
+  std::string backend;              ///< "cuda" or "rocm".
+  std::string visible;              ///< "one": a task sees its own as index 0. "all": it takes index LOCAL_RANK.
+  std::vector<std::int64_t> order;  ///< In which a task with index i sees them, where a job has all of a node's.
   std::vector<std::int64_t> numa;
   std::vector<std::string> cpu_masks;  ///< The cores nearest to each device; they need the whole node.
   bool fast_bf16 = true;

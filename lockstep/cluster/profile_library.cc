@@ -192,6 +192,7 @@ ProfileFindings checked(const Profile& profile) {
                            std::to_string(count));
   };
   agrees("devices.cpu_masks", profile.devices.cpu_masks.size());
+  agrees("devices.order", profile.devices.order.size());
   agrees("devices.numa", profile.devices.numa.size());
   if (!profile.slurm.partition.empty() && !profile.partitions.contains(profile.slurm.partition)) {
     found.faults.push_back("slurm.partition is '" + profile.slurm.partition + "', but there is no [partition." +

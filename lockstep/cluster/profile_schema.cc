@@ -47,6 +47,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"devices.memory_gib", [](P& p, Name) -> Slot { return &p.devices.memory_gib; }, "memory of one in GiB"},
     {"devices.backend", [](P& p, Name) -> Slot { return &p.devices.backend; }, "their runtime", "cuda rocm"},
     {"devices.visible", [](P& p, Name) -> Slot { return &p.devices.visible; }, "what a task sees: its own as index 0, or all", "one all"},
+    {"devices.order", [](P& p, Name) -> Slot { return &p.devices.order; }, "the order that a job with all of a node's sees them in"},
     {"devices.numa", [](P& p, Name) -> Slot { return &p.devices.numa; }, "the NUMA domain nearest to each device"},
     {"devices.cpu_masks", [](P& p, Name) -> Slot { return &p.devices.cpu_masks; }, "the cores nearest to each device"},
     {"devices.fast_bf16", [](P& p, Name) -> Slot { return &p.devices.fast_bf16; }, "bf16 is faster than fp32"},

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `submit` and `profile` say to a wrong request: the exit code, the fact, the way out. bad_input_test.py LOCKSTEP"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
+SBATCH_REFUSES = "#!/bin/sh\necho 'sbatch: error: Batch job submission failed: Invalid account' >&2\nexit 1\n"
+SBATCH_WORKS = "#!/bin/sh\nenv > \"$SEEN\"\necho '4711;testbed'\n"
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-submit-")))
+        (self.folder / "bin").mkdir()
+
+    def lockstep(self, *words, **variables):
+        environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "HOME": str(self.folder), "USER": "me"} | variables
+        return subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=False, cwd=self.folder, env=environment)
+
+    def refused(self, code, fact, hint, *words, **variables):
+        done = self.lockstep(*words, **variables)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(fact, done.stderr)
+        self.assertIn(hint, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(sorted(os.listdir(self.folder)), self.left, "a refusal leaves nothing behind")
+
+    @property
+    def left(self):
+        return sorted({"bin", *self.kept})
+
+    kept = ()
+
+    def sbatch(self, text):
+        path = self.folder / "bin" / "sbatch"
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def test_an_unknown_cluster(self):
+        self.refused(2, "unknown cluster 'frontir'", "did you mean 'frontier'?",
+                     "submit", "--cluster", "frontir", "--dry-run", "--", "true")
+
+    def test_a_profile_with_a_wrong_key(self):
+        self.kept = ("mine.toml",)
+        (self.folder / "mine.toml").write_text("[sbatch]\nmemry = \"1G\"\n")
+        path = str(self.folder / "mine.toml")
+        self.refused(3, "mine.toml:2: unknown key 'sbatch.memry'", "did you mean sbatch.memory?",
+                     "submit", "--cluster", path, "--dry-run", "--", "true")
+        self.refused(3, "mine.toml:2: unknown key 'sbatch.memry'", "did you mean sbatch.memory?", "profile", "check", path)
+
+    def test_more_nodes_than_the_partition_has(self):
+        self.refused(4, "partition 'dev-g' of lumi-g takes at most 32 nodes", "--partition standard-g gives 64 nodes",
+                     "submit", "--cluster", "lumi-g", "--account", "p", "--partition", "dev-g", "--nodes", "64", "--", "true")
+
+    def test_a_time_over_the_limit_for_that_many_nodes(self):
+        self.refused(4, "gives 2 nodes at most 02:00:00", "--time 02:00:00 --chain 2",
+                     "submit", "--cluster", "frontier", "--account", "p", "--nodes", "2", "--time", "03:00:00", "--", "true")
+        self.refused(2, "--time is '90', want HH:MM:SS", "look alike", "submit", "--time", "90", "--", "true")
+
+    def test_no_account(self):
+        self.refused(4, "no account is named, and juwels-booster wants one", "--account NAME",
+                     "submit", "--cluster", "juwels-booster", "--", "true")
+
+    def test_a_container_image_that_is_missing(self):
+        self.refused(4, "there is no container image '", "lockstep profile show generic",
+                     "submit", "--container", "none.sif", "--", "true")
+        done = self.lockstep("submit", "--cluster", "lumi-g", "--account", "p", "--container", "/none.sif", "--dry-run", "--", "true")
+        self.assertEqual(done.returncode, 0, "another site's images cannot be seen from here")
+
+    def test_sbatch_that_refuses(self):
+        self.sbatch(SBATCH_REFUSES)
+        self.refused(4, "sbatch refuses the job: sbatch: error: Batch job submission failed: Invalid account", "--dry-run",
+                     "submit", "--run-dir", str(self.folder / "run"), "--", "true")
+
+    def test_no_sbatch_at_all(self):
+        self.refused(4, "there is no sbatch here", "--dry-run prints the script anywhere", "submit", "--run-dir",
+                     str(self.folder / "run"), "--", "true", PATH=str(self.folder / "bin"))
+
+    def test_a_launcher_under_one_task_for_each_device(self):
+        self.refused(2, "torchrun starts ranks of its own", "-- python train.py --lr 3; or keep it", "submit", "--devices", "4",
+                     "--", "torchrun", "--nproc_per_node=4", "train.py", "--lr", "3")
+
+    def test_neither_or_both_of_recipe_and_program(self):
+        self.refused(2, "neither a recipe nor a program was given", "lockstep submit RECIPE", "submit", "--nodes", "2")
+        self.refused(2, "both a recipe and a program were given", "want one", "submit", "digits", "--", "true")
+
+    def test_a_flag_of_sbatch_that_other_numbers_follow_from(self):
+        self.refused(2, "--sbatch=--nodes=4", "give it as --nodes", "submit", "--sbatch=--nodes=4", "--", "true")
+        self.refused(2, "'exclusive' is no flag of sbatch", "--sbatch=--exclusive", "submit", "--sbatch=exclusive", "--", "true")
+
+    def test_what_sbatch_is_given(self):
+        self.sbatch(SBATCH_WORKS)
+        done = self.lockstep("submit", "--run-dir", "run", "--", "true", SEEN=str(self.folder / "seen"),
+                             SBATCH_PARTITION="other", SLURM_JOB_ID="1", SLURM_CONF="/c", SBATCH_RESERVATION="course")
+        self.assertEqual((done.returncode, done.stdout), (0, f"job 4711\nrun folder {self.folder}/run\n"), done.stderr)
+        seen = (self.folder / "seen").read_text()
+        for gone in ("SBATCH_PARTITION", "SLURM_JOB_ID"):
+            self.assertNotIn(gone, seen, "it would override the script")
+        for kept in ("SLURM_CONF=/c", "SBATCH_RESERVATION=course"):
+            self.assertIn(kept, seen)
+        script = (self.folder / "run" / "job.sh").read_text()
+        self.assertIn("#SBATCH --partition=other\n", script)
+        self.assertTrue(os.access(self.folder / "run" / "job.sh", os.X_OK))
+        self.assertTrue((self.folder / "run" / "logs").is_dir())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
