@@ -55,15 +55,6 @@ else()
   set(LOCKSTEP_LEFT_OUT "/format/hdf5_(file|make|handle)")
 endif()
 
-# Debian's CMake package of libzip demands its command line tools, so it is asked for by pkg-config.
-find_package(PkgConfig REQUIRED)
-list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/third_party/zip)
-pkg_check_modules(LIBZIP IMPORTED_TARGET GLOBAL libzip>=1.7)
-if(NOT LIBZIP_FOUND)
-  message(FATAL_ERROR "libzip was not found.\n  hint: apt-get install libzip-dev, or install it into third_party/zip")
-endif()
-add_library(lockstep::zip ALIAS PkgConfig::LIBZIP)
-
 if(BUILD_TESTING)
   # Built from source so that sanitizers and the C++ library's ABI are the same as ours.
   find_path(LOCKSTEP_GOOGLETEST_SOURCE googletest/include/gtest/gtest.h

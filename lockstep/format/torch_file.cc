@@ -35,7 +35,7 @@ std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(by
 /// "model/" of "model/data.pkl": all entries lie in one folder.
 std::string folder_of(const StoredZip& zip, const std::string& name) {
   constexpr std::string_view kPickle = "/data.pkl";
-  for (const auto& entry : zip.names()) {
+  for (const auto& [entry, place] : zip.entries()) {
     const bool is_pickle = entry.ends_with(kPickle) && entry.find('/') == entry.size() - kPickle.size();
     if (is_pickle) return entry.substr(0, entry.size() - kPickle.size() + 1);
   }

@@ -191,15 +191,16 @@ class CheckpointPickle {
   std::deque<float> steps_;
 };
 
-/// Has `write` make a file under another name, syncs it, and renames it to `path`.
-void replace_file(const fs::path& path, const std::function<void(const fs::path& temporary)>& write) {
+/// Has `write` fill a file of another name, syncs it, and renames it to `path`.
+void replace_file(const fs::path& path, const std::function<void(int fd, const fs::path& temporary)>& write) {
   fs::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());
+  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) throw io_error("create", temporary, errno);
   try {
-    write(temporary);
-    const FileDescriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) throw io_error("open", temporary, errno);
+    write(file.get(), temporary);
     if (::fsync(file.get()) != 0) throw io_error("sync", temporary, errno);
+    if (::close(file.release()) != 0) throw io_error("close", temporary, errno);
     if (::rename(temporary.c_str(), path.c_str()) != 0) throw io_error("rename", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -221,8 +222,8 @@ void write_torch_file(const fs::path& path, std::span<const TensorEntry> model,
     checkpoint.put_state_dict(model);
   }
   const std::string pickle = checkpoint.finished();
-  replace_file(path, [&](const fs::path& temporary) {
-    ZipWriter zip(temporary);
+  replace_file(path, [&](int fd, const fs::path& temporary) {
+    ZipWriter zip(fd, temporary);
     zip.add("archive/data.pkl", bytes_of(pickle));
     zip.add("archive/byteorder", bytes_of("little"));
     for (std::size_t i = 0; i < checkpoint.storages().size(); ++i) {
@@ -234,10 +235,8 @@ void write_torch_file(const fs::path& path, std::span<const TensorEntry> model,
 }
 
 void write_safetensors_file(const fs::path& path, std::span<const TensorEntry> model) {
-  replace_file(path, [&](const fs::path& temporary) {
-    const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file) throw io_error("create", temporary, errno);
-    write_safetensors(file.get(), temporary, model, {{"format", "pt"}});
+  replace_file(path, [&](int fd, const fs::path& temporary) {
+    write_safetensors(fd, temporary, model, {{"format", "pt"}});
   });
 }
 

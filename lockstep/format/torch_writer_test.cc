@@ -79,7 +79,7 @@ TEST_F(TorchWriter, AlignsEveryEntryTo64Bytes) {
   write_torch_file(path(), model(), adam());
   const MappedFile file(path());
   const StoredZip zip(file.bytes(), "model.pt");
-  for (const auto& name : zip.names()) {
+  for (const auto& [name, place] : zip.entries()) {
     const auto bytes = zip.entry(name);
     EXPECT_TRUE(bytes.empty() || (bytes.data() - file.bytes().data()) % 64 == 0) << name;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/format/zip_file.h"
 
-#include <zip.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -16,77 +15,43 @@
 
 namespace lockstep {
 
-/// What libzip reads from. It has no call that tells where an entry's data lie in the file: the source keeps where it
-/// was last read.
-struct StoredZip::Source {
-  std::span<const std::byte> bytes;
+/// Where the directory lies, as the file's end tells.
+struct StoredZip::Directory {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
   std::uint64_t at = 0;
-  std::optional<std::uint64_t> first_read;
-  zip_error_t error{};
-
-  zip_int64_t read(void* to, zip_uint64_t count) {
-    if (!first_read) first_read = at;
-    count = std::min<zip_uint64_t>(count, bytes.size() - at);
-    if (count > 0) std::memcpy(to, bytes.data() + at, count);
-    at += count;
-    return static_cast<zip_int64_t>(count);
-  }
-
-  zip_int64_t seek(void* data, zip_uint64_t size) {
-    const zip_int64_t to = zip_source_seek_compute_offset(at, bytes.size(), data, size, &error);
-    if (to < 0) return -1;
-    at = static_cast<std::uint64_t>(to);
-    return 0;
-  }
-
-  zip_int64_t stat(void* data) const {
-    auto* const found = static_cast<zip_stat_t*>(data);
-    zip_stat_init(found);
-    found->size = bytes.size();
-    found->valid = ZIP_STAT_SIZE;
-    return sizeof(*found);
-  }
-
-  static zip_int64_t answer(void* self, void* data, zip_uint64_t size, zip_source_cmd_t command) {
-    auto& source = *static_cast<Source*>(self);
-    switch (command) {
-      case ZIP_SOURCE_OPEN:
-        source.at = 0;
-        return 0;
-      case ZIP_SOURCE_READ:
-        return source.read(data, size);
-      case ZIP_SOURCE_SEEK:
-        return source.seek(data, size);
-      case ZIP_SOURCE_TELL:
-        return static_cast<zip_int64_t>(source.at);
-      case ZIP_SOURCE_STAT:
-        return source.stat(data);
-      case ZIP_SOURCE_ERROR:
-        return zip_error_to_data(&source.error, data, size);
-      case ZIP_SOURCE_SUPPORTS:
-        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
-                                              ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
-                                              ZIP_SOURCE_SUPPORTS, -1);
-      case ZIP_SOURCE_CLOSE:
-      case ZIP_SOURCE_FREE:
-        return 0;
-      default:
-        zip_error_set(&source.error, ZIP_ER_OPNOTSUPP, 0);
-        return -1;
-    }
-  }
 };
 
 namespace {
 
-constexpr std::string_view kDamaged = "the file is damaged or was not written whole; copy it again";
+using Bytes = std::span<const std::byte>;
 
-[[noreturn]] void fail(const std::string& where, const std::string& fact, std::string_view hint = kDamaged) {
+constexpr std::uint32_t kLocalMagic = 0x04034b50;
+constexpr std::uint32_t kEntryMagic = 0x02014b50;
+constexpr std::uint32_t kEndMagic = 0x06054b50;
+constexpr std::uint32_t kEnd64Magic = 0x06064b50;
+constexpr std::uint32_t kLocator64Magic = 0x07064b50;
+constexpr std::uint64_t kLocalBytes = 30;
+constexpr std::uint64_t kEntryBytes = 46;
+constexpr std::uint64_t kEndBytes = 22;
+constexpr std::uint64_t kLocator64Bytes = 20;
+constexpr std::uint64_t kMostComment = 0xffff;
+constexpr std::uint16_t kZip64Extra = 1;
+constexpr std::uint32_t kSeeExtra = 0xffffffff;  // The value is too large for its field.
+constexpr std::uint16_t kEncrypted = 1;
+
+[[noreturn]] void fail(const std::string& where, const std::string& fact,
+                       std::string_view hint = "the file is damaged or was not written whole; copy it again") {
   throw Error(ErrorKind::kData, where + ": " + fact, hint);
 }
 
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+/// The number at byte `at`, or nothing where the bytes end before.
+template <typename Number>
+std::optional<Number> number_at(Bytes bytes, std::uint64_t at) {
+  if (at > bytes.size() || bytes.size() - at < sizeof(Number)) return std::nullopt;
+  Number value{};
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
 }
 
 std::string hex32(std::uint32_t value) {
@@ -95,88 +60,124 @@ std::string hex32(std::uint32_t value) {
   return text.data();
 }
 
+/// Puts the 64-bit values of the Zip64 field in place of those that did not fit, in the order that the format gives.
+bool read_zip64(Bytes extra, std::span<std::uint64_t* const> values) {
+  const auto is_missing = [](const std::uint64_t* value) { return *value == kSeeExtra; };
+  std::uint64_t at = 0;
+  while (const auto id = number_at<std::uint16_t>(extra, at)) {
+    const auto size = number_at<std::uint16_t>(extra, at + 2);
+    if (!size || *size > extra.size() - at - 4) return false;
+    const Bytes field = extra.subspan(at + 4, *size);
+    at += 4 + std::uint64_t{*size};
+    if (*id != kZip64Extra) continue;
+    std::uint64_t within = 0;
+    for (auto* value : values) {
+      if (!is_missing(value)) continue;
+      const auto wide = number_at<std::uint64_t>(field, within);
+      if (!wide) return false;
+      *value = *wide;
+      within += sizeof *wide;
+    }
+    return true;
+  }
+  return std::ranges::none_of(values, is_missing);
+}
+
 }  // namespace
 
-StoredZip::StoredZip(std::span<const std::byte> bytes, std::string name)
-    : name_(std::move(name)), source_(std::make_unique<Source>()) {
-  source_->bytes = bytes;
-  zip_error_t error;
-  zip_error_init(&error);
-  const auto fail_open = [&](const std::string& what) {
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    fail(name_, what + ": " + reason);
-  };
-  zip_source_t* const source = zip_source_function_create(&Source::answer, source_.get(), &error);
-  if (source == nullptr) fail_open("no memory for the zip file");
-  zip_ = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (zip_ == nullptr) {
-    zip_source_free(source);
-    fail_open("it is no whole zip file");
-  }
-  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(zip_, 0));
-  for (zip_uint64_t i = 0; i < count; ++i) {
-    const char* const entry = zip_get_name(zip_, i, ZIP_FL_ENC_RAW);
-    names_.emplace_back(entry == nullptr ? "" : entry);
-    if (!places_.emplace(names_.back(), i).second) {
-      zip_discard(std::exchange(zip_, nullptr));
-      fail(name_, "the entry '" + pickle_text(names_.back()) + "' is there twice, want each once");
+StoredZip::Directory StoredZip::found_directory() const {
+  const std::uint64_t size = bytes_.size();
+  for (std::uint64_t comment = 0; comment <= kMostComment && kEndBytes + comment <= size; ++comment) {
+    const std::uint64_t end = size - kEndBytes - comment;
+    if (number_at<std::uint32_t>(bytes_, end) != kEndMagic) continue;
+    if (number_at<std::uint16_t>(bytes_, end + 20) != comment) continue;
+    const auto place = end >= kLocator64Bytes ? end - kLocator64Bytes : 0;
+    if (number_at<std::uint32_t>(bytes_, place) == kLocator64Magic) {
+      const auto end64 = number_at<std::uint64_t>(bytes_, place + 8).value_or(0);
+      if (number_at<std::uint32_t>(bytes_, end64) != kEnd64Magic)
+        fail(name_, "the zip file's end is not where it says");
+      return {.entries = number_at<std::uint64_t>(bytes_, end64 + 32).value_or(0),
+              .bytes = number_at<std::uint64_t>(bytes_, end64 + 40).value_or(0),
+              .at = number_at<std::uint64_t>(bytes_, end64 + 48).value_or(0)};
     }
+    return {.entries = *number_at<std::uint16_t>(bytes_, end + 10),
+            .bytes = *number_at<std::uint32_t>(bytes_, end + 12),
+            .at = *number_at<std::uint32_t>(bytes_, end + 16)};
+  }
+  fail(name_, "it is no whole zip file: its directory is missing");
+}
+
+StoredZip::StoredZip(Bytes bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {
+  const Directory directory = found_directory();
+  std::uint64_t at = directory.at;
+  for (std::uint64_t i = 0; i < directory.entries; ++i) read_entry(at);
+  if (at - directory.at != directory.bytes) {
+    fail(name_,
+         "its directory has " + std::to_string(at - directory.at) + " bytes, want " + std::to_string(directory.bytes));
   }
 }
 
-StoredZip::~StoredZip() {
-  if (zip_ != nullptr) zip_discard(zip_);
+void StoredZip::read_entry(std::uint64_t& at) {
+  if (number_at<std::uint32_t>(bytes_, at) != kEntryMagic || bytes_.size() - at < kEntryBytes) {
+    fail(name_, "its directory is not where it says, or ends too early");
+  }
+  const auto field = [&]<typename Number>(std::uint64_t offset, Number) {
+    return *number_at<Number>(bytes_, at + offset);
+  };
+  const auto method = field(10, std::uint16_t{});
+  const auto flags = field(8, std::uint16_t{});
+  std::uint64_t stored = field(20, std::uint32_t{});
+  Entry entry{.header = field(42, std::uint32_t{}),
+              .bytes = field(24, std::uint32_t{}),
+              .crc32 = field(16, std::uint32_t{}),
+              .is_stored = method == 0 && (flags & kEncrypted) == 0};
+  const std::uint64_t name_bytes = field(28, std::uint16_t{});
+  const std::uint64_t extra_bytes = field(30, std::uint16_t{});
+  const std::uint64_t size = kEntryBytes + name_bytes + extra_bytes + field(32, std::uint16_t{});
+  if (size > bytes_.size() - at) fail(name_, "its directory ends too early");
+  const Bytes text = bytes_.subspan(at + kEntryBytes, name_bytes);
+  std::string name(reinterpret_cast<const char*>(text.data()), text.size());
+  const std::array<std::uint64_t*, 3> wide = {&entry.bytes, &stored, &entry.header};
+  const bool has_sizes = read_zip64(bytes_.subspan(at + kEntryBytes + name_bytes, extra_bytes), wide);
+  if (!has_sizes || (entry.is_stored && stored != entry.bytes)) {
+    fail(name_, "its directory contradicts itself on '" + pickle_text(name) + "'");
+  }
+  if (!entries_.emplace(name, entry).second) {
+    fail(name_, "the entry '" + pickle_text(name) + "' is there twice, want each once");
+  }
+  at += size;
 }
 
-StoredZip::StoredZip(StoredZip&& other) noexcept
-    : name_(std::move(other.name_)),
-      source_(std::move(other.source_)),
-      zip_(std::exchange(other.zip_, nullptr)),
-      names_(std::move(other.names_)),
-      places_(std::move(other.places_)) {}
-
-StoredZip& StoredZip::operator=(StoredZip&& other) noexcept {
-  std::swap(name_, other.name_);
-  std::swap(source_, other.source_);
-  std::swap(zip_, other.zip_);
-  std::swap(names_, other.names_);
-  std::swap(places_, other.places_);
-  return *this;
-}
-
-std::span<const std::byte> StoredZip::entry(const std::string& entry) const {
-  const std::string where = name_ + ": entry '" + pickle_text(entry) + "'";
-  const auto place = places_.find(entry);
-  if (place == places_.end()) fail(where, "is missing");
-  zip_stat_t stat;
-  if (zip_stat_index(zip_, place->second, 0, &stat) != 0) fail(where, zip_strerror(zip_));
-  if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
+Bytes StoredZip::entry(const std::string& name) const {
+  const std::string where = name_ + ": entry '" + pickle_text(name) + "'";
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) fail(where, "is missing");
+  const Entry& entry = found->second;
+  if (!entry.is_stored) {
     fail(where, "is compressed or encrypted, want it stored as torch.save does",
          "load it in Python and torch.save() it again");
   }
-  if (stat.comp_size != stat.size) fail(where, "has two sizes");
-  if (stat.size == 0) return {};
-  zip_file_t* const file = zip_fopen_index(zip_, place->second, 0);
-  if (file == nullptr) fail(where, zip_strerror(zip_));
-  source_->first_read.reset();
-  std::byte byte{};
-  const auto got = zip_fread(file, &byte, 1);
-  zip_fclose(file);
-  const auto at = source_->first_read;
-  if (got != 1 || !at || stat.size > source_->bytes.size() - *at) fail(where, "ends before its last byte");
-  const auto bytes = source_->bytes.subspan(*at, stat.size);
-  if (const auto found = crc32_of(bytes); found != stat.crc) {
-    fail(where, "has the checksum " + hex32(found) + ", want " + hex32(stat.crc),
+  // Its own header repeats the name, but may leave the sizes to what follows the data: the directory's are taken.
+  const auto magic = number_at<std::uint32_t>(bytes_, entry.header);
+  const auto name_bytes = number_at<std::uint16_t>(bytes_, entry.header + 26);
+  const auto extra_bytes = number_at<std::uint16_t>(bytes_, entry.header + 28);
+  if (magic != kLocalMagic || !extra_bytes) fail(where, "is not where the directory says");
+  const std::uint64_t at = entry.header + kLocalBytes + *name_bytes + *extra_bytes;
+  if (at > bytes_.size() || entry.bytes > bytes_.size() - at) fail(where, "reaches beyond the file's end");
+  if (*name_bytes != name.size() ||
+      std::memcmp(bytes_.data() + entry.header + kLocalBytes, name.data(), name.size()) != 0) {
+    fail(where, "has another name in its own header");
+  }
+  const Bytes bytes = bytes_.subspan(at, entry.bytes);
+  const auto* const start = reinterpret_cast<const unsigned char*>(bytes.data());
+  if (const auto crc = static_cast<std::uint32_t>(::crc32_z(0, start, bytes.size())); crc != entry.crc32) {
+    fail(where, "has the checksum " + hex32(crc) + ", want " + hex32(entry.crc32),
          "the file is damaged; copy it again. torch.load does not look, and what torch.serialization.set_crc32_options"
          "(False) wrote has none: torch.load and torch.save such a file again");
   }
   return bytes;
 }
 
-bool StoredZip::is_zip(std::span<const std::byte> bytes) {
-  constexpr std::array<unsigned char, 4> kMagic = {'P', 'K', 3, 4};
-  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
-}
+bool StoredZip::is_zip(Bytes bytes) { return number_at<std::uint32_t>(bytes, 0) == kLocalMagic; }
 
 }  // namespace lockstep

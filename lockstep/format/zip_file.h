@@ -3,31 +3,34 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <span>
 #include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
-
-struct zip;
 
 namespace lockstep {
 
 /// A zip file in memory whose entries are stored and not compressed, as torch.save writes them: an entry is a view.
+/// Of zip this is the part that weights need, and no more: `lockstep` must start where no zip library is installed, and
+/// those that there are do not tell where an entry lies.
+///
+/// Source: PKWARE's APPNOTE.TXT 6.3, sections 4.3 and 4.5.3 (Zip64).
 class StoredZip {
  public:
   /// `bytes` must outlive the object; `name` is for messages.
   ///
-  /// Throws: Error(kData) where it is no zip file, or its directory and its entries contradict each other.
+  /// Throws: Error(kData) where it is no whole zip file, or its directory contradicts the file's size or itself.
   StoredZip(std::span<const std::byte> bytes, std::string name);
-  ~StoredZip();
-  StoredZip(StoredZip&&) noexcept;
-  StoredZip& operator=(StoredZip&&) noexcept;
 
-  bool has(const std::string& entry) const { return places_.contains(entry); }
-  /// In the order of the directory.
-  const std::vector<std::string>& names() const { return names_; }
+  struct Entry {
+    std::uint64_t header = 0;  ///< Where its own header lies.
+    std::uint64_t bytes = 0;
+    std::uint32_t crc32 = 0;
+    bool is_stored = false;  ///< Neither compressed nor encrypted.
+  };
+
+  bool has(const std::string& entry) const { return entries_.contains(entry); }
+  /// By name.
+  const std::map<std::string, Entry>& entries() const { return entries_; }
 
   /// The bytes of an entry, once their checksum was found right. Each call reads them all.
   ///
@@ -38,13 +41,13 @@ class StoredZip {
   static bool is_zip(std::span<const std::byte> bytes);
 
  private:
-  struct Source;
+  struct Directory;
+  Directory found_directory() const;
+  void read_entry(std::uint64_t& at);
 
+  std::span<const std::byte> bytes_;
   std::string name_;
-  std::unique_ptr<Source> source_;
-  ::zip* zip_ = nullptr;
-  std::vector<std::string> names_;
-  std::unordered_map<std::string, std::uint64_t> places_;
+  std::map<std::string, Entry> entries_;
 };
 
 }  // namespace lockstep

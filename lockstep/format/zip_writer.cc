@@ -1,75 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/format/zip_writer.h"
 
-#include <zip.h>
+#include <zlib.h>
 
-#include <cerrno>
-#include <limits>
+#include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kHeaderBytes = 30;
-constexpr std::uint64_t kExtraHeaderBytes = 4;
-constexpr std::uint64_t kZip64Bytes = 20;    // What an entry of 4 GiB or more has in its header besides.
-constexpr zip_uint16_t kPaddingId = 0x4246;  // "FB", as torch.save writes.
-constexpr zip_uint16_t kFirstDosDay = 0x21;  // 1980-01-01.
+constexpr std::uint64_t kLocalBytes = 30;
+constexpr std::uint64_t kSeeExtra = 0xffffffff;
+constexpr std::uint64_t kSeeEnd64 = 0xffff;
+constexpr std::uint16_t kVersion = 45;         // Zip64.
+constexpr std::uint16_t kPaddingId = 0x4246;   // "FB", as torch.save writes.
+constexpr std::uint32_t kFirstDay = 0x210000;  // 1980-01-01 00:00 as DOS counts.
+
+/// Puts numbers one after the other, the lowest byte first.
+class Record {
+ public:
+  template <typename Number>
+  Record& put(Number value) {
+    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  Record& u16(std::uint64_t value) { return put(static_cast<std::uint16_t>(value)); }
+  Record& u32(std::uint64_t value) { return put(static_cast<std::uint32_t>(value)); }
+  Record& text(const std::string& value) {
+    text_ += value;
+    return *this;
+  }
+  const std::string& bytes() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::uint64_t narrow(std::uint64_t value) { return std::min(value, kSeeExtra); }
+
+/// What the headers of an entry have in common: version, flags, method, time, checksum, sizes, the name's length.
+void put_common(Record& record, std::uint32_t crc, std::uint64_t bytes, const std::string& name) {
+  record.u16(kVersion).u16(0).u16(0).u32(kFirstDay).u32(crc).u32(narrow(bytes)).u32(narrow(bytes)).u16(name.size());
+}
 
 }  // namespace
 
-ZipWriter::ZipWriter(std::filesystem::path path) : path_(std::move(path)) {
-  int code = 0;
-  zip_ = zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
-  if (zip_ != nullptr) return;
-  zip_error_t error;
-  zip_error_init_with_code(&error, code);
-  const int number = zip_error_system_type(&error) == ZIP_ET_SYS ? zip_error_code_system(&error) : EIO;
-  zip_error_fini(&error);
-  throw io_error("create", path_, number == 0 ? EIO : number);
-}
-
-ZipWriter::~ZipWriter() {
-  if (zip_ != nullptr) zip_discard(zip_);
-}
-
-void ZipWriter::fail(const std::string& action) {
-  zip_error_t* const error = zip_get_error(zip_);
-  const bool is_system = zip_error_system_type(error) == ZIP_ET_SYS && zip_error_code_system(error) != 0;
-  throw is_system ? io_error(action, path_, zip_error_code_system(error))
-                  : Error(ErrorKind::kIo, action + " '" + path_.string() + "' failed: " + zip_error_strerror(error),
-                          "check the disk's space and the path's permissions");
+void ZipWriter::write(const std::string& text) {
+  write_all(fd_, std::as_bytes(std::span(text)), path_);
+  at_ += text.size();
 }
 
 void ZipWriter::add(const std::string& entry, std::span<const std::byte> bytes) {
-  zip_source_t* const source = zip_source_buffer(zip_, bytes.data(), bytes.size(), 0);
-  if (source == nullptr) fail("write");
-  const zip_int64_t place = zip_file_add(zip_, entry.c_str(), source, ZIP_FL_ENC_UTF_8);
-  if (place < 0) {
-    zip_source_free(source);
-    fail("write");
-  }
-  const auto index = static_cast<zip_uint64_t>(place);
-  const bool is_large = bytes.size() >= std::numeric_limits<std::uint32_t>::max();
-  const std::uint64_t start = at_ + kHeaderBytes + entry.size() + kExtraHeaderBytes + (is_large ? kZip64Bytes : 0);
-  const std::vector<zip_uint8_t> padding((kAlignment - start % kAlignment) % kAlignment, 'Z');
-  if (zip_set_file_compression(zip_, index, ZIP_CM_STORE, 0) != 0 ||
-      zip_file_set_dostime(zip_, index, 0, kFirstDosDay, 0) != 0 ||
-      zip_file_extra_field_set(zip_, index, kPaddingId, ZIP_EXTRA_FIELD_NEW, padding.data(),
-                               static_cast<zip_uint16_t>(padding.size()), ZIP_FL_LOCAL) != 0) {
-    fail("write");
-  }
-  at_ = start + padding.size() + bytes.size();
+  const auto* const start = reinterpret_cast<const unsigned char*>(bytes.data());
+  const auto crc = static_cast<std::uint32_t>(::crc32_z(0, start, bytes.size()));
+  const std::uint64_t header = at_;
+
+  Record wide;  // The Zip64 field.
+  if (bytes.size() >= kSeeExtra) wide.u16(1).u16(16).put(std::uint64_t{bytes.size()}).put(std::uint64_t{bytes.size()});
+  const std::uint64_t unpadded = header + kLocalBytes + entry.size() + wide.bytes().size() + 4;
+  const std::string padding((kAlignment - unpadded % kAlignment) % kAlignment, 'Z');
+  Record local;
+  local.u32(0x04034b50);
+  put_common(local, crc, bytes.size(), entry);
+  local.u16(wide.bytes().size() + 4 + padding.size()).text(entry).text(wide.bytes());
+  local.u16(kPaddingId).u16(padding.size()).text(padding);
+  write(local.bytes());
+  write_all(fd_, bytes, path_);
+  at_ += bytes.size();
+
+  Record place;
+  if (bytes.size() >= kSeeExtra) place.put(std::uint64_t{bytes.size()}).put(std::uint64_t{bytes.size()});
+  if (header >= kSeeExtra) place.put(header);
+  Record extra;
+  if (!place.bytes().empty()) extra.u16(1).u16(place.bytes().size()).text(place.bytes());
+  Record listed;
+  listed.u32(0x02014b50).u16(kVersion);
+  put_common(listed, crc, bytes.size(), entry);
+  listed.u16(extra.bytes().size()).u16(0).u16(0).u16(0).u32(0).u32(narrow(header)).text(entry).text(extra.bytes());
+  directory_ += listed.bytes();
+  ++entries_;
 }
 
 void ZipWriter::finish() {
-  if (zip_close(zip_) != 0) fail("write");
-  zip_ = nullptr;
+  const std::uint64_t directory = at_;
+  write(directory_);
+  const std::uint64_t bytes = directory_.size();
+  Record end;
+  if (entries_ >= kSeeEnd64 || directory >= kSeeExtra || bytes >= kSeeExtra) {
+    const std::uint64_t end64 = at_;
+    end.u32(0x06064b50).put(std::uint64_t{44}).u16(kVersion).u16(kVersion).u32(0).u32(0);
+    end.put(entries_).put(entries_).put(bytes).put(directory);
+    end.u32(0x07064b50).u32(0).put(end64).u32(1);
+  }
+  const std::uint64_t entries = std::min(entries_, kSeeEnd64);
+  end.u32(0x06054b50).u16(0).u16(0).u16(entries).u16(entries).u32(narrow(bytes)).u32(narrow(directory)).u16(0);
+  write(end.bytes());
 }
 
 }  // namespace lockstep

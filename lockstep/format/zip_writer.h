@@ -7,32 +7,29 @@
 #include <span>
 #include <string>
 
-struct zip;
-
 namespace lockstep {
 
 /// Writes a zip file of stored entries, each aligned to 64 bytes as torch.save does, so that readers may map them.
 /// The same entries give the same bytes, whenever and wherever they are written.
 class ZipWriter {
  public:
-  /// Throws: Error(kIo) where the file cannot be made.
-  explicit ZipWriter(std::filesystem::path path);
-  ~ZipWriter();
-  ZipWriter(const ZipWriter&) = delete;
-  ZipWriter& operator=(const ZipWriter&) = delete;
+  /// `fd` is open for writing at its start; `path` is for messages.
+  ZipWriter(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
-  /// `bytes` are read in finish(), and must stay until then. `entry` is ASCII.
+  /// `entry` is ASCII, and given once. Throws: Error(kIo).
   void add(const std::string& entry, std::span<const std::byte> bytes);
 
-  /// Writes the file; nothing is synced. Where it throws or is not called, there is none. Throws: Error(kIo).
+  /// Writes the directory; nothing is synced. Throws: Error(kIo).
   void finish();
 
  private:
-  [[noreturn]] void fail(const std::string& action);
+  void write(const std::string& text);
 
+  int fd_;
   std::filesystem::path path_;
-  ::zip* zip_ = nullptr;
-  std::uint64_t at_ = 0;  ///< Where the next entry's header will start.
+  std::uint64_t at_ = 0;
+  std::uint64_t entries_ = 0;
+  std::string directory_;
 };
 
 }  // namespace lockstep

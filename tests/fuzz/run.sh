@@ -45,7 +45,7 @@ for source in "$root"/tests/fuzz/${only}_fuzz.cc; do
   compiled "$source" "$name.o"
   # shellcheck disable=SC2086
   if [ ! -e "$name" ] || [ -n "$(find "$name.o" $objects -newer "$name")" ]; then
-    clang++ $flags -fsanitize=fuzzer "$name.o" $objects -lz -lzip -ljpeg -lpng -o "$name"
+    clang++ $flags -fsanitize=fuzzer "$name.o" $objects -lz -ljpeg -lpng -o "$name"
   fi
   if [ "$seconds" = 0 ]; then continue; fi
   mkdir -p "found/$name" "seeds/$name"
