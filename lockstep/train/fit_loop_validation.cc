@@ -94,7 +94,7 @@ bool FitLoop::validate_batches() {
 // They are of rank 0's part, as running statistics are.
 void FitLoop::recompute_statistics() {
   std::vector<std::function<void()>> undo;
-  for (const auto& each : module_.modules()) {
+  for (const auto& each : module_.modules(/*include_self=*/false)) {
     begin_mean<torch::nn::BatchNorm1dImpl>(*each, undo) || begin_mean<torch::nn::BatchNorm2dImpl>(*each, undo) ||
         begin_mean<torch::nn::BatchNorm3dImpl>(*each, undo);
   }
