@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -97,12 +99,19 @@ std::string kinds_of(const Differences::Row& row) {
   return a == b ? a : a + " and " + b;
 }
 
+/// Four digits are enough for people; --json gives them all.
+std::string rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
 std::string verdict_on(const Differences::Row& row) {
   if (!row.numbers) return "cannot be compared";
   const auto& numbers = *row.numbers;
   if (numbers.different == 0) return "equal numbers";
   std::string text = std::to_string(numbers.different) + " of " + std::to_string(numbers.numbers) + " differ";
-  if (numbers.different > numbers.not_finite) text += ", by at most " + shortest(numbers.max_abs);
+  if (numbers.different > numbers.not_finite) text += ", by at most " + rounded(numbers.max_abs);
   if (numbers.not_finite > 0) text += ", " + std::to_string(numbers.not_finite) + " by NaN or infinity";
   return text;
 }
