@@ -44,19 +44,20 @@ class Agent {
   Agent(const AgentOptions& options, const Environment& env, const Log& log)
       : options_(options), log_(log), next_sample_(Clock::now() + options.period) {
     tasks_.emplace_back(options.task);
-    if (!options.run_dir.empty()) {
-      telemetry_.emplace(options.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
+    if (!options.folders.run_dir.empty()) {
+      telemetry_.emplace(options.folders.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
       telemetry_->write_start(now(), std::chrono::duration<double>(options.period).count(), options.local_world);
       sensor_ = sensor_of_node();
     }
-    const bool is_watched = options.sockets != SocketPolicy::kIgnore && options.spans_nodes;
-    const auto fast = is_watched ? fast_network(env) : std::nullopt;
+    const bool is_watched = options.network.sockets != SocketPolicy::kIgnore && options.network.spans_nodes;
+    const auto fast = is_watched ? fast_network(env, options.network.root) : std::nullopt;
     if (fast) network_.emplace(*fast);
   }
 
   void run() {
     while (!is_over()) {
       wait();
+      if (tasks_.front().has_ended()) release_standard_error();
       take_entries();
       if (Clock::now() < next_sample_) continue;
       next_sample_ = Clock::now() + options_.period;
@@ -70,7 +71,7 @@ class Agent {
   }
 
  private:
-  bool is_complete() const { return options_.node_folder.empty() || tasks_.size() >= expected(); }
+  bool is_complete() const { return options_.folders.node_folder.empty() || tasks_.size() >= expected(); }
   std::size_t expected() const { return static_cast<std::size_t>(options_.local_world); }
 
   bool is_over() {
@@ -98,12 +99,20 @@ class Agent {
     ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   }
 
+  /// Whoever waits for the end of the starting task's output must not wait for its neighbours too.
+  void release_standard_error() {
+    if (!holds_standard_error_) return;
+    holds_standard_error_ = false;
+    const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (null) ::dup2(null.get(), STDERR_FILENO);
+  }
+
   void take_entries() {
     if (is_complete()) return;
     for (int local_rank = 0; local_rank < options_.local_world; ++local_rank) {
       const auto same = [&](const WatchedTask& each) { return each.task().local_rank == local_rank; };
       if (std::any_of(tasks_.begin(), tasks_.end(), same)) continue;
-      if (const auto task = entered_task(local_rank, options_.node_folder)) tasks_.emplace_back(*task);
+      if (const auto task = entered_task(local_rank, options_.folders.node_folder)) tasks_.emplace_back(*task);
     }
   }
 
@@ -121,13 +130,13 @@ class Agent {
   void watch_network() {
     if (!network_) return;
     for (const auto& task : tasks_)
-      network_->follow(nccl_log(options_.run_dir, options_.node_folder, task.task().rank));
+      network_->follow(nccl_log(options_.folders.run_dir, options_.folders.node_folder, task.task().rank));
     const auto warning = network_->look();
     if (!warning) return;
-    const bool is_stop = options_.sockets == SocketPolicy::kStop;
+    const bool is_stop = options_.network.sockets == SocketPolicy::kStop;
     const std::string text = options_.node + ": " + *warning;
     if (is_stop) {
-      log_.error(text + "; stopped, as LOCKSTEP_ON_SOCKETS=stop asks");
+      log_.error(text + "\n  this node's tasks are stopped, as --on-sockets or LOCKSTEP_ON_SOCKETS asks");
       signal_tasks(SIGTERM);
       kill_at_ = Clock::now() + kGrace;
     } else {
@@ -144,12 +153,8 @@ class Agent {
 
   void clean_up() {
     std::error_code none;
-    if (!options_.published.empty()) {
-      fs::remove(options_.published, none);
-      // Folders that were made for it alone go too; others are not empty, and stay.
-      fs::remove(options_.published.parent_path(), none);
-    }
-    if (!options_.node_folder.empty()) fs::remove_all(options_.node_folder, none);
+    if (!options_.folders.published.empty()) fs::remove(options_.folders.published, none);
+    if (!options_.folders.node_folder.empty()) fs::remove_all(options_.folders.node_folder, none);
   }
 
   const AgentOptions& options_;
@@ -158,6 +163,7 @@ class Agent {
   std::optional<TelemetryFile> telemetry_;
   std::unique_ptr<DeviceSensor> sensor_;
   std::optional<NetworkWatch> network_;
+  bool holds_standard_error_ = true;
   Clock::time_point next_sample_;
   std::optional<Clock::time_point> last_end_;  // When the last task that entered was found to have ended.
   std::optional<Clock::time_point> kill_at_;

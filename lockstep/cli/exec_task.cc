@@ -26,7 +26,7 @@ fs::path run_dir_of(const ExecOptions& options, const Environment& env) {
 /// A folder that all nodes see, as far as one is known: else the one that the job was started in.
 fs::path meeting_folder(const fs::path& run_dir, const Environment& env) {
   if (!run_dir.empty()) return run_dir / ".meeting";
-  return fs::path(env.get("LOCKSTEP_RUNS").value_or(".")) / ".meeting";
+  return fs::absolute(env.get("LOCKSTEP_RUNS").value_or(".")).lexically_normal() / ".meeting";
 }
 
 std::string node_name(const Placement& at) {
@@ -141,12 +141,9 @@ void start_agent_of(const ExecTask& task, const Environment& env, const Log& log
   start_agent({.task = self,
                .local_world = task.at.local_world,
                .node = task.node,
-               .run_dir = task.run_dir,
-               .node_folder = task.node_folder,
-               .published = task.rendezvous.published,
                .cpus = task.allowed,
-               .sockets = task.sockets,
-               .spans_nodes = task.at.nodes > 1},
+               .folders = {task.run_dir, task.node_folder, task.rendezvous.published},
+               .network = {.sockets = task.sockets, .spans_nodes = task.at.nodes > 1}},
               env, log);
 }
 

@@ -84,16 +84,14 @@ Binding by_device(const Placement& at, const Environment& env, const Topology& t
 }  // namespace
 
 CpuSet share_of(const CpuSet& cpus, int index, int parts, int sibling) {
-  // By core: the first thread of each, with those of its siblings that are there.
   std::vector<CpuSet> cores;
-  std::map<int, std::size_t> core_of;
+  std::map<int, std::size_t> core_of_first;
   for (const int cpu : cpus) {
-    const auto first = sibling > 0 ? core_of.find(cpu - sibling) : core_of.end();
-    if (first != core_of.end()) {
-      core_of[cpu] = first->second;
+    const auto first = sibling > 0 ? core_of_first.find(cpu - sibling) : core_of_first.end();
+    if (first != core_of_first.end()) {
       cores[first->second].insert(cpu);
     } else {
-      core_of[cpu] = cores.size();
+      core_of_first[cpu] = cores.size();
       cores.push_back({cpu});
     }
   }

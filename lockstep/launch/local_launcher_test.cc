@@ -19,6 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/topology.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -128,6 +129,20 @@ TEST(LocalLauncher, EachRankIsToldItsPlaceAndOneMeetingPoint) {
     EXPECT_EQ(lines[static_cast<std::size_t>(rank)], digit + " 3 " + digit + " 3 1" + master);
   }
   EXPECT_TRUE(master.starts_with(" 127.0.0.1:")) << master;
+}
+
+TEST(LocalLauncher, AForeignProgramsRanksShareTheCoresAndTheUsersOwnNumberStays) {
+  const int cores = Topology().cores_of(cpus_of_process());
+  ::unsetenv("OMP_NUM_THREADS");
+  Launch shared(script("echo $NODE_RANK:$OMP_NUM_THREADS", 2));
+  const auto share = "0:" + std::to_string(std::max(1, cores / 2)) + "\n";
+  EXPECT_EQ(shared.all_lines(), share + share);
+  EXPECT_EQ(shared.exit_code(), 0);
+  ::setenv("OMP_NUM_THREADS", "5", 1);
+  Launch given(script("echo $OMP_NUM_THREADS", 2));
+  ::unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(given.all_lines(), "5\n5\n");
+  EXPECT_EQ(given.exit_code(), 0);
 }
 
 TEST(LocalLauncher, OnlyRankZeroInheritsTheStoresSocket) {

@@ -19,6 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/affinity.h"
 
 namespace lockstep {
 namespace {
@@ -46,6 +47,18 @@ std::pair<FileDescriptor, int> bound_socket() {
   if (::bind(socket.get(), general, size) != 0) fail("bind to 127.0.0.1", errno);
   if (::getsockname(socket.get(), general, &size) != 0) fail("getsockname", errno);
   return {std::move(socket), ntohs(address.sin_port)};
+}
+
+/// Where a machine has devices, each rank runs on the cores nearest to its own.
+void bind_near_device(int rank, int ranks, const Environment& env) {
+  Placement at;
+  at.rank = at.local_rank = rank;
+  at.world = at.local_world = ranks;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    if (env.get(name)) at.device = rank;
+  }
+  const CpuSet allowed = cpus_of_process();
+  applied(binding_of(at, env, {}, Topology(), allowed), allowed);
 }
 
 std::string log_name(int rank) {
@@ -86,6 +99,7 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
     : job_(job), env_(env), log_(log), program_(std::move(program)), ranks_(static_cast<std::size_t>(job.ranks)) {
   auto [socket, port] = bound_socket();
   port_ = port;
+  threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
   // A program that is not ours binds the port itself, so it must be free again by then.
   if (job_.owns_store) store_ = std::move(socket);
   if (job_.log_folder.empty()) return;
@@ -160,6 +174,7 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 
+  bind_near_device(rank, job_.ranks, env_);
   std::vector<std::string> variables = variables_of(rank);
   std::vector<std::string> words = job_.command;
   std::vector<char*> envp;
@@ -185,6 +200,9 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
   all["MASTER_ADDR"] = "127.0.0.1";
   all["MASTER_PORT"] = std::to_string(port_);
+  all["NODE_RANK"] = "0";
+  // Ours count their threads themselves; any other program would take all cores for each rank.
+  if (!job_.owns_store) all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
   all["LOCKSTEP_LAUNCHER"] = "1";
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;

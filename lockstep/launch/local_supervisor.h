@@ -69,6 +69,7 @@ class LocalSupervisor {
   FileDescriptor store_;
   FileDescriptor signals_;
   int port_ = 0;
+  int threads_ = 1;  // Cores for each rank.
   pid_t parent_ = -1;
   int live_ = 0;
   std::vector<Rank> ranks_;

@@ -23,10 +23,9 @@ constexpr std::array<std::uint32_t, 8> kNetworkFileSystems = {0x6969,     0x0BD0
                                                               0x00C36400, 0xAAD7AAEA, 0xFF534D42, 0x20030528};
 
 fs::path local_root(const Environment& env, const TaskSettings& settings) {
-  if (!settings.caches.node_local.empty()) return settings.caches.node_local;
   // Many set TMPDIR to a scratch folder that all nodes see, which is what caches must not lie on.
   if (const auto own = env.get("TMPDIR"); own && !is_on_network(*own)) return *own;
-  return "/tmp";
+  return settings.caches.node_local.empty() ? "/tmp" : settings.caches.node_local;
 }
 
 }  // namespace

@@ -134,18 +134,18 @@ int free_port() {
                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
-int checked_port(const Placement& at, const Environment& env) {
-  if (const auto given = env.get_int("MASTER_PORT")) {
-    if (*given >= 1 && *given <= 65535) return *given;
-    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(*given) + "' is no port, want 1 to 65535",
-                "choose a free port, for example 29500");
-  }
-  if (const auto derived = derived_port(at, env)) return *derived;
-  if (at.world == 1) return free_port();
-  throw Error(ErrorKind::kEnvironment,
-              at.source + " started " + std::to_string(at.world) +
-                  " ranks, but neither MASTER_PORT nor a job is set, so they cannot agree on a port",
-              "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
+int port_of_start(const Placement& at, const Environment& env) {
+  const auto agreed = agreed_port(at, env);
+  return agreed ? *agreed : free_port();
+}
+
+std::optional<int> reserved_port(const Placement& at, const Environment& env) {
+  const auto reserved = env.get("SLURM_STEP_RESV_PORTS");
+  if (!reserved || at.source != "slurm") return std::nullopt;
+  const auto last = parsed_int<int>(split(split(*reserved, ',').back(), '-').back());
+  if (last && *last >= 1 && *last <= 65535) return *last;
+  throw Error(ErrorKind::kEnvironment, "SLURM_STEP_RESV_PORTS='" + *reserved + "' is no list of ports",
+              "set MASTER_PORT to a free port");
 }
 
 /// A name that no other start has, though job ids begin anew on a cluster that was set up anew: srun's own port tells
@@ -193,7 +193,7 @@ Rendezvous published_rendezvous(const Placement& at, const Environment& env, con
                                 const fs::path& folder) {
   const auto file = meeting_file(at, env, folder);
   if (at.rank != 0) return {.master = awaited(file, env)};
-  int port = checked_port(at, env);
+  int port = port_of_start(at, env);
   // The others read the port here, so any will do.
   if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
   Rendezvous made{.master = {address_of_this_node(env, settings), port}, .published = file};
@@ -216,18 +216,24 @@ void check_port(const Placement& at, const Environment& env, int port) {
 
 bool is_free(int port) { return static_cast<bool>(bound_everywhere(port)); }
 
-std::optional<int> derived_port(const Placement& at, const Environment& env) {
-  const auto reserved = env.get("SLURM_STEP_RESV_PORTS");
-  if (reserved && at.source == "slurm") {
-    const auto last = parsed_int<int>(split(split(*reserved, ',').back(), '-').back());
-    if (last && *last >= 1 && *last <= 65535) return *last;
-    throw Error(ErrorKind::kEnvironment, "SLURM_STEP_RESV_PORTS='" + *reserved + "' is no list of ports",
-                "set MASTER_PORT to a free port");
+std::optional<int> agreed_port(const Placement& at, const Environment& env) {
+  if (at.master) return at.master->port;
+  if (const auto given = env.get_int("MASTER_PORT")) {
+    if (*given >= 1 && *given <= 65535) return *given;
+    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(*given) + "' is no port, want 1 to 65535",
+                "choose a free port, for example 29500");
   }
-  if (at.job.empty()) return std::nullopt;
-  std::uint32_t hash = 2166136261U;  // FNV-1a
-  for (const char c : at.job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return kFirstPort + static_cast<int>(hash % kPorts);
+  if (const auto reserved = reserved_port(at, env)) return reserved;
+  if (!at.job.empty()) {
+    std::uint32_t hash = 2166136261U;  // FNV-1a
+    for (const char c : at.job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+    return kFirstPort + static_cast<int>(hash % kPorts);
+  }
+  if (at.world == 1) return std::nullopt;
+  throw Error(ErrorKind::kEnvironment,
+              at.source + " started " + std::to_string(at.world) +
+                  " ranks, but neither MASTER_PORT nor a job is set, so they cannot agree on a port",
+              "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
 }
 
 std::optional<std::string> main_host(const Placement& at, const Environment& env) {
@@ -239,12 +245,12 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
                          const fs::path& meeting_folder) {
   if (at.master) return {.master = *at.master};
   if (const auto given = env.get("MASTER_ADDR")) {
-    const int port = checked_port(at, env);
+    const int port = port_of_start(at, env);
     check_port(at, env, port);
     return {.master = {*given, port}};
   }
   if (at.nodes == 1) {
-    const int port = checked_port(at, env);
+    const int port = port_of_start(at, env);
     check_port(at, env, port);
     return {.master = {"127.0.0.1", port}};
   }
@@ -252,7 +258,7 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
     auto address = address_of_host(*host + settings.network.host_suffix);
     if (!address && !settings.network.host_suffix.empty()) address = address_of_host(*host);
     if (address) {
-      const int port = checked_port(at, env);
+      const int port = port_of_start(at, env);
       check_port(at, env, port);
       return {.master = {*address, port}};
     }

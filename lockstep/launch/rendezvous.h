@@ -18,12 +18,12 @@ struct Rendezvous {
   std::filesystem::path published{};  ///< A file that tells it to the other nodes, to be removed at the end.
 };
 
-/// The port that all ranks of a start derive alike: the last of SLURM_STEP_RESV_PORTS, since Cray's PMI takes the first
-/// ones; else from the start's name, between 18432 and 30719, which is below the system's own ports; nothing where the
-/// start has no name.
+/// The port that all ranks of a start agree on without talking: MASTER_PORT; else the last of SLURM_STEP_RESV_PORTS,
+/// since Cray's PMI takes the first ones; else one between 18432 and 30719, below those that the system gives away,
+/// from the start's name. Nothing where a single rank has no such name: any free one will do.
 ///
-/// Throws: Error(kEnvironment) where SLURM_STEP_RESV_PORTS is no list of ports.
-std::optional<int> derived_port(const Placement& at, const Environment& env);
+/// Throws: Error(kEnvironment) where a variable holds no port, or where several ranks have nothing to agree by.
+std::optional<int> agreed_port(const Placement& at, const Environment& env);
 
 /// The host of rank 0 by Slurm's word, or nothing where that cannot be told (`-m arbitrary` may put it anywhere).
 std::optional<std::string> main_host(const Placement& at, const Environment& env);

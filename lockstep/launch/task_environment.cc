@@ -67,7 +67,7 @@ std::string filled_in(const std::string& name, const std::string& value, const P
     const std::string place = text.substr(open + 1, close == std::string::npos ? close : close - open - 1);
     const auto it = std::find_if(places.begin(), places.end(), [&](const auto& each) { return each.first == place; });
     if (close == std::string::npos || it == places.end()) {
-      throw Error(ErrorKind::kRecipe, name + "='" + value + "': there is nothing to fill in for '{" + place + "'",
+      throw Error(ErrorKind::kRecipe, name + "='" + value + "': there is nothing to fill in for '{" + place + "}'",
                   "the profile may use {user} {job} {rank} {local_rank} {node_rank}");
     }
     text.replace(open, close - open + 1, it->second);

@@ -31,7 +31,7 @@ struct SiteNetwork {
 
 /// The node's own disk or memory, where caches belong.
 struct SiteCaches {
-  std::filesystem::path node_local{};    ///< Empty: $TMPDIR, else /tmp.
+  std::filesystem::path node_local{};    ///< Where $TMPDIR is not; empty: /tmp.
   std::vector<std::string> variables{};  ///< Each is to name a folder of the task's own there.
 };
 

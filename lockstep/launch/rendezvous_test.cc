@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/rendezvous.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "lockstep/base/file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+/// Two nodes of Slurm whose names nobody can look up.
+Placement two_nodes(int rank) {
+  Placement at;
+  at.rank = rank;
+  at.world = 2;
+  at.node_rank = rank;
+  at.nodes = 2;
+  at.source = "slurm";
+  at.job = at.run = "4711.0";
+  at.hosts = {"n1.invalid", "n2.invalid"};
+  return at;
+}
+
+/// A port of this machine that a program listens on.
+class TakenPort {
+ public:
+  TakenPort() : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    socklen_t size = sizeof address;
+    auto* general = reinterpret_cast<sockaddr*>(&address);
+    const bool is_done = ::bind(socket_.get(), general, size) == 0 && ::listen(socket_.get(), 1) == 0 &&
+                         ::getsockname(socket_.get(), general, &size) == 0;
+    EXPECT_TRUE(is_done);
+    port_ = ntohs(address.sin6_port);
+  }
+  int port() const { return port_; }
+  std::string text() const { return std::to_string(port_); }
+
+ private:
+  FileDescriptor socket_;
+  int port_ = 0;
+};
+
+TEST(Rendezvous, ThePortIsTheLastThatSlurmReserved) {
+  EXPECT_EQ(agreed_port(two_nodes(0), {{"SLURM_STEP_RESV_PORTS", "28520-28521,28599"}}), 28599);
+  EXPECT_EQ(agreed_port(two_nodes(1), {{"SLURM_STEP_RESV_PORTS", "28530-28532"}}), 28532);
+}
+
+TEST(Rendezvous, WithoutAReservationThePortComesFromJobStepAndRestart) {
+  Placement at = two_nodes(0);
+  const auto first = agreed_port(at, {});
+  EXPECT_EQ(first, agreed_port(two_nodes(1), {})) << "each rank derives the same";
+  EXPECT_GE(*first, 18432);
+  EXPECT_LT(*first, 30720);
+  at.job = "4711.0-r1";
+  EXPECT_NE(agreed_port(at, {}), first) << "what the killed start left behind may still hold it";
+  at.job = "4711.1";
+  EXPECT_NE(agreed_port(at, {}), first);
+}
+
+TEST(Rendezvous, AMasterPortOfTheUsersComesFirst) {
+  const Environment env{{"MASTER_PORT", "29500"}, {"SLURM_STEP_RESV_PORTS", "28530-28532"}};
+  EXPECT_EQ(agreed_port(two_nodes(0), env), 29500);
+}
+
+TEST(Rendezvous, WhatIsNoPortIsAnError) {
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
+                        [] {
+                          agreed_port(two_nodes(0), {{"MASTER_PORT", "70000"}});
+                        }),
+             "MASTER_PORT='70000' is no port, want 1 to 65535");
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
+                        [] {
+                          agreed_port(two_nodes(0), {{"SLURM_STEP_RESV_PORTS", "none"}});
+                        }),
+             "SLURM_STEP_RESV_PORTS='none' is no list of ports");
+}
+
+TEST(Rendezvous, RanksWithoutANameForTheirStartAreRefused) {
+  Placement at = two_nodes(0);
+  at.job.clear();
+  at.source = "pmi";
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { agreed_port(at, {}); }),
+             "pmi started 2 ranks, but neither MASTER_PORT nor a job is set");
+  at.world = 1;
+  EXPECT_EQ(agreed_port(at, {}), std::nullopt);
+}
+
+TEST(Rendezvous, OnOneNodeItIsLoopback) {
+  Placement at = two_nodes(1);
+  at.nodes = 1;
+  const auto found = rendezvous_of(at, {}, {}, {});
+  EXPECT_EQ(found.master.address, "127.0.0.1");
+  EXPECT_TRUE(found.published.empty());
+}
+
+TEST(Rendezvous, RankZeroPublishesWhereNamesMeanNothingAndTheOthersRead) {
+  const TemporaryFolder folder;
+  const Environment env{{"SLURM_SRUN_COMM_PORT", "40001"}, {"LOCKSTEP_MEET_TIMEOUT", "5"}};
+  const auto first = rendezvous_of(two_nodes(0), env, {}, folder.path() / "meet");
+  EXPECT_EQ(first.published, folder.path() / "meet/exec-slurm-4711.0-40001");
+  const auto second = rendezvous_of(two_nodes(1), env, {}, folder.path() / "meet");
+  EXPECT_EQ(second.master.address, first.master.address);
+  EXPECT_EQ(second.master.port, first.master.port);
+  EXPECT_TRUE(second.published.empty()) << "who did not write it does not remove it";
+}
+
+TEST(Rendezvous, WhatAnotherStartOfTheSameNumberPublishedIsNotRead) {
+  const TemporaryFolder folder;
+  rendezvous_of(two_nodes(0), {{"SLURM_SRUN_COMM_PORT", "40001"}}, {}, folder.path());
+  const Environment later{{"SLURM_SRUN_COMM_PORT", "40002"}, {"LOCKSTEP_MEET_TIMEOUT", "0"}};
+  EXPECT_HAS(message_of(ErrorKind::kPeer, [&] { rendezvous_of(two_nodes(1), later, {}, folder.path()); }),
+             "rank 0 did not publish its address");
+}
+
+TEST(Rendezvous, ATakenPortIsReplacedWhereItIsPublished) {
+  const TemporaryFolder folder;
+  const TakenPort taken;
+  const Environment env{{"SLURM_STEP_RESV_PORTS", taken.text()}};
+  EXPECT_FALSE(is_free(taken.port()));
+  const auto found = rendezvous_of(two_nodes(0), env, {}, folder.path());
+  EXPECT_NE(found.master.port, taken.port());
+  EXPECT_TRUE(is_free(found.master.port));
+}
+
+TEST(Rendezvous, ATakenPortThatTheOthersDeriveTooIsAnErrorOfRankZero) {
+  const TakenPort taken;
+  Placement at = two_nodes(0);
+  at.nodes = 1;
+  const Environment env{{"SLURM_STEP_RESV_PORTS", taken.text()}};
+  const auto said = message_of(ErrorKind::kEnvironment, [&] { rendezvous_of(at, env, {}, {}); });
+  EXPECT_HAS(said, "port " + taken.text() + " (from SLURM_STEP_RESV_PORTS) is taken on rank 0's node");
+  EXPECT_HAS(said, "set MASTER_PORT for all ranks");
+  at.rank = 1;
+  EXPECT_EQ(rendezvous_of(at, env, {}, {}).master.port, taken.port()) << "only rank 0 can tell";
+}
+
+TEST(Rendezvous, AnAddressOfTheUsersIsTakenAsItIs) {
+  const auto found = rendezvous_of(two_nodes(1), {{"MASTER_ADDR", "n1i"}, {"MASTER_PORT", "29500"}}, {}, {});
+  EXPECT_EQ(found.master.address, "n1i");
+  EXPECT_EQ(found.master.port, 29500);
+}
+
+TEST(Rendezvous, RankZerosNodeIsTheFirstUnlessTasksWerePutByHand) {
+  EXPECT_EQ(main_host(two_nodes(1), {}), "n1.invalid");
+  EXPECT_EQ(main_host(two_nodes(1), {{"SLURM_DISTRIBUTION", "arbitrary"}}), std::nullopt);
+}
+
+TEST(Rendezvous, AnInterfaceThatTheSiteNamesIsPublished) {
+  const TemporaryFolder folder;
+  const TaskSettings site{.network = {.interfaces = {"hsn0", "lo"}}};
+  EXPECT_EQ(rendezvous_of(two_nodes(0), {}, site, folder.path()).master.address, "127.0.0.1");
+}
+
+}  // namespace
+}  // namespace lockstep
