@@ -9,8 +9,9 @@ seconds=${1:-$usual}
 only=${3:-*}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${2:-$root/build/fuzz}
-if ! command -v clang++ >/dev/null; then
-  echo "skipped: no clang++, whose libFuzzer this needs (apt-get install clang)"
+probe='extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }'
+if ! echo "$probe" | clang++ -x c++ -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null; then
+  echo "skipped: no clang++ with libFuzzer (apt-get install clang libclang-rt-dev)"
   exit 77
 fi
 compile=clang++
