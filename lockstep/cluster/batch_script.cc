@@ -200,7 +200,8 @@ std::string step(const JobPlan& plan) {
   // Since Slurm 22.05 srun does not take it over from sbatch.
   if (plan.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(plan.size.cores_per_task);
   text += step_flags(plan);
-  for (const auto& flag : plan.srun) text += " " + shell_quoted(flag);
+  constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
+  for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
   text += " \\\n  " + wrapped(plan, true) + "\\\n  \"$program\"";
   for (std::size_t i = 1; i < plan.program.command.size(); ++i) {
     const auto& word = plan.program.command[i];
@@ -220,7 +221,11 @@ std::string link_line(const JobPlan& plan) {
   return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
 }
 
-void add_step_of_chain(Text& out, const JobPlan& plan) {
+bool is_chained_program(const JobPlan& plan) { return !plan.program.is_recipe && plan.queue.chain > 1; }
+
+/// Before all else: a signal that comes while nobody waits for it ends the shell.
+void add_trap(Text& out, const JobPlan& plan) {
+  if (!is_chained_program(plan)) return;
   const auto limit = std::to_string(plan.queue.chain);
   out.paragraph("Before the time is up Slurm warns this shell, and the run goes on in the next job, " + limit +
                 " in all at most.");
@@ -228,6 +233,9 @@ void add_step_of_chain(Text& out, const JobPlan& plan) {
   out.line("warned=");
   out.line("next_job() { [ \"$link\" -ge " + limit + " ] || " + next_job(plan) + "; }");
   out.line("trap 'warned=1; next_job' USR1");
+}
+
+void add_step_of_chain(Text& out, const JobPlan& plan) {
   out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
   out.line(step(plan) + " &");
   out.line("status=0");
@@ -267,12 +275,13 @@ std::string batch_script(const JobPlan& plan) {
   out.line("set -eo pipefail");
   out.line(
       "echo \"== job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST, $(date -Is)\"");
+  add_trap(out, plan);
   add_modules(out, plan);
   add_environment(out, plan);
   add_container(out, plan);
   add_setup(out, plan);
   add_trial(out, plan);
-  if (!plan.program.is_recipe && plan.queue.chain > 1) {
+  if (is_chained_program(plan)) {
     add_step_of_chain(out, plan);
   } else {
     add_step(out, plan);

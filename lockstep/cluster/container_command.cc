@@ -17,7 +17,9 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
   std::vector<std::string> binds = plan.container.binds;
   const auto add = [&](const std::filesystem::path& path) {
     const auto text = path.string();
-    if (!text.empty() && std::ranges::find(binds, text) == binds.end()) binds.push_back(text);
+    const bool is_inside =
+        std::ranges::any_of(binds, [&](const auto& bind) { return text == bind || text.starts_with(bind + "/"); });
+    if (!text.empty() && !is_inside) binds.push_back(text);
   };
   add(plan.places.work_dir);
   add(plan.places.run_dir);

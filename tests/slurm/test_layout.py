@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`lockstep layout` and `lockstep hosts` under a real Slurm: test_layout.py LOCKSTEP"""
 import json
+import shlex
 import sys
 import unittest
 
 import bed as test_bed
 
 LOCKSTEP = sys.argv.pop(1)
+QUOTED = shlex.quote(LOCKSTEP)
 KEYS = ("rank", "local_rank", "local_world", "node_rank", "nodes")
 
 
@@ -47,22 +49,22 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(sorted(layout["device"] for layout in every), [0, 1, 2, 3])
 
     def test_a_batch_script_and_a_shell_of_salloc_are_one_process(self):
-        for output in (self.bed.batch(f"{LOCKSTEP} layout --json", "-N2", "-n4"),
+        for output in (self.bed.batch(f"{QUOTED} layout --json", "-N2", "-n4"),
                        self.bed.run("salloc", "-Q", "-N2", "-n4", LOCKSTEP, "layout", "--json")):
             layout = json.loads(output)
             self.assertEqual((layout["source"], layout["world"], layout["job"]), ("single", 1, None))
 
     def test_steps_and_array_tasks_have_keys_of_their_own(self):
-        steps = self.bed.batch(f"srun {LOCKSTEP} layout --json; srun {LOCKSTEP} layout --json", "-N2", "-n2")
+        steps = self.bed.batch(f"srun {QUOTED} layout --json; srun {QUOTED} layout --json", "-N2", "-n2")
         keys = [json.loads(line)["job"] for line in steps.splitlines()]
         self.assertEqual(keys[0], keys[1])
         self.assertEqual(keys[2], keys[3])
         self.assertEqual([key.split(".")[1] for key in keys], ["0", "0", "1", "1"])
-        array = json.loads(self.bed.batch(f"srun {LOCKSTEP} layout --json", "-n1", "--array=7"))
+        array = json.loads(self.bed.batch(f"srun {QUOTED} layout --json", "-n1", "--array=7"))
         self.assertRegex(array["job"], r"^\d+_7\.0$")
 
     def test_hosts_expands_the_jobs_own_list(self):
-        output = self.bed.batch(f'{LOCKSTEP} hosts "$SLURM_JOB_NODELIST"; scontrol show hostnames', "-N4")
+        output = self.bed.batch(f'{QUOTED} hosts "$SLURM_JOB_NODELIST"; scontrol show hostnames', "-N4")
         lines = output.splitlines()
         self.assertEqual(lines[:4], ["n1", "n2", "n3", "n4"])
         self.assertEqual(lines[4:], lines[:4])

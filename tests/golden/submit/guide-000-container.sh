@@ -31,7 +31,6 @@ container=(
   singularity exec
   -B /mnt/scratchc/ralab/atif:/mnt
   -B /FOLDER
-  -B /FOLDER/run
   -B /BIN
   /FOLDER/pytorch_rocm6.2.3_ubuntu22.04_py3.10_pytorch_release_2.3.0.sif
 )

@@ -42,7 +42,8 @@ srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none 
 
 # The tasks, each with its rank, device, cores and caches from `lockstep exec`.
 status=0
-srun --cpus-per-task=7 --kill-on-bad-exit=1 --cpu-bind=mask_cpu:0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000 \
+srun --cpus-per-task=7 --kill-on-bad-exit=1 \
+  --cpu-bind=mask_cpu:0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000 \
   /BIN/lockstep exec --cluster lumi-g -- \
   "$program" train /RECIPES/mnist.toml --run-dir "$LOCKSTEP_RUN_DIR" --set data.path=/scratch/project_465000001/mnist --set cluster.nodes=4 || status=$?
 

@@ -43,7 +43,6 @@ container=(
   -B /usr/lib64/libjansson.so.4
   -B /project/project_465000001/me:/workdir
   -B /FOLDER
-  -B /FOLDER/run
   -B /BIN
   /project/project_465000001/me/your-container-image.sif
 )
@@ -68,7 +67,8 @@ srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none 
 
 # The tasks, each with its rank, device, cores and caches from `lockstep exec`.
 status=0
-srun --cpus-per-task=7 --kill-on-bad-exit=1 --cpu-bind=mask_cpu:0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000 \
+srun --cpus-per-task=7 --kill-on-bad-exit=1 \
+  --cpu-bind=mask_cpu:0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000 \
   "${container[@]}" /BIN/lockstep exec --cluster lumi-g -- bash -c "$setup" task \
   "$program" -u mnist_DDP.py --gpu --modelpath model || status=$?
 
