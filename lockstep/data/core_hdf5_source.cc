@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/core_pixels.h"
 #include "lockstep/format/hdf5.h"
+#include "lockstep/format/image_index.h"
 
 namespace lockstep {
 namespace {
@@ -24,19 +25,25 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-std::string joined_path(const std::string& group, const std::string& name) {
-  return (group == "/" ? "/" : group + "/") + name;
-}
+/// A group of a file, where one part of a data set lies.
+struct Group {
+  const Hdf5File& file;
+  std::string path;
 
-Hdf5Array found_array(const Hdf5File& file, const std::string& group, const std::string& asked,
-                      std::vector<std::string> candidates, const std::string& path) {
+  std::string inside(const std::string& name) const { return (path == "/" ? "/" : path + "/") + name; }
+  bool has(const std::string& name) const { return file.has_array(inside(name)); }
+  Hdf5Array array(const std::string& name) const { return file.array(inside(name)); }
+};
+
+Hdf5Array found_array(const Group& group, const std::string& asked, std::vector<std::string> candidates,
+                      const std::string& path) {
   if (!asked.empty()) candidates = {asked};
   for (const std::string& name : candidates) {
-    if (file.has_array(joined_path(group, name))) return file.array(joined_path(group, name));
+    if (group.has(name)) return group.array(name);
   }
-  const std::vector<std::string> there = file.names_in(group);
+  const std::vector<std::string> there = group.file.names_in(group.path);
   refuse(path,
-         "no array " + joined(candidates, " or ") + " in '" + group + "', which holds " +
+         "no array " + joined(candidates, " or ") + " in '" + group.path + "', which holds " +
              (there.empty() ? "nothing" : joined(there, ", ")),
          "name it with data.input or data.target");
 }
@@ -155,20 +162,17 @@ std::vector<std::uint64_t> image_index(const Hdf5Array& array, const Hdf5Array& 
   return index;
 }
 
-std::shared_ptr<const EncodedImages> encoded_images(const Hdf5File& file, const std::string& group, Hdf5Array bytes,
-                                                    const Hdf5Array& target, std::int64_t& classes,
-                                                    std::vector<std::string> names) {
-  const std::string index_name = joined_path(group, "index");
+std::shared_ptr<const EncodedImages> encoded_images(const Group& group, Hdf5Array bytes, const Hdf5Array& target,
+                                                    std::int64_t& classes, std::vector<std::string> names) {
   std::vector<std::uint64_t> index;
-  if (bytes.dtype() != "bytes") index = image_index(file.array(index_name), bytes);
+  if (bytes.dtype() != "bytes") index = image_index(group.array("index"), bytes);
   const std::int64_t samples = bytes.dtype() == "bytes" ? bytes.rows() : static_cast<std::int64_t>(index.size() / 2);
   std::vector<std::int64_t> labels = checked_labels(target, samples, classes);
   for (auto i = static_cast<std::int64_t>(names.size()); i < classes; ++i) names.push_back(std::to_string(i));
   auto images = std::make_shared<Hdf5Images>(std::move(bytes), std::move(labels), std::move(names));
   images->set_index(std::move(index));
-  const std::string name_array = joined_path(group, "names");
-  if (file.has_array(name_array)) {
-    Hdf5Array texts = file.array(name_array);
+  if (group.has("names")) {
+    Hdf5Array texts = group.array("names");
     if (texts.dtype() == "text" && texts.row_bytes() > 0 && texts.rows() == samples)
       images->set_names(std::move(texts));
   }
@@ -176,21 +180,6 @@ std::shared_ptr<const EncodedImages> encoded_images(const Hdf5File& file, const 
 }
 
 }  // namespace
-
-void check_image_index(std::span<const std::uint64_t> index, std::uint64_t bytes, const std::string& name) {
-  for (std::size_t i = 0; i + 1 < index.size(); i += 2) {
-    const std::uint64_t offset = index[i];
-    const std::uint64_t length = index[i + 1];
-    const std::string image = "image #" + std::to_string(i / 2);
-    if (length == 0) refuse(name, image + " is empty", "the file was not written to its end: convert it again");
-    if (offset > bytes || length > bytes - offset) {
-      refuse(name,
-             image + " is bytes " + std::to_string(offset) + " + " + std::to_string(length) +
-                 ", want them within the " + std::to_string(bytes) + " there are",
-             "copy or make the file again");
-    }
-  }
-}
 
 std::optional<std::string> hdf5_group(const std::filesystem::path& file, const std::string& split) {
   const Hdf5File opened(file);
@@ -213,19 +202,18 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
          "no group '/train' and no arrays; it holds " + (there.empty() ? "nothing" : joined(there, ", ")));
 }
 
-Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& group, const Hdf5Names& names,
+Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& path_in_file, const Hdf5Names& names,
                    std::int64_t classes) {
   const Hdf5File opened(file);
   Hdf5Part part;
   if (opened.has_array("/classes")) part.classes = opened.array("/classes").texts();
   if (classes == 0) classes = static_cast<std::int64_t>(part.classes.size());
-  const std::string path = file.string();
-  Hdf5Array input = found_array(opened, group, names.input, {"x", "images", "image", "data", "inputs"}, path);
-  const Hdf5Array target = found_array(opened, group, names.target, {"y", "labels", "label", "targets"}, path);
-  const bool is_concatenated =
-      input.dtype() == "U8" && input.shape().size() == 1 && opened.has_array(joined_path(group, "index"));
+  const Group group{opened, path_in_file};
+  Hdf5Array input = found_array(group, names.input, {"x", "images", "image", "data", "inputs"}, file.string());
+  const Hdf5Array target = found_array(group, names.target, {"y", "labels", "label", "targets"}, file.string());
+  const bool is_concatenated = input.dtype() == "U8" && input.shape().size() == 1 && group.has("index");
   if (input.dtype() == "bytes" || is_concatenated) {
-    part.images = encoded_images(opened, group, std::move(input), target, classes, part.classes);
+    part.images = encoded_images(group, std::move(input), target, classes, part.classes);
     return part;
   }
   if (input.dtype() == "text") refuse(input.name(), "holds text, want numbers or encoded images");

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,10 +44,5 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
 /// is out of range, or the index points beyond the bytes; Error(kIo); Error(kEnvironment) without HDF5.
 Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& group, const Hdf5Names& names = {},
                    std::int64_t classes = 0);
-
-/// Where encoded images lie: offsets and lengths, in turn.
-///
-/// Throws: Error(kData) naming the first one that is empty or not within `bytes`. The fuzzer's way in.
-void check_image_index(std::span<const std::uint64_t> index, std::uint64_t bytes, const std::string& name);
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include "lockstep/data/core_convert.h"
 #include "lockstep/data/core_loader.h"
 #include "lockstep/format/hdf5.h"
+#include "lockstep/format/image_index.h"
 #include "tests/support/golden_images.h"
 #include "tests/support/temporary_folder.h"
 

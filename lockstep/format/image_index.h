@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace lockstep {
+
+/// Checks where encoded images lie among `bytes` that follow one another: `index` is offset and length of each, in
+/// turn. `name` is for messages.
+///
+/// Throws: Error(kData) naming the first image that is empty or not within the bytes.
+void check_image_index(std::span<const std::uint64_t> index, std::uint64_t bytes, const std::string& name);
+
+}  // namespace lockstep
