@@ -5,9 +5,12 @@
 
 #include <cstdlib>
 
+#include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/data/core_convert.h"
+#include "lockstep/data/core_loader.h"
+#include "lockstep/data/core_verify.h"
 #include "lockstep/format/hdf5.h"
 #include "tests/support/golden_images.h"
 #include "tests/support/temporary_folder.h"
@@ -132,6 +135,70 @@ TEST_F(DataSetsOnDisk, SayWhatDoesNotFit) {
   EXPECT_HAS(refused(), "data.eval_transforms normalises otherwise than data.transforms");
   asked.kind = "text";
   EXPECT_HAS(refused(), "data.transforms is set for data.kind = 'text', want it for images only");
+}
+
+/// A sum over (sample, pixels, label) of an epoch, whatever the order, as `shards` ranks with `workers` threads read
+/// it.
+std::uint64_t digest_of(const SampleSource& source, int shards, int workers, std::int64_t epoch) {
+  const std::size_t pixels = source.fields()[0].bytes();
+  std::uint64_t digest = 0;
+  for (int shard = 0; shard < shards; ++shard) {
+    CoreLoader loader(
+        source, {.global_batch = 6, .shard = {shard, shards}, .seed = 5, .workers = workers},
+        [&](std::int64_t samples) {
+          auto memory = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(samples) * (pixels + 8));
+          return BatchMemory{.fields = {memory->data(), memory->data() + static_cast<std::size_t>(samples) * pixels},
+                             .owner = memory};
+        });
+    loader.seek(epoch, 0);
+    while (const auto batch = loader.next()) {
+      for (std::size_t row = 0; row < batch->ids.size(); ++row) {
+        const std::uint64_t image = xxh3_64(std::span(batch->memory.fields[0] + row * pixels, pixels));
+        const std::uint64_t label = xxh3_64(std::span(batch->memory.fields[1] + row * 8, 8));
+        digest += mixed(mixed(static_cast<std::uint64_t>(batch->ids[row]), image), label);
+      }
+    }
+  }
+  return digest;
+}
+
+TEST_F(DataSetsOnDisk, GiveTheSamePixelsToAnyRanksAndWorkers) {
+  const std::vector<const char*> images{"420.jpg", "444.jpg", "rgb.png", "grey.jpg", "progressive.jpg", "palette.png"};
+  for (int i = 0; i < 17; ++i) {
+    add((i % 2 == 0 ? "ants/" : "bees/") + std::to_string(i),
+        text_of_file(golden_path(images[static_cast<std::size_t>(i) % images.size()])));
+  }
+  DataSettings asked = settings("folder");
+  asked.transforms =
+      List{"random_resized_crop(16)", "flip", "color_jitter(0.4, 0.4, 0.4, 0.1)", "random_crop(16, padding=2)"};
+  const auto train = open_data_sets(asked).train;
+  const std::uint64_t wanted = digest_of(*train, 1, 0, 0);
+  for (int shards = 1; shards <= 4; ++shards) {
+    for (int workers = 0; workers <= 3; ++workers)
+      EXPECT_EQ(digest_of(*train, shards, workers, 0), wanted) << shards << " " << workers;
+  }
+  EXPECT_NE(digest_of(*train, 1, 0, 1), wanted);
+}
+
+TEST_F(DataSetsOnDisk, NameTheirBadSamples) {
+  add_images();
+  const std::string image = text_of_file(golden_path("420.jpg"));
+  add("train/bees/cut.jpg", image.substr(0, 1500));
+  add("train/ants/0.jpg", image.substr(0, 700));
+  DataSettings asked = settings("folder");
+  asked.transforms = List{"resize(16, 16)"};
+  const auto train = open_split(asked, "train");
+  for (const int threads : {1, 3}) {
+    std::int64_t last = 0;
+    const auto bad = bad_samples(*train, threads, [&](std::int64_t done) { last = done; });
+    EXPECT_EQ(last, 6);
+    ASSERT_EQ(bad.size(), 2U);
+    EXPECT_HAS(bad[0].name, "train/ants/0.jpg");
+    EXPECT_HAS(bad[1].name, "train/bees/cut.jpg");
+    EXPECT_HAS(bad[1].fact, "damaged JPEG: Premature end of JPEG file");
+  }
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { bad_samples(*train, 0, [](std::int64_t) {}); }),
+             "threads is 0, want 1 or more");
 }
 
 TEST_F(DataSetsOnDisk, ThatWereConvertedAreReadByH5py) {
