@@ -13,6 +13,9 @@
 namespace lockstep {
 namespace {
 
+/// What `lockstep stop` leaves for the script: the run is not to go on.
+constexpr const char* kStopMark = "\"$LOCKSTEP_RUN_DIR\"/stop";
+
 /// Lines that grow; a paragraph is set off by an empty line and opens with a comment.
 class Text {
  public:
@@ -231,7 +234,7 @@ void add_trap(Text& out, const JobPlan& plan) {
                 " in all at most.");
   out.line(link_line(plan));
   out.line("warned=");
-  out.line("next_job() { [ \"$link\" -ge " + limit + " ] || " + next_job(plan) + "; }");
+  out.line("next_job() { [ \"$link\" -ge " + limit + " ] || [ -e " + kStopMark + " ] || " + next_job(plan) + "; }");
   out.line("trap 'warned=1; next_job' USR1");
 }
 
@@ -255,7 +258,7 @@ void add_step(Text& out, const JobPlan& plan) {
   if (plan.queue.chain > 0 || !plan.can_requeue) out.line(link_line(plan));
   const std::string bound =
       plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string();
-  out.line("if [ \"$status\" = 75 ]" + bound + "; then " + next_job(plan) + "; fi");
+  out.line("if [ \"$status\" = 75 ] && [ ! -e " + kStopMark + " ]" + bound + "; then " + next_job(plan) + "; fi");
   out.line("exit \"$status\"");
 }
 

@@ -108,7 +108,7 @@ std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profil
   return flags;
 }
 
-std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile) {
+std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile, const JobProgram& program) {
   std::vector<std::string> flags;
   const auto values = places_of(size, profile);
   append_filled(flags, profile.srun.flags, values);
@@ -117,6 +117,12 @@ std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile)
   // The masks name the cores of all of a node's devices.
   if (is_one_each && size.has_whole_nodes && size.devices == profile.devices.count) {
     append_filled(flags, profile.srun.whole_nodes, values);
+  }
+  if (program.is_recipe) {
+    // Ranks of a recipe notice a dead one by themselves. When the time is up each ends with 75, and the first to do so
+    // is no reason to kill the others: srun's own code would no longer be 75, and the run would not go on.
+    std::erase_if(flags, [](const auto& flag) { return flag.starts_with("--kill-on-bad-exit"); });
+    flags.insert(flags.end(), {"--kill-on-bad-exit=0", "--wait=300"});
   }
   return flags;
 }
@@ -186,7 +192,7 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   if (plan.size.devices > 0) plan.devices_flag = filled(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.sbatch.insert(plan.sbatch.end(), wish.sbatch.begin(), wish.sbatch.end());
-  plan.srun = srun_flags(plan.size, profile);
+  plan.srun = srun_flags(plan.size, profile, plan.program);
   plan.before = module_lines(wish.software, profile);
   plan.conda = wish.software.conda;
   plan.env = variables_of(plan.size, profile);
