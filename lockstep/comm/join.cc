@@ -252,6 +252,17 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
   return group;
 }
 
+// A rank that is done at once must not close its connections, or the store with rank 0, while others still make theirs.
+void await_connected(c10d::Store& store, const Placement& placement, milliseconds patience) {
+  const auto pass = [&](const std::string& gate, bool waits) {
+    const std::string open = gate + "/open";
+    if (store.add(gate, 1) == placement.world) store.set(open, bytes_of("1"));
+    if (waits) store.wait({open}, patience);
+  };
+  pass("connected", /*waits=*/true);
+  pass("released", /*waits=*/placement.rank == 0);
+}
+
 milliseconds patience_of(const Environment& env, const JoinOptions& options) {
   const auto seconds = env.get_int("LOCKSTEP_MEET_TIMEOUT");
   return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
@@ -291,6 +302,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   as_peer_error("met", [&] {
     await_all(*impl->store, placement, patience);
     impl->process = gloo_group(impl->store, placement, met->own, options.timeout);
+    await_connected(*impl->store, placement, patience);
   });
   met_before().remember(key, *met);
   if (meeting.is_server(placement) && !meeting.file.empty()) ::unlink(meeting.file.c_str());

@@ -100,6 +100,9 @@ TEST(Join, SaysWhichFileWasNotWritten) {
   EXPECT_HAS(text, "rank 0 did not arrive: '" + folder + "/.meeting/slurm-4711.0-0' was not written in 1 s");
 }
 
+// A rank that ended right after join() took its connections down while others were still making theirs.
+RANKS_TEST(Join, ARankMayLeaveAtOnce, 4) { EXPECT_EQ(group.world(), 4); }
+
 RANKS_TEST(Join, MayBeCalledAgain, 3) {
   EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1, 2}));
   auto beside = join();
