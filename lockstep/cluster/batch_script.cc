@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 /// What `lockstep stop` leaves for the script: the run is not to go on.
-constexpr const char* kStopMark = "\"$LOCKSTEP_RUN_DIR\"/stop";
+const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR\"/stop";
 
 /// Lines that grow; a paragraph is set off by an empty line and opens with a comment.
 class Text {

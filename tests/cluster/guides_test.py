@@ -40,7 +40,7 @@ class Script:
             self.text = done.stdout
             self.variables = self.task_variables(environment)
         self.check_syntax()
-        self.compare(GOLDEN / f"{name}.sh")
+        self.compare(GOLDEN / f"{name}.sbatch")
 
     def directive(self, flag):
         found = re.search(rf"^#SBATCH {re.escape(flag)}=(.*)$", self.text, re.M)
