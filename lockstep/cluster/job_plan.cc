@@ -192,7 +192,7 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   if (plan.size.devices > 0) plan.devices_flag = filled(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.sbatch.insert(plan.sbatch.end(), wish.sbatch.begin(), wish.sbatch.end());
-  plan.srun = srun_flags(plan.size, profile, plan.program);
+  plan.srun = srun_flags(plan.size, profile, wish.program);
   plan.before = module_lines(wish.software, profile);
   plan.conda = wish.software.conda;
   plan.env = variables_of(plan.size, profile);
