@@ -231,8 +231,17 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   const auto script = batch_script(job_plan(asked, profile));
   EXPECT_HAS(script, "#SBATCH --no-requeue\n");
   EXPECT_HAS(script, "link=${1:-1}\n");
-  EXPECT_HAS(script,
-             "[ \"$link\" -ge 4 ] || sbatch --dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1))");
+  EXPECT_HAS(script, "next_job() { [ \"$link\" -ge 4 ] || [ -e \"$LOCKSTEP_RUN_DIR\"/stop ] || sbatch ");
+  EXPECT_HAS(script, "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)); }");
+}
+
+TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {
+  auto asked = wish(2);
+  asked.program.is_recipe = true;
+  const auto script = batch_script(planned(asked, "lumi-g"));
+  EXPECT_HAS(script, "--kill-on-bad-exit=0 --wait=300");
+  EXPECT_HAS(script, "#SBATCH --signal=USR1@300\n");
+  EXPECT_HAS(batch_script(planned(wish(2), "lumi-g")), "--kill-on-bad-exit=1");
 }
 
 TEST(BatchScript, EndsTheSetUpWithAWordThatIsNoneOfItsLines) {
