@@ -113,6 +113,18 @@ std::optional<fs::path> part_path(const fs::path& path, const std::string& split
   return {};
 }
 
+/// A folder that holds only the smaller part of a set, as MNIST's 10 000 test images, is split by `split`.
+std::optional<Part> idx_part(const DataSettings& settings, const std::string& split, const Part* train) {
+  const bool has_train = has_idx_split(settings.path, "train");
+  const bool has_validation = has_idx_split(settings.path, "validation");
+  if (split == "train") {
+    const bool is_other = !has_train && has_validation && settings.split;
+    return plain_part(idx_folder_source(settings.path, is_other ? "validation" : "train"));
+  }
+  if (!has_train || !has_validation) return {};
+  return plain_part(idx_folder_source(settings.path, "validation", train->classes));
+}
+
 /// A part of the set; nothing where it has none. `train` is given for the others.
 std::optional<Part> found_part(const DataSettings& settings, const std::string& split, const Part* train) {
   const std::string& kind = settings.kind;
@@ -122,6 +134,7 @@ std::optional<Part> found_part(const DataSettings& settings, const std::string& 
     return folder_part(settings, folder.empty() ? settings.path : folder,
                        train ? train->class_names : std::vector<std::string>{});
   }
+  if (kind == "idx") return idx_part(settings, split, train);
   if (kind == "cifar10" || kind == "cifar100") {
     const CifarKind cifar = kind == "cifar10" ? CifarKind::k10 : CifarKind::k100;
     return plain_part(cifar_source(settings.path, cifar, split == "test" ? "validation" : split));
@@ -154,7 +167,7 @@ DataSets csv_sets(const DataSettings& settings) {
 }
 
 void require_settings_that_fit(const DataSettings& settings) {
-  const std::vector<std::string> kinds{"folder", "cifar10", "cifar100", "hdf5", "text", "csv"};
+  const std::vector<std::string> kinds{"idx", "folder", "cifar10", "cifar100", "hdf5", "text", "csv"};
   if (std::ranges::find(kinds, settings.kind) == kinds.end()) {
     const auto nearest = nearest_name(settings.kind, kinds);
     throw Error(ErrorKind::kRecipe, "data.kind is '" + settings.kind + "', want one of: " + joined(kinds, ", "),

@@ -18,7 +18,7 @@ namespace lockstep {
 
 /// What a recipe's [data] says of a data set on disk.
 struct DataSettings {
-  std::string kind;                  ///< folder cifar10 cifar100 hdf5 text csv
+  std::string kind;                  ///< idx folder cifar10 cifar100 hdf5 text csv
   std::filesystem::path path;        ///< A folder, or for hdf5, text and csv also a file.
   std::optional<double> split = {};  ///< Held out for validation where the set has no such part: see drawn_split().
   std::uint64_t seed = 0;

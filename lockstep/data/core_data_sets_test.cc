@@ -124,8 +124,9 @@ TEST_F(DataSetsOnDisk, SayWhatDoesNotFit) {
   add_images();
   DataSettings asked = settings("foldr");
   const auto refused = [&] { return message_of(ErrorKind::kRecipe, [&] { open_data_sets(asked); }); };
-  EXPECT_EQ(refused(),
-            "data.kind is 'foldr', want one of: folder, cifar10, cifar100, hdf5, text, csv\n  hint: is it 'folder'?");
+  EXPECT_EQ(
+      refused(),
+      "data.kind is 'foldr', want one of: idx, folder, cifar10, cifar100, hdf5, text, csv\n  hint: is it 'folder'?");
   asked.kind = "folder";
   EXPECT_HAS(refused(), "the transforms leave images at different sizes, want one size for a batch");
   asked.transforms = List{"resize(16, 16)", "normalize(imagenet)"};
@@ -160,6 +161,17 @@ std::uint64_t digest_of(const SampleSource& source, int shards, int workers, std
     }
   }
   return digest;
+}
+
+TEST_F(DataSetsOnDisk, OfIdxFilesTakeTransformsToo) {
+  DataSettings asked{.kind = "idx", .path = golden_path("../../../datasets/digits")};
+  asked.transforms = List{"random_crop(8, padding=1)", "normalize(mnist)"};
+  const DataSets sets = open_data_sets(asked);
+  EXPECT_EQ(sets.train->size(), 1437);
+  EXPECT_EQ(sets.validation->size(), 360);
+  EXPECT_EQ(sets.train->fields()[0].shape, (std::vector<std::int64_t>{1, 8, 8}));
+  EXPECT_TRUE(sets.train->is_in_memory());
+  EXPECT_EQ(sets.normalisation->mean, std::vector<float>{0.1307F});
 }
 
 TEST_F(DataSetsOnDisk, GiveTheSamePixelsToAnyRanksAndWorkers) {
