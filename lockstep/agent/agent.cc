@@ -153,8 +153,10 @@ class Agent {
 
   void clean_up() {
     std::error_code none;
-    if (!options_.folders.published.empty()) fs::remove(options_.folders.published, none);
-    if (!options_.folders.node_folder.empty()) fs::remove_all(options_.folders.node_folder, none);
+    const auto& folders = options_.folders;
+    if (!folders.published.empty() && Clock::now() - started_ >= folders.publish_for)
+      fs::remove(folders.published, none);
+    if (!folders.node_folder.empty()) fs::remove_all(folders.node_folder, none);
   }
 
   const AgentOptions& options_;
@@ -164,6 +166,7 @@ class Agent {
   std::unique_ptr<DeviceSensor> sensor_;
   std::optional<NetworkWatch> network_;
   bool holds_standard_error_ = true;
+  Clock::time_point started_ = Clock::now();
   Clock::time_point next_sample_;
   std::optional<Clock::time_point> last_end_;  // When the last task that entered was found to have ended.
   std::optional<Clock::time_point> kill_at_;

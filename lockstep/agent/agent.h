@@ -19,7 +19,9 @@ enum class SocketPolicy { kIgnore, kWarn, kStop };
 struct AgentFolders {
   std::filesystem::path run_dir{};      ///< Telemetry goes here.
   std::filesystem::path node_folder{};  ///< Where tasks enter; removed. Empty: only the starting task is watched.
-  std::filesystem::path published{};    ///< A file that told the other nodes of rank 0; removed.
+  std::filesystem::path published{};    ///< A file that tells the other nodes of rank 0; removed.
+  /// How long `published` stays in any case: a short program of rank 0 may have ended before other nodes have started.
+  std::chrono::milliseconds publish_for{std::chrono::minutes(1)};
 };
 
 /// What NCCL's logs are watched for.

@@ -135,7 +135,10 @@ TEST(Agents, RemoveWhatRankZeroPublishedOnceTheTasksHaveEnded) {
   fs::create_directory(published.parent_path());
   std::ofstream(published) << "10.0.0.1 1\n";
   Task task(0);
-  const RunningAgent agent({.task = task.entry(), .node = "n1", .folders = {.published = published}}, {});
+  const RunningAgent agent({.task = task.entry(),
+                            .node = "n1",
+                            .folders = {.published = published, .publish_for = std::chrono::milliseconds(0)}},
+                           {});
   task.end();
   EXPECT_EQ(agent.code(), 0);
   EXPECT_FALSE(fs::exists(published));
@@ -161,6 +164,17 @@ TEST(Agents, StopTheTasksOfANodeWhoseNcclFellBackToSocketsWhereThatIsAskedFor) {
   const auto warning = std::find_if(lines.begin(), lines.end(), is_warning);
   ASSERT_NE(warning, lines.end());
   EXPECT_HAS(warning->at("text").get<std::string>(), "InfiniBand (mlx5_0)");
+}
+
+TEST(Agents, LeaveWhatWasPublishedForNodesThatStartLater) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "exec-slurm-1.0") << "10.0.0.1 1\n";
+  Task task(0);
+  const RunningAgent agent(
+      {.task = task.entry(), .node = "n1", .folders = {.published = folder.path() / "exec-slurm-1.0"}}, {});
+  task.end();
+  EXPECT_EQ(agent.code(), 0);
+  EXPECT_TRUE(fs::exists(folder.path() / "exec-slurm-1.0"));
 }
 
 TEST(Agents, AreNoChildrenAndKeepNoDescriptorOfTheirStarter) {

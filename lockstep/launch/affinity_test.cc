@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cstdio>
+#include <fstream>
 
-#include "lockstep/base/file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -50,7 +50,7 @@ class FakeNode {
   void write(const std::string& path, const std::string& text) {
     const fs::path file = folder_.path() / path;
     fs::create_directories(file.parent_path());
-    write_whole(file, text, /*durable=*/false);
+    std::ofstream(file) << text;
   }
 
   Topology topology() const { return Topology(folder_.path()); }

@@ -31,6 +31,7 @@ constexpr int kFirstPort = 18432;
 constexpr int kPorts = 12288;
 constexpr milliseconds kShortestPause{2};
 constexpr milliseconds kLongestPause{100};
+constexpr std::chrono::hours kLongAgo{1};
 
 std::string numeric(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -189,6 +190,15 @@ Endpoint awaited(const fs::path& file, const Environment& env) {
               "node");
 }
 
+/// What starts of long ago have left: a node's agent that was killed, or had nothing to wait for, removes nothing.
+void sweep(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const auto age = fs::file_time_type::clock::now() - entry.last_write_time(none);
+    if (entry.path().filename().string().starts_with("exec-") && age > kLongAgo) fs::remove(entry.path(), none);
+  }
+}
+
 Rendezvous published_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings,
                                 const fs::path& folder) {
   const auto file = meeting_file(at, env, folder);
@@ -198,6 +208,7 @@ Rendezvous published_rendezvous(const Placement& at, const Environment& env, con
   if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
   Rendezvous made{.master = {address_of_this_node(env, settings), port}, .published = file};
   make_folder(folder);
+  sweep(folder);
   write_whole(file, made.master.address + " " + std::to_string(port) + "\n", /*durable=*/false);
   return made;
 }

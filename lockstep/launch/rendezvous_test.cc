@@ -120,6 +120,20 @@ TEST(Rendezvous, WhatAnotherStartOfTheSameNumberPublishedIsNotRead) {
              "rank 0 did not publish its address");
 }
 
+TEST(Rendezvous, WhatWasPublishedLongAgoIsSweptAway) {
+  const TemporaryFolder folder;
+  for (const char* name : {"exec-slurm-1.0-2", "exec-slurm-3.0-4", "slurm-5.0-0"})
+    write_whole(folder.path() / name, "x");
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
+  for (const char* name : {"exec-slurm-1.0-2", "slurm-5.0-0"}) {
+    std::filesystem::last_write_time(folder.path() / name, long_ago);
+  }
+  rendezvous_of(two_nodes(0), {}, {}, folder.path());
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "exec-slurm-1.0-2"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "exec-slurm-3.0-4"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "slurm-5.0-0")) << "not of this kind";
+}
+
 TEST(Rendezvous, ATakenPortIsReplacedWhereItIsPublished) {
   const TemporaryFolder folder;
   const TakenPort taken;
