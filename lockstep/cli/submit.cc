@@ -17,6 +17,7 @@
 #include "lockstep/cluster/job_wish.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/submission.h"
+#include "lockstep/cluster/sweep.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/raw_setting.h"
@@ -32,6 +33,7 @@ struct SubmitOptions {
   std::vector<Override> settings;  ///< From flags that stand for a setting.
   std::string cluster;
   std::string run_dir;
+  std::vector<std::string> sweeps;
   int chain = 0;
   bool dry_run = false;
   bool json = false;
@@ -57,6 +59,10 @@ void check_request(const SubmitOptions& options) {
   if (options.chain < 0) {
     throw Error(ErrorKind::kUsage, "--chain is " + std::to_string(options.chain) + ", want 1 or more",
                 "it is the number of jobs that the run may take, one after the other");
+  }
+  if (!options.sweeps.empty() && options.flags.recipe.empty()) {
+    throw Error(ErrorKind::kUsage, "--sweep varies settings of a recipe, but a program was given",
+                "submit the program once for each of its values");
   }
 }
 
@@ -146,34 +152,59 @@ JobPlan plan_of(const SubmitOptions& options, const Target& target, const Contex
   return job_plan(wish, target.profile);
 }
 
-void report(const JobRecord& record, const JobPlan& plan, const SubmitOptions& options) {
-  if (options.json) {
-    print_json({{"schema", 1},
-                {"job", record.job},
-                {"run_dir", plan.places.run_dir.string()},
-                {"script", script_path(plan).string()},
-                {"log", log_path(plan).string()},
-                {"cluster", plan.cluster},
-                {"nodes", record.nodes},
-                {"tasks", record.tasks}});
-    return;
+nlohmann::json json_of(const JobRecord& record, const JobPlan& plan) {
+  return {{"schema", 1},
+          {"job", record.job},
+          {"run_dir", plan.places.run_dir.string()},
+          {"script", script_path(plan).string()},
+          {"log", log_path(plan).string()},
+          {"cluster", plan.cluster},
+          {"nodes", record.nodes},
+          {"tasks", record.tasks}};
+}
+
+/// One job for each trial of a sweep, in folders side by side; else the one.
+std::vector<JobPlan> plans_of(const SubmitOptions& options, const Context& context) {
+  std::vector<JobPlan> plans;
+  std::string base = options.run_dir;
+  if (!options.sweeps.empty() && base.empty()) {
+    base = plan_of(options, target_of(options, context), context).places.run_dir.string();
   }
-  print_text("job " + record.job + "\nrun folder " + plan.places.run_dir.string() + "\n");
+  for (const auto& trial : trials_of(options.sweeps)) {
+    SubmitOptions one = options;
+    one.flags.sets.insert(one.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+    if (!options.sweeps.empty()) one.run_dir = (fs::path(base) / trial.name).string();
+    const Target target = target_of(one, context);
+    if (plans.empty()) {
+      for (const auto& note : target.settings.notes()) context.log.info(note);
+    }
+    plans.push_back(plan_of(one, target, context));
+    if (target.is_here || !options.dry_run) check_image(plans.back(), target.settings);
+  }
+  return plans;
 }
 
 void submit(SubmitOptions& options, const Context& context) {
   options.flags.program = context.program;
   check_request(options);
-  const Target target = target_of(options, context);
-  for (const auto& note : target.settings.notes()) context.log.info(note);
-  const JobPlan plan = plan_of(options, target, context);
-  if (target.is_here || !options.dry_run) check_image(plan, target.settings);
-  if (plan.size.devices == 0 && plan.size.tasks == 1 && !options.flags.tasks && !plan.program.is_recipe) {
-    context.log.info("no devices are asked for: " + plan.cluster +
+  const auto plans = plans_of(options, context);
+  const auto& first = plans.front();
+  if (first.size.devices == 0 && first.size.tasks == 1 && !options.flags.tasks && !first.program.is_recipe) {
+    context.log.info("no devices are asked for: " + first.cluster +
                      " knows none, so each node runs one task; --devices N asks for N");
   }
-  if (options.dry_run) return print_text(batch_script(plan));
-  report(submit_job(plan, context.env), plan, options);
+  auto jobs = nlohmann::json::array();
+  for (const auto& plan : plans) {
+    if (options.dry_run) {
+      print_text(batch_script(plan));
+      continue;
+    }
+    const auto record = submit_job(plan, context.env);
+    jobs.push_back(json_of(record, plan));
+    if (!options.json) print_text("job " + record.job + "\nrun folder " + plan.places.run_dir.string() + "\n");
+  }
+  if (!options.json || options.dry_run) return;
+  print_json(options.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", jobs}});
 }
 
 /// A flag that stands for a setting: it is laid over the recipe, and errors name it.
@@ -252,6 +283,8 @@ void add_submit(CLI::App& app, Context& context) {
   command->add_option("--name", flags.name, "The job's name");
   command->add_option("--run-dir", options->run_dir, "The run's folder")->type_name("DIR");
   command->add_option("--chain", options->chain, "Jobs that the run may take, one after the other")->type_name("K");
+  command->add_option("--sweep", options->sweeps, "Submit a job for each value of a setting: table.key=v,w")
+      ->allow_extra_args(false);
   command->add_flag("--dry-run", options->dry_run, "Print the batch script, and create nothing");
   command->add_flag("--json", options->json, "As one JSON object on standard output");
   context.program_takers.push_back(command);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `submit` and `profile` say to a wrong request: the exit code, the fact, the way out. bad_input_test.py LOCKSTEP"""
+import json
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 import unittest
 
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
+RECIPE = pathlib.Path(__file__).resolve().parents[2] / "recipes" / "digits.toml"
 SBATCH_REFUSES = "#!/bin/sh\necho 'sbatch: error: Batch job submission failed: Invalid account' >&2\nexit 1\n"
 SBATCH_WORKS = "#!/bin/sh\nenv > \"$SEEN\"\necho '4711;testbed'\n"
 
@@ -107,6 +109,25 @@ class BadInput(unittest.TestCase):
         self.assertIn("#SBATCH --partition=other\n", script)
         self.assertTrue(os.access(self.folder / "run" / "job.sh", os.X_OK))
         self.assertTrue((self.folder / "run" / "logs").is_dir())
+
+    def test_a_sweep_makes_a_job_for_each_combination(self):
+        self.sbatch(SBATCH_WORKS)
+        recipe = '[model]\nname = "mlp"\n[data]\nkind = "synthetic"\n'
+        (self.folder / "r.toml").write_text(recipe)
+        done = self.lockstep("submit", "r.toml", "--run-dir", "runs", "--sweep", "optimizer.lr=0.1,0.01", "--sweep",
+                             "trainer.seed=1,2", "--json", SEEN=str(self.folder / "seen"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(json.loads(done.stdout)["trials"]), 4)
+        self.assertEqual(sorted(os.listdir(self.folder / "runs")),
+                         ["01-lr-0.1-seed-1", "02-lr-0.1-seed-2", "03-lr-0.01-seed-1", "04-lr-0.01-seed-2"])
+        self.assertIn("--set optimizer.lr=0.01 --set trainer.seed=1",
+                      (self.folder / "runs" / "03-lr-0.01-seed-1" / "job.sh").read_text())
+
+    def test_a_sweep_that_varies_nothing_or_a_program(self):
+        self.refused(2, "varies nothing, want KEY=VALUE", "--sweep optimizer.lr=0.1,0.01", "submit", str(RECIPE), "--sweep", "a.b")
+        self.refused(2, "--sweep varies settings of a recipe", "once for each", "submit", "--sweep", "a.b=1,2", "--", "true")
+        self.refused(3, "unknown setting 'optimizer.lrr'", "did you mean optimizer.lr?", "submit", str(RECIPE), "--run-dir", "run",
+                     "--sweep", "optimizer.lrr=1,2")
 
 
 if __name__ == "__main__":

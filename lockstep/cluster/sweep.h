@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// One trial of a sweep: a value for each setting that is varied.
+struct Trial {
+  std::vector<std::string> sets;  ///< "optimizer.lr=0.1", as after --set.
+  std::string name;               ///< For its folder: "01-lr-0.1".
+};
+
+/// Every combination of "a.b=v,w" with the others, the first setting changing slowest. Commas in brackets or quotes
+/// belong to a value.
+///
+/// Throws: Error(kUsage) for one without values, for a setting that is varied twice, and for more than 1000 trials.
+std::vector<Trial> trials_of(const std::vector<std::string>& sweeps);
+
+}  // namespace lockstep
