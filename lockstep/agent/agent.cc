@@ -151,12 +151,20 @@ class Agent {
     }
   }
 
+  /// Whether the same step has started a program once more, whose tasks have entered in the place of ours.
+  bool is_taken_over() const {
+    return std::any_of(tasks_.begin(), tasks_.end(), [&](const WatchedTask& each) {
+      const auto now_there = entered_task(each.task().local_rank, options_.folders.node_folder);
+      return now_there && now_there->pid != each.task().pid;
+    });
+  }
+
   void clean_up() {
     std::error_code none;
     const auto& folders = options_.folders;
     if (!folders.published.empty() && Clock::now() - started_ >= folders.publish_for)
       fs::remove(folders.published, none);
-    if (!folders.node_folder.empty()) fs::remove_all(folders.node_folder, none);
+    if (!folders.node_folder.empty() && !is_taken_over()) fs::remove_all(folders.node_folder, none);
   }
 
   const AgentOptions& options_;

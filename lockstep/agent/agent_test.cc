@@ -200,6 +200,19 @@ TEST(Agents, AreNoChildrenAndKeepNoDescriptorOfTheirStarter) {
   EXPECT_EQ(lines_of(run.path() / "telemetry-n1.jsonl").back().at("event"), "agent_ended");
 }
 
+TEST(Agents, LeaveTheNodesFolderToTheNextProgramOfTheStep) {
+  const TemporaryFolder parent;
+  const fs::path node = parent.path() / "node";
+  fs::create_directory(node);
+  Task task(0);
+  enter_task(task.entry(), node);
+  const RunningAgent agent({.task = task.entry(), .node = "n1", .folders = {.node_folder = node}}, {});
+  enter_task({.rank = 0, .local_rank = 0, .pid = ::getpid(), .started = 1}, node);
+  task.end();
+  EXPECT_EQ(agent.code(), 0);
+  EXPECT_TRUE(fs::exists(node));
+}
+
 TEST(Agents, ARegisterThatIsHalfWrittenIsNoTask) {
   const TemporaryFolder node;
   EXPECT_EQ(entered_task(0, node.path()), std::nullopt);

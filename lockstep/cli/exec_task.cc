@@ -52,6 +52,8 @@ void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
   TaskFacts facts = task.facts;
   try {
     make_private_folder(task.node_folder);
+    // First of all: the agent of a program that this step ran before leaves the folder to those who have entered.
+    enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
     if (!with_caches) return;
     facts.caches = task.node_folder / "caches";
     make_private_folder(facts.caches);
@@ -135,7 +137,6 @@ ExecTask prepared_task(const ExecOptions& options, const Environment& env, const
 
 void start_agent_of(const ExecTask& task, const Environment& env, const Log& log) {
   const auto self = this_task(task.at.rank, task.at.local_rank);
-  if (!task.node_folder.empty()) enter_task(self, task.node_folder);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || !task.rendezvous.published.empty();
   if (task.at.local_rank != 0 || !has_work) return;
   start_agent({.task = self,

@@ -48,13 +48,13 @@ struct ExecTask {
 /// A profile as what one task needs of it.
 TaskSettings settings_of(const Profile& profile);
 
-/// Decides, binds this process and makes the folders; with `dry_run` it only decides.
+/// Decides, binds this process, makes the folders and tells the node's agent of it; with `dry_run` it only decides.
 ///
 /// Blocks: where ranks on several nodes have to hear where rank 0 is; see rendezvous_of().
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
 ExecTask prepared_task(const ExecOptions& options, const Environment& env, const Log& log);
 
-/// Tells the node's agent of this process, and starts that agent where this is local rank 0.
+/// Starts the node's agent where this is local rank 0 and there is something for it to do.
 void start_agent_of(const ExecTask& task, const Environment& env, const Log& log);
 
 }  // namespace lockstep::cli

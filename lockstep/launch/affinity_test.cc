@@ -73,7 +73,7 @@ class FakeNode {
     ++gpus_;
   }
 
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{fs::exists("/dev/shm") ? "/dev/shm/" : ::testing::TempDir()};  // Hundreds of files.
   int cores_ = 0;
   int domains_ = 0;
   int gpus_ = 0;
