@@ -165,7 +165,7 @@ std::vector<std::string> sorted_classes(const std::vector<std::string>& targets)
     return a < b;
   };
   std::ranges::sort(classes, before);
-  classes.erase(std::ranges::unique(classes).begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   return classes;
 }
 

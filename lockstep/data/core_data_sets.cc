@@ -56,8 +56,8 @@ TransformPair transforms_of(const DataSettings& settings) {
               "a data set of kind '" + settings.kind + "' has it as " + split + "/, or set data.split to draw one");
 }
 
-Source with_transforms(Source source, const ImageTransforms& transforms) {
-  return transforms.steps.empty() ? source : Source(transformed(std::move(source), transforms));
+Source with_transforms(const Source& source, const ImageTransforms& transforms) {
+  return transforms.steps.empty() ? source : Source(transformed(source, transforms));
 }
 
 Part folder_part(const DataSettings& settings, const fs::path& folder, const std::vector<std::string>& classes) {
@@ -69,7 +69,7 @@ Part folder_part(const DataSettings& settings, const fs::path& folder, const std
   return part;
 }
 
-Part plain_part(Source source) {
+Part plain_part(const Source& source) {
   const std::int64_t classes = source->classes();
   return {.open = [source](const ImageTransforms& transforms) { return with_transforms(source, transforms); },
           .class_names = {},
@@ -94,10 +94,10 @@ Part hdf5_part_of(const DataSettings& settings, const fs::path& file, const std:
 
 /// What a data set's parts are called on disk.
 const std::vector<std::string>& file_stems(const std::string& split) {
-  static const std::vector<std::string> kTrain{"train", "training"};
-  static const std::vector<std::string> kValidation{"val", "valid", "validation"};
-  static const std::vector<std::string> kTest{"test"};
-  return split == "train" ? kTrain : split == "validation" ? kValidation : kTest;
+  static const std::vector<std::string> train{"train", "training"};
+  static const std::vector<std::string> validation{"val", "valid", "validation"};
+  static const std::vector<std::string> test{"test"};
+  return split == "train" ? train : split == "validation" ? validation : test;
 }
 
 /// `path` where it is a file; in a folder, that part's file or sub-folder. The training part may be the path itself.

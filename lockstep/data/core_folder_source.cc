@@ -84,6 +84,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   if (failure) throw io_error("list", folder, failure.value());
   std::ranges::sort(found);
   std::vector<fs::path> files;
+  files.reserve(found.size());
   for (const auto& [parent, name] : found) files.push_back(fs::path(parent) / name);
   return files;
 }

@@ -46,6 +46,9 @@ struct Weights {
   const WeightPair* of(const Window& window) const { return pairs.data() + window.first_pair; }
 };
 
+/// As C casts: Pillow adds 0.5 where it rounds.
+std::int32_t cut(double value) { return static_cast<std::int32_t>(value); }
+
 double triangle(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
 
 WeightPair split_weights(std::int32_t first, std::int32_t second) {
@@ -62,8 +65,8 @@ Weights weights_for(int in, int out) {
   std::vector<double> exact;
   for (int i = 0; i < out; ++i) {
     const double center = (i + 0.5) * scale;
-    Window window{.begin = std::max(0, static_cast<int>(center - support + 0.5)), .first_pair = weights.pairs.size()};
-    window.taps = std::min(in, static_cast<int>(center + support + 0.5)) - window.begin;
+    Window window{.begin = std::max(0, cut(center - support + 0.5)), .first_pair = weights.pairs.size()};
+    window.taps = std::min(in, cut(center + support + 0.5)) - window.begin;
     exact.clear();
     double sum = 0;
     for (int t = 0; t < window.taps; ++t) {
@@ -73,7 +76,7 @@ Weights weights_for(int in, int out) {
     const auto fixed = [&](int t) {
       if (t >= window.taps) return 0;
       const double value = exact[static_cast<std::size_t>(t)];
-      return static_cast<std::int32_t>(0.5 + (sum != 0 ? value / sum : value) * (1 << kWeightBits));
+      return cut(0.5 + (sum != 0 ? value / sum : value) * (1 << kWeightBits));
     };
     for (int t = 0; t < window.taps; t += 2) weights.pairs.push_back(split_weights(fixed(t), fixed(t + 1)));
     weights.windows.push_back(window);
@@ -190,7 +193,8 @@ Image with_width(const Image& from, int width) {
   for (int y = 0; y < from.size().height; ++y) {
     std::uint8_t* to = out.row(y);
     for (const Window& window : weights.windows) {
-      combine_pixel(from.row(y) + window.begin * channels, channels, window, weights.of(window), to);
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(window.begin) * channels;
+      combine_pixel(from.row(y) + first, channels, window, weights.of(window), to);
       to += channels;
     }
   }

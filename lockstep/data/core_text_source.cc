@@ -37,7 +37,7 @@ std::vector<fs::path> text_files(const fs::path& path) {
   // Files before links, so that a text keeps its own name; a text that is there twice would be in both parts of a
   // split.
   std::set<fs::path> seen;
-  std::ranges::stable_partition(found, [](const fs::path& file) { return !fs::is_symlink(file); });
+  std::stable_partition(found.begin(), found.end(), [](const fs::path& file) { return !fs::is_symlink(file); });
   std::erase_if(found, [&](const fs::path& file) { return !seen.insert(fs::canonical(file)).second; });
   std::ranges::sort(found);
   return found;

@@ -228,13 +228,13 @@ struct NamedNormalisation {
 
 /// Over the pixels of each training set; ImageNet's are those that torchvision's weights were trained with.
 const std::array<NamedNormalisation, 4>& known_normalisations() {
-  static const std::array<NamedNormalisation, 4> kKnown{{
+  static const std::array<NamedNormalisation, 4> known{{
       {"imagenet", {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}},
       {"cifar10", {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}},
       {"cifar100", {{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}}},
       {"mnist", {{0.1307F}, {0.3081F}}},
   }};
-  return kKnown;
+  return known;
 }
 
 std::vector<float> channel_numbers(Call& call, const std::string& key, bool is_divisor) {
@@ -292,6 +292,7 @@ const Known* known_transform(const std::string& name) {
 
 [[noreturn]] void refuse_unknown(const std::string& entry, const std::string& name) {
   std::vector<std::string> names;
+  names.reserve(kKnown.size());
   for (const Known& known : kKnown) names.emplace_back(known.name);
   const std::string fact = entry + ", want one of: " + joined(names, ", ");
   const auto nearest = nearest_name(name, names);

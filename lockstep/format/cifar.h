@@ -13,7 +13,7 @@ namespace lockstep {
 /// The number is the count of classes.
 enum class CifarKind { k10 = 10, k100 = 100 };
 
-inline constexpr std::size_t kCifarImageBytes = 3 * 32 * 32;
+inline constexpr std::size_t kCifarImageBytes = 3072;  // [3, 32, 32]
 
 /// The images of one CIFAR file, each [3, 32, 32] bytes, and their (fine) labels.
 struct CifarImages {

@@ -157,7 +157,7 @@ std::uint64_t Hdf5Array::State::chunk_offset(std::int64_t chunk) const {
   if (const std::uint64_t place = known.load(std::memory_order_relaxed); place != kNotAsked) return place;
   const Library library;
   std::vector<hsize_t> first_row(shape.size(), 0);
-  first_row[0] = static_cast<hsize_t>(chunk * chunk_rows);
+  first_row[0] = static_cast<hsize_t>(chunk) * static_cast<hsize_t>(chunk_rows);
   unsigned filters = 0;
   haddr_t address = HADDR_UNDEF;
   hsize_t bytes = 0;

@@ -24,7 +24,7 @@ constexpr long kMostLibraryBytes = 6 * kMostPixels + (16L << 20U);
 // More passes than any encoder makes turn a small file into minutes of work.
 constexpr int kMostScans = 500;
 // Each block of 64 pixels takes one bit at least where Huffman codes are used.
-constexpr std::uint64_t kMostPixelsPerByte = 8 * 64;
+constexpr std::uint64_t kMostPixelsPerByte = 512;
 
 /// What libjpeg's C code is given. It leaves by longjmp, so between setjmp and the calls no object with a destructor
 /// may live: such functions below return false, and their callers throw.
