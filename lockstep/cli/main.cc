@@ -91,6 +91,9 @@ int main(int argc, char** argv) {
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);
     lockstep::cli::add_submit(app, context);
+    lockstep::cli::add_ls(app, context);
+    lockstep::cli::add_follow(app, context);
+    lockstep::cli::add_stop(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_exec(app, context);
     lockstep::cli::add_layout(app, context);

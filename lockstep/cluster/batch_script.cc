@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 /// What `lockstep stop` leaves for the script: the run is not to go on.
-const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR\"/stop";
+const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\"";
 
 /// Lines that grow; a paragraph is set off by an empty line and opens with a comment.
 class Text {
@@ -54,6 +54,8 @@ std::string summary(const JobPlan& plan) {
   return text + ".";
 }
 
+bool is_chained_program(const JobPlan& plan) { return !plan.program.is_recipe && plan.queue.chain > 1; }
+
 /// "--flag" or "--flag=value".
 void add_flag(Text& out, const std::string& flag) {
   const auto equals = flag.find('=');
@@ -79,9 +81,9 @@ void add_directives(Text& out, const JobPlan& plan) {
   out.directive("--chdir", plan.places.work_dir.string());
   out.directive("--output", sbatch_file_name(log_path(plan).string()));
   out.directive("--open-mode", "append");
-  if (plan.program.is_recipe) {
+  if (plan.program.is_recipe && plan.signal_lead.count() > 0) {
     out.directive("--signal", "USR1@" + std::to_string(plan.signal_lead.count()));
-  } else if (plan.queue.chain > 1) {
+  } else if (is_chained_program(plan)) {
     out.directive("--signal", "B:USR1@" + std::to_string(plan.signal_lead.count()));
   }
   out.directive(plan.can_requeue ? "--requeue" : "--no-requeue");
@@ -216,15 +218,13 @@ std::string step(const JobPlan& plan) {
 /// The line that puts the job, or a next one, into the queue.
 std::string next_job(const JobPlan& plan) {
   if (plan.can_requeue) return "scontrol requeue \"$SLURM_JOB_ID\"";
-  return "sbatch --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
-         " $((link + 1))";
+  return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
+         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"";
 }
 
 std::string link_line(const JobPlan& plan) {
   return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
 }
-
-bool is_chained_program(const JobPlan& plan) { return !plan.program.is_recipe && plan.queue.chain > 1; }
 
 /// Before all else: a signal that comes while nobody waits for it ends the shell.
 void add_trap(Text& out, const JobPlan& plan) {

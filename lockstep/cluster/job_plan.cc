@@ -82,7 +82,9 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
 }
 
 /// From the warning to the limit: less in a short job. Slurm may send the signal up to a minute early (sbatch(1)).
-std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile) {
+/// A recipe's job of less than four minutes gets none: the signal could find ranks that have only begun to start.
+std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
+  if (program.is_recipe && *queue.time < 4min) return 0s;
   const auto lead = std::min(profile.sbatch.signal_lead, *queue.time / 10);
   return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
 }
@@ -187,7 +189,7 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   plan.cluster = profile.name;
   plan.queue = filled_in(wish.queue, profile);
   plan.size = size_of(wish.shape, plan.queue, profile);
-  plan.signal_lead = lead_of(plan.queue, profile);
+  plan.signal_lead = lead_of(plan.queue, profile, wish.program);
   plan.can_requeue = profile.sbatch.requeue;
   if (plan.size.devices > 0) plan.devices_flag = filled(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);

@@ -99,6 +99,15 @@ TEST(JobSignal, ComesEarlierTheLongerTheJob) {
   EXPECT_EQ(lead(1min), 30s);
 }
 
+TEST(JobSignal, IsLeftOutWhereItCouldFindRanksThatAreStillStarting) {
+  auto asked = wish(1);
+  asked.program.is_recipe = true;
+  asked.queue.time = 3min;
+  EXPECT_EQ(batch_script(planned(asked, "generic")).find("--signal"), std::string::npos);
+  asked.queue.time = 4min;
+  EXPECT_HAS(batch_script(planned(asked, "generic")), "#SBATCH --signal=USR1@60\n");
+}
+
 TEST(JobVariables, OrderTheDevicesOnlyWhereAllAreOurs) {
   EXPECT_EQ(planned(wish(1), "perlmutter").env.at("CUDA_VISIBLE_DEVICES"), "3,2,1,0");
   auto asked = wish(1);
@@ -231,8 +240,10 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   const auto script = batch_script(job_plan(asked, profile));
   EXPECT_HAS(script, "#SBATCH --no-requeue\n");
   EXPECT_HAS(script, "link=${1:-1}\n");
-  EXPECT_HAS(script, "next_job() { [ \"$link\" -ge 4 ] || [ -e \"$LOCKSTEP_RUN_DIR\"/stop ] || sbatch ");
-  EXPECT_HAS(script, "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)); }");
+  EXPECT_HAS(script, "next_job() { [ \"$link\" -ge 4 ] || [ -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || sbatch ");
+  EXPECT_HAS(
+      script,
+      "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"; }");
 }
 
 TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {

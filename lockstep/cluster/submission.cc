@@ -54,6 +54,15 @@ std::string submitted_id(const fs::path& script, const Environment& env) {
   return id;
 }
 
+/// The number that a script has left of the job that it submitted.
+std::optional<std::string> next_job(const fs::path& run_dir) {
+  std::error_code ignored;
+  const auto path = run_dir / "job.next";
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const auto id = split(trimmed(text_of_file(path)), ';').front();
+  return parsed_int<long long>(id) ? std::optional(id) : std::nullopt;
+}
+
 void keep(const JobRecord& record, const fs::path& run_dir) {
   const json object = {{"schema", 1},
                        {"job", record.job},
@@ -62,6 +71,7 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                        {"command", record.command},
                        {"nodes", record.nodes},
                        {"tasks", record.tasks},
+                       {"is_recipe", record.is_recipe},
                        {"time_s", record.time_s},
                        {"submitted", record.submitted}};
   write_whole(record_path(run_dir), object.dump(2) + "\n", false);
@@ -103,6 +113,7 @@ JobRecord submit_job(const JobPlan& plan, const Environment& env) {
       .command = shell_quoted(plan.program.command),
       .nodes = plan.size.nodes,
       .tasks = plan.size.world(),
+      .is_recipe = plan.program.is_recipe,
       .time_s = plan.queue.time->count(),
       .submitted = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                        .count()};
@@ -112,6 +123,7 @@ JobRecord submit_job(const JobPlan& plan, const Environment& env) {
     if (!was_there) fs::remove_all(run_dir, ignored);
     throw;
   }
+  fs::remove(run_dir / "job.next", ignored);
   keep(record, run_dir);
   return record;
 }
@@ -122,12 +134,13 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
   if (!fs::exists(path, ignored)) return std::nullopt;
   try {
     const auto object = json::parse(text_of_file(path));
-    return JobRecord{.job = object.at("job"),
+    return JobRecord{.job = next_job(run_dir).value_or(object.at("job")),
                      .name = object.at("name"),
                      .cluster = object.at("cluster"),
                      .command = object.at("command"),
                      .nodes = object.at("nodes"),
                      .tasks = object.at("tasks"),
+                     .is_recipe = object.at("is_recipe"),
                      .time_s = object.at("time_s"),
                      .submitted = object.at("submitted")};
   } catch (const json::exception& error) {

@@ -19,6 +19,7 @@ struct JobRecord {
   std::string command;  ///< As a shell would be given it.
   int nodes = 0;
   int tasks = 0;  ///< Of all nodes.
+  bool is_recipe = false;
   std::int64_t time_s = 0;
   std::int64_t submitted = 0;  ///< Seconds since 1970.
 };
@@ -33,7 +34,8 @@ JobRecord submit_job(const JobPlan& plan, const Environment& env);
 /// the script says.
 Environment environment_for_sbatch(const Environment& env);
 
-/// The job.json of a run folder, or nothing where it has none.
+/// The job.json of a run folder, or nothing where it has none. Where the run went on in a job of another number, it is
+/// that one.
 ///
 /// Throws: Error(kData) for one that holds something else.
 std::optional<JobRecord> job_record(const std::filesystem::path& run_dir);

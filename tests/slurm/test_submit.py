@@ -116,6 +116,26 @@ class UnderSlurm(unittest.TestCase):
         self.state(self.submit("--env", "MINE=two words", "--", "sh", "-c", 'echo "[$MINE]" "$LOCKSTEP_RUN_DIR"'))
         self.assertEqual(self.lines(), [f"[two words] {self.folder}/run"])
 
+    def test_runs_are_listed_followed_and_stopped(self):
+        job = self.submit("--time", "00:05:00", "--chain", "3", "--", "sh", "-c", "echo begun; exec sleep 600", run="runs/mine")
+        environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
+        lockstep = lambda *words: subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=False, timeout=120,
+                                                 cwd="/", env=environment)
+        with subprocess.Popen([LOCKSTEP, "follow", "mine"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+                              env=environment) as follower:
+            self.assertIn(f"== job {job}, start 1", follower.stdout.readline())
+            self.assertEqual(follower.stdout.readline(), "begun\n")
+            listed = json.loads(lockstep("ls", "--json").stdout)["runs"]
+            self.assertEqual([(run["job"], run["nodes"]) for run in listed], [(job, 1)])
+            self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} is cancelled\n")
+            self.assertEqual(self.state(job)["JobState"], "CANCELLED")
+            self.assertEqual(follower.wait(timeout=60), 0)
+        self.assertIn(" ended ", lockstep("ls").stdout)
+        self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} has ended already\n")
+        wrong = lockstep("follow", "mien")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("did you mean 'mine'?", wrong.stderr)
+
     def test_sbatch_keeps_its_message(self):
         done = subprocess.run([LOCKSTEP, "submit", "--run-dir", "run", "--partition", "none", "--", "true"], text=True, check=False,
                               capture_output=True, cwd=self.folder, env=self.bed.environment | {"HOME": str(self.folder)})

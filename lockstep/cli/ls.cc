@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/job_wish.h"
+#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/run_job.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct ListOptions {
+  std::string folder;
+  bool json = false;
+};
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+/// Runs can be listed where Slurm does not answer, though not what it says of them.
+QueuedJobs queue_or_none(const Context& context) {
+  try {
+    return JobQueueView(context.env).jobs();
+  } catch (const Error& error) {
+    context.log.warning(error.what());
+    return {};
+  }
+}
+
+void list(const ListOptions& options, const Context& context) {
+  const auto root = options.folder.empty() ? runs_here(context.env) : std::filesystem::path(options.folder);
+  const auto runs = run_jobs(root);
+  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_none(context);
+  auto list = nlohmann::json::array();
+  std::string text;
+  for (const auto& run : runs) {
+    const auto& record = run.record;
+    const auto state = state_of(run, queue);
+    list.push_back({{"run_dir", run.path.string()},
+                    {"job", record.job},
+                    {"state", state},
+                    {"cluster", record.cluster},
+                    {"nodes", record.nodes},
+                    {"tasks", record.tasks}});
+    text +=
+        padded(record.job, 10) + padded(state, 22) +
+        padded(std::to_string(record.nodes) + " × " + std::to_string(record.tasks / std::max(record.nodes, 1)), 10) +
+        padded(hh_mm_ss(std::chrono::seconds(record.time_s)), 11) + run.path.string() + "\n";
+  }
+  if (options.json) return print_json({{"schema", 1}, {"root", root.string()}, {"runs", list}});
+  print_text(text.empty() ? "no runs in " + root.string() + "\n" : text);
+}
+
+}  // namespace
+
+std::filesystem::path runs_here(const Environment& env) {
+  const auto settings = Recipe::without_file(env, {});
+  const auto profile = ProfileLibrary(env).detected(Surroundings::of_process(env));
+  const auto account = settings.has("cluster.account") ? settings.text("cluster.account") : std::string();
+  return runs_folder(profile, account, env);
+}
+
+void add_ls(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("ls", "List submitted runs: job, state, nodes × tasks, time, folder");
+  auto options = std::make_shared<ListOptions>();
+  command->add_option("FOLDER", options->folder, "Where the runs lie; by default where submit puts them");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->callback([options, &context] { list(*options, context); });
+}
+
+}  // namespace lockstep::cli

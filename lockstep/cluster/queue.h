@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// What Slurm says of one job that is in its queue.
+struct QueuedJob {
+  std::string state;   ///< "PENDING", "RUNNING"…
+  std::string reason;  ///< Why it waits: "Priority", "Resources"…; "None" where it runs.
+  std::string start;   ///< When it started or is expected to: "2026-11-21T13:31:30"; "N/A" where nobody knows.
+};
+
+using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
+
+/// Slurm's queue, which is asked at most every `kQueueAge` by all commands of this user together: the answer is kept in
+/// $XDG_CACHE_HOME/lockstep, else in ~/.cache/lockstep.
+class JobQueueView {
+ public:
+  static constexpr std::chrono::seconds kQueueAge{30};
+
+  explicit JobQueueView(const Environment& env);
+
+  /// This user's jobs by their numbers, no older than kQueueAge.
+  ///
+  /// Throws: Error(kEnvironment) with Slurm's message where it does not answer and no fresh answer is kept.
+  QueuedJobs jobs() const;
+  /// Makes the kept answer stale: this process has just changed the queue.
+  void forget() const;
+
+ private:
+  Environment env_;
+  std::filesystem::path kept_;
+};
+
+/// The jobs in what `squeue --noheader --format=%i|%T|%r|%S` prints.
+QueuedJobs parsed_queue(std::string_view text);
+
+}  // namespace lockstep
