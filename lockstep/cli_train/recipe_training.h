@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "lockstep/data/core_data_sets.h"
 #include "lockstep/recipe/recipe.h"
-#include "lockstep/train/classifier.h"
+#include "lockstep/train/network_task.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {
@@ -22,20 +23,23 @@ class RecipeData : public DataModule {
   std::unique_ptr<Loader> train_loader(Shard shard) override;
   std::unique_ptr<Loader> validation_loader(Shard shard) override;
 
-  const SampleSource& train_source() const { return *train_; }
+  const DataSets& sets() const { return sets_; }
 
  private:
   LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
 
   const Recipe& recipe_;
-  std::shared_ptr<const SampleSource> train_;
-  std::shared_ptr<const SampleSource> validation_;
+  DataSets sets_;
 };
 
-/// The model of [model], with initial weights drawn by [trainer] seed or read from `model.weights`.
-std::unique_ptr<Classifier> module_of(const Recipe& recipe, const SampleSource& source);
+/// The model of [model] with what is learnt from it, its initial weights drawn by [trainer] seed or read from
+/// `model.weights`.
+std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets);
 
-/// What [trainer] and [snapshot] say. Snapshots go to `snapshots`.
+/// What [trainer], [scheduler] and [snapshot] say. Snapshots go to `snapshots`.
 TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::path& snapshots);
+
+/// What [scheduler] says, for a training of this length.
+ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan);
 
 }  // namespace lockstep

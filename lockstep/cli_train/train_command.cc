@@ -17,12 +17,14 @@
 #include "lockstep/comm/join.h"
 #include "lockstep/device/device.h"
 #include "lockstep/format/snapshot_folder.h"
+#include "lockstep/observe/early_stopping.h"
 #include "lockstep/observe/event_file.h"
 #include "lockstep/observe/metrics.h"
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/train/weight_average.h"
 
 namespace lockstep {
 namespace {
@@ -142,6 +144,11 @@ struct MainRank {
         metrics(folder.metrics()),
         progress(progress_options(2, recipe.integer("observe.log_every"), env)) {
     if (recipe.flag("observe.tensorboard")) tensorboard.emplace(folder.path(), ProcessIdentity::of_process(env));
+    if (!recipe.has("early_stopping.monitor")) return;
+    early_stopping.emplace(EarlyStoppingOptions{.monitor = recipe.text("early_stopping.monitor"),
+                                                .wants_max = recipe.text("early_stopping.mode") == "max",
+                                                .patience = recipe.integer("early_stopping.patience"),
+                                                .min_delta = recipe.real("early_stopping.min_delta")});
   }
 
   void listen_to(Trainer& trainer) {
@@ -149,6 +156,7 @@ struct MainRank {
     trainer.add(metrics);
     if (tensorboard) trainer.add(*tensorboard);
     trainer.add(progress);
+    if (early_stopping) trainer.add(*early_stopping);
   }
 
   RunLock lock;
@@ -156,6 +164,7 @@ struct MainRank {
   MetricsFile metrics;
   std::optional<TensorBoardFile> tensorboard;
   Progress progress;
+  std::optional<EarlyStopping> early_stopping;
 };
 
 // A run that was stopped by a signal or by the clock goes on when it is started again; any other end is final.
@@ -164,6 +173,12 @@ bool is_final(const FitResult& result) { return !result.wants_requeue && result.
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
   if (is_final(result)) folder.finish(object.dump());
   if (as_json) std::cout << object.dump() << std::endl;
+}
+
+WeightAverageOptions average_of(const Recipe& recipe) {
+  WeightAverageOptions options{.from_epoch = recipe.integer("trainer.average_from")};
+  if (recipe.text("trainer.average") == "ema") options.decay = recipe.real("trainer.average_decay");
+  return options;
 }
 
 int trained(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
@@ -184,10 +199,15 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
 
   RecipeData data(recipe);
   data.setup();
-  const auto module = module_of(recipe, data.train_source());
+  if (group.is_main()) {
+    for (const auto& note : data.sets().notes) log.info(note);
+  }
+  const auto module = task_of(recipe, data.sets());
   auto options = trainer_options_of(recipe, std::filesystem::path(run_dir) / "snapshots");
   if (!resume_from.empty()) options.snapshot.resume_from = resume_from;
   Trainer trainer(options);
+  std::optional<WeightAverage> average;
+  if (recipe.text("trainer.average") != "none") trainer.add(average.emplace(average_of(recipe)));
   if (main_rank) main_rank->listen_to(trainer);
   const auto result = trainer.fit(*module, data, group);
   if (main_rank) report(result, final_object(result, group.placement(), *folder, options), *folder, request.json);

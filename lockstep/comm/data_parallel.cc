@@ -307,11 +307,9 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
     throw Error(ErrorKind::kUsage, "the loss has " + std::to_string(loss.numel()) + " numbers, want 1",
                 "take its mean over the batch");
   }
-  if (loss.defined() != (samples > 0)) {
-    throw Error(ErrorKind::kUsage,
-                "a loss " + std::string(loss.defined() ? "is given" : "is missing") + " for " +
-                    std::to_string(samples) + " samples",
-                "a rank without samples passes an undefined loss and 0, every other its mean loss and their number");
+  if (!loss.defined() && samples > 0) {
+    throw Error(ErrorKind::kUsage, "a loss is missing for " + std::to_string(samples) + " samples",
+                "pass their mean loss; a rank without samples passes an undefined loss and 0");
   }
   s.open_round(global_samples.has_value());
   s.round->samples += samples;

@@ -48,7 +48,8 @@ class DistributedDataParallel {
 
   /// Adds to each parameter's gradient that of the mean loss over the samples of all ranks.
   ///
-  /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0. Within
+  /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0 (or, where
+  /// its layers talk to other ranks and so had to run, a loss that then counts nothing). Within
   /// no_sync() the samples count towards the next backward() outside of it, so that accumulation, too, weighs each
   /// sample once. Where the caller knows how many samples all ranks bring (all accumulated ones together),
   /// `global_samples` saves a pass; then each of the calls that make one step is given it.

@@ -27,16 +27,27 @@ BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
 
 }  // namespace
 
+Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
+  const auto memory = tensor_allocator(source.fields())(1);
+  source.read(key, memory.fields);
+  return Batch{.fields = std::move(*std::static_pointer_cast<std::vector<at::Tensor>>(memory.owner)),
+               .ids = {key.id},
+               .epoch = key.epoch,
+               .global_samples = 1};
+}
+
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)), options_(options), core_(*source_, options, tensor_allocator(source_->fields())) {}
 
 std::optional<Batch> Loader::next() {
   auto loaded = core_.next();
   if (!loaded) return std::nullopt;
+  const PlaceRange whole{loaded->first_place, loaded->first_place + loaded->global_samples};
   return Batch{.fields = std::move(*std::static_pointer_cast<std::vector<at::Tensor>>(loaded->memory.owner)),
                .ids = std::move(loaded->ids),
                .epoch = loaded->epoch,
                .index = loaded->index,
+               .place = part_of(whole, options_.shard).begin,
                .global_samples = loaded->global_samples};
 }
 

@@ -19,12 +19,17 @@ struct Batch {
   std::vector<std::int64_t> ids;   ///< Of the samples, by row.
   std::int64_t epoch = 0;
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
+  std::int64_t place = 0;           ///< In the epoch's order, of the first row.
   std::int64_t global_samples = 0;  ///< Of all ranks.
 
   std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
   const at::Tensor& input() const { return fields.at(0); }
   const at::Tensor& target() const { return fields.at(1); }
 };
+
+/// One sample as a batch of its own.
+/// Throws: what the source's read() throws.
+Batch batch_of_one(const SampleSource& source, const SampleKey& key);
 
 using LoaderOptions = CoreLoaderOptions;
 

@@ -154,7 +154,7 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
 }
 
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
-                               std::int64_t keep) {
+                               const WriteOptions& options) {
   SnapshotWriter writer(snapshots, content.state.step);
   writer.add_tensors(kModelFile, entries_of(content.model));
   writer.add_tensors(kOptimizerFile, entries_of(content.optimizer));
@@ -163,7 +163,8 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   state["optimizer"] = Json::parse(content.optimizer_settings);
   writer.add_text(kStateFile, state.dump(1) + "\n");
   auto path = writer.commit();
-  prune_snapshots(snapshots, keep, path);
+  if (options.is_best) mark_best(path);
+  prune_snapshots(snapshots, options.keep, path);
   return {std::move(path), writer.bytes()};
 }
 

@@ -75,7 +75,12 @@ struct SnapshotContent {
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions = {});
 
-/// Writes `snapshots/step-NNNNNNNNNN/` and prunes to `keep`. One rank calls it.
+struct WriteOptions {
+  std::int64_t keep = 0;  ///< The newest that stay; 0 for all.
+  bool is_best = false;   ///< `best` points to it from now on.
+};
+
+/// Writes `snapshots/step-NNNNNNNNNN/` and prunes. One rank calls it.
 ///
 /// Blocks: until it is on disk. Throws: Error(kIo); what was saved before is untouched.
 struct WrittenSnapshot {
@@ -83,7 +88,7 @@ struct WrittenSnapshot {
   std::uint64_t bytes = 0;
 };
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
-                               std::int64_t keep);
+                               const WriteOptions& options = {});
 
 /// Puts a snapshot's weights, buffers and optimizer state back.
 ///

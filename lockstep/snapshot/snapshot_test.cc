@@ -73,7 +73,7 @@ TrainingState some_state(std::int64_t step = 4) {
 
 std::filesystem::path saved(const TemporaryFolder& folder, Net& net, torch::optim::Optimizer& optimizer,
                             std::int64_t step = 4) {
-  return write_snapshot(folder.path(), content_of(net, optimizer, some_state(step)), /*keep=*/0).path;
+  return write_snapshot(folder.path(), content_of(net, optimizer, some_state(step))).path;
 }
 
 TEST(Snapshot, ResumedTrainingIsBitEqualForEachOptimizer) {
@@ -128,7 +128,7 @@ TEST(Snapshot, ItsContentIsACopyThatLaterStepsDoNotTouch) {
   train(net, *optimizer, 2, 4);
   Net other;
   const auto restored = optimizer_for(other, "sgd");
-  restore_snapshot(write_snapshot(folder.path(), content, 0).path, other, *restored);
+  restore_snapshot(write_snapshot(folder.path(), content).path, other, *restored);
   EXPECT_EQ(weights_digest(other), before);
 }
 
@@ -137,7 +137,7 @@ TEST(Snapshot, IsWholeAndSaysItsSize) {
   Net net;
   const auto optimizer = optimizer_for(net, "adam");
   train(net, *optimizer, 0, 1);
-  const auto written = write_snapshot(folder.path(), content_of(net, *optimizer, some_state()), 0);
+  const auto written = write_snapshot(folder.path(), content_of(net, *optimizer, some_state()));
   EXPECT_EQ(written.path.filename(), "step-0000000004");
   verify_snapshot(written.path);
   std::uint64_t bytes = 0;
@@ -150,7 +150,7 @@ TEST(Snapshot, KeepsOnlyTheNewest) {
   Net net;
   const auto optimizer = optimizer_for(net, "sgd");
   for (const std::int64_t step : {1, 2, 3}) {
-    write_snapshot(folder.path(), content_of(net, *optimizer, some_state(step)), /*keep=*/2);
+    write_snapshot(folder.path(), content_of(net, *optimizer, some_state(step)), {.keep = 2});
   }
   const auto left = listed_snapshots(folder.path());
   ASSERT_EQ(left.size(), 2U);

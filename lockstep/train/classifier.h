@@ -3,30 +3,37 @@
 
 #include <memory>
 
-#include "lockstep/models/network.h"
-#include "lockstep/train/module.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/train/confusion_matrix.h"
+#include "lockstep/train/network_task.h"
 
 namespace lockstep {
 
-/// A network that tells classes apart, trained by cross entropy: what the built-in recipes train. Bytes are scaled to
-/// [0, 1].
-class Classifier : public Module {
+/// A network that tells classes apart, trained by cross entropy: what most built-in recipes train. Bytes are scaled to
+/// [0, 1] and, where asked, normalised.
+class Classifier : public NetworkTask {
  public:
-  /// `type` is of weights and arithmetic.
-  Classifier(std::shared_ptr<Network> network, OptimizerSettings optimizer, at::ScalarType type = at::kFloat);
+  Classifier(std::shared_ptr<Network> network, std::int64_t classes, TaskOptions options = {});
 
   at::Tensor training_step(const Batch& batch) override;
-  /// Logs "val_loss" and "val_accuracy".
+  /// Logs "val_loss" and "val_accuracy", from 6 classes on also "val_top5".
   void validation_step(const Batch& batch) override;
-  std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override;
+  void on_validation_start() override { confusion_.clear(); }
+  /// "val_f1", the mean over classes.
+  std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;
+
+  /// Shape: [N, classes].
+  at::Tensor logits(const Batch& batch);
+  /// Of the last validation, this rank's part.
+  const ConfusionMatrix& confusion() const { return confusion_; }
 
  private:
-  at::Tensor logits(const Batch& batch);
+  at::Tensor prepared(const Batch& batch);
+  at::Tensor mixed_loss(const Batch& batch);
 
-  std::shared_ptr<Network> network_;
-  OptimizerSettings optimizer_;
-  at::ScalarType type_;
+  std::int64_t classes_;
+  at::Tensor scale_;  ///< x·scale + shift is a byte as the network wants it; undefined without normalisation.
+  at::Tensor shift_;
+  ConfusionMatrix confusion_;
 };
 
 }  // namespace lockstep

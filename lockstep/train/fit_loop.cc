@@ -9,6 +9,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/dtype.h"
@@ -112,6 +113,7 @@ void FitLoop::start() {
     require_precision(options_.step.precision, trained_[0].device());
     if (options_.step.precision == Precision::kFp16) scaler_ = std::make_unique<LossScaler>(trained_[0].device());
   }
+  if (options_.step.sync_batchnorm) synchronise_statistics();
   const auto parallel = resume();
   state_.data_size = train_->source().size();
   parallel_ = std::make_unique<DistributedDataParallel>(module_, group_, parallel);
@@ -128,6 +130,16 @@ void FitLoop::start() {
   }
   module_.metrics().restore(std::exchange(state_.logged, {}));
   last_step_ = last_save_ = Clock::now();
+}
+
+void FitLoop::synchronise_statistics() {
+  statistics_ = std::make_shared<StatisticsSync>();
+  statistics_->sum = [this](at::Tensor& numbers) { group_.all_reduce_sum(numbers); };
+  std::int64_t layers = 0;
+  for (const auto& child : module_.children()) layers += set_statistics_sync(*child, statistics_);
+  if (layers > 0) return;
+  throw Error(ErrorKind::kRecipe, "trainer.sync_batchnorm is set, and the model has no BatchNorm layer of Lockstep's",
+              "leave it out, or build the model of lockstep::BatchNorm");
 }
 
 TrainingPlan FitLoop::plan() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/models/batch_norm.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {
@@ -47,6 +48,7 @@ class FitLoop {
   // The story.
   void take_data(DataModule& data);
   void start();
+  void synchronise_statistics();
   void announce();
   std::map<std::string, std::string> facts() const;
   TrainingPlan plan() const;
@@ -62,6 +64,7 @@ class FitLoop {
   Work next_work();
   void step(const Work& work);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
+  const Batch& stand_in();
   void update();
   void raise_signals();
   void after_step(const Work& work);
@@ -91,7 +94,9 @@ class FitLoop {
   std::unique_ptr<Loader> validation_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<LossScaler> scaler_;  ///< For fp16 alone.
+  std::unique_ptr<LossScaler> scaler_;          ///< For fp16 alone.
+  std::shared_ptr<StatisticsSync> statistics_;  ///< Where BatchNorm is synchronised.
+  std::optional<Batch> stand_in_;
   std::vector<at::Tensor> trained_;
   std::unique_ptr<DistributedDataParallel> parallel_;
 

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "lockstep/base/error.h"
-#include "lockstep/format/snapshot_folder.h"
 #include "lockstep/train/fit_loop.h"
 
 namespace lockstep {
@@ -99,11 +98,11 @@ void FitLoop::save() {
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
   on_rank_zero(group_, [&] {
     const auto content = content_of(module_, *optimizer_, state, saved_by_extensions());
-    const auto written = write_snapshot(options.folder, content, options.keep);
-    if (std::exchange(is_best_, false)) mark_best(written.path);
+    const auto written = write_snapshot(options.folder, content, {.keep = options.keep, .is_best = is_best_});
     event.path = written.path;
     event.bytes = written.bytes;
   });
+  is_best_ = false;
   saved_at_ = now;
   last_save_ = Clock::now();
   event.seconds = seconds_between(start, last_save_);

@@ -74,22 +74,31 @@ void FitLoop::step(const Work& work) {
   for (auto* extension : participants_.extensions) extension->after_step(state_);
 }
 
-// The batch's mean loss, ready for backward; undefined where this rank has no samples.
+// The batch's mean loss, ready for backward. A rank without samples has none, unless BatchNorm is synchronised: then it
+// runs any sample, to take part in the layers' sums.
 at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
-  if (batch.samples() == 0) return {};
+  const bool has_samples = batch.samples() > 0;
+  if (!has_samples && !statistics_) return {};
   seed_step(options_.seed, state_.step, index, group_.rank());
   module_.metrics().begin_batch(batch.samples());
+  if (statistics_) statistics_->takes_part = has_samples;
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = module_.training_step(batch);
+    loss = module_.training_step(has_samples ? batch : stand_in());
   }
+  if (!has_samples) return loss;
   const double sum = loss.item<double>() * static_cast<double>(batch.samples());
   state_.loss_sum += sum;
   state_.loss_samples += batch.samples();
   logged_loss_sum_ += sum;
   logged_loss_samples_ += batch.samples();
   return scaler_ ? scaler_->scaled(loss) : loss;
+}
+
+const Batch& FitLoop::stand_in() {
+  if (!stand_in_) stand_in_ = batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0});
+  return *stand_in_;
 }
 
 void FitLoop::update() {

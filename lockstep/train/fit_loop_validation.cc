@@ -49,13 +49,16 @@ bool FitLoop::validate(const Metrics& logged) {
       recompute_statistics();
     }
     module_.eval();
+    module_.on_validation_start();
     const bool is_whole = validate_batches();
     for (auto* extension : participants_.extensions) extension->after_validation();
     module_.train();
     const auto validation = std::exchange(module_.metrics(), std::move(training));
     if (!is_whole) return false;
     event.samples = std::min(validation_samples_, validation_->source().size());
-    for (const auto& [name, value] : validation.over_ranks(group_)) event.metrics[name] = state_.metrics[name] = value;
+    auto metrics = validation.over_ranks(group_);
+    metrics.merge(module_.on_validation_end(group_, metrics));
+    for (const auto& [name, value] : metrics) event.metrics[name] = state_.metrics[name] = value;
   }
   scheduler_->observe(event.metrics);
   is_best_ = is_best(event);

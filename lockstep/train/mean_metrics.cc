@@ -12,6 +12,7 @@
 namespace lockstep {
 
 void MeanMetrics::add(const std::string& name, double mean) {
+  if (samples_ == 0) return;
   auto& sum = sums_[name];
   sum.total += mean * static_cast<double>(samples_);
   sum.samples += samples_;

@@ -5,6 +5,8 @@ namespace lockstep {
 
 void Module::validation_step(const Batch&) {}
 
+std::map<std::string, double> Module::on_validation_end(Group&, const std::map<std::string, double>&) { return {}; }
+
 ScheduleOptions Module::configure_schedule(const TrainingPlan&) { return {}; }
 
 void Module::log(const std::string& name, const at::Tensor& value) { metrics_.add(name, value.item<double>()); }

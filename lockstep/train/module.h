@@ -31,6 +31,11 @@ class Module : public torch::nn::Module {
   /// Evaluates one batch with log(). Called without a graph and in eval mode.
   virtual void validation_step(const Batch& batch);
 
+  /// Around each validation. What the second returns joins the means of log(): what is no mean over samples, such as
+  /// F1. Collective: yes, both.
+  virtual void on_validation_start() {}
+  virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
+
   /// Called once, after the weights are in place.
   virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
 

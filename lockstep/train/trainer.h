@@ -26,6 +26,7 @@ struct StepOptions {
   std::int64_t accumulate = 1;  ///< Batches whose gradients make one step.
   double clip_norm = 0;         ///< Largest L2 norm of all gradients together; 0 clips nothing.
   double clip_value = 0;        ///< Largest magnitude of a gradient's number; 0 clips nothing.
+  bool sync_batchnorm = false;  ///< BatchNorm takes its statistics over all ranks' samples.
   bool deterministic = false;   ///< Only algorithms that give the same bits each time; an operation without one throws.
   DataParallelOptions parallel{};
 };

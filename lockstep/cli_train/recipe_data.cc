@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/error.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/data/core_sources.h"
+
+namespace lockstep {
+namespace {
+
+// Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less.
+constexpr std::int64_t kValidationBatch = 256;
+
+std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
+
+DataSets synthetic_sets(const Recipe& recipe) {
+  DataSets sets;
+  sets.train = synthetic_source({.samples = recipe.integer("data.samples"),
+                                 .classes = recipe.integer("data.classes"),
+                                 .shape = recipe.integers("data.shape"),
+                                 .seed = seed_of(recipe)});
+  if (!recipe.has("data.split")) return sets;
+  auto split = drawn_split(sets.train->size(), recipe.real("data.split"), seed_of(recipe));
+  sets.validation = subset(sets.train, std::move(split.validation));
+  sets.train = subset(sets.train, std::move(split.train));
+  return sets;
+}
+
+DataSettings settings_of(const Recipe& recipe) {
+  DataSettings settings;
+  settings.kind = recipe.text("data.kind");
+  settings.path = recipe.path("data.path");
+  settings.seed = seed_of(recipe);
+  if (recipe.has("data.split")) settings.split = recipe.real("data.split");
+  if (recipe.has("data.transforms")) settings.transforms = recipe.texts("data.transforms");
+  if (recipe.has("data.eval_transforms")) settings.eval_transforms = recipe.texts("data.eval_transforms");
+  if (recipe.has("data.strict")) settings.folder.is_strict = recipe.flag("data.strict");
+  if (recipe.has("data.window")) settings.text.window = recipe.integer("data.window");
+  if (recipe.has("data.mask_share")) settings.text.share = recipe.real("data.mask_share");
+  if (recipe.has("data.label")) settings.csv.label = recipe.text("data.label");
+  return settings;
+}
+
+}  // namespace
+
+void RecipeData::setup() {
+  if (sets_.train) return;
+  sets_ = recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(settings_of(recipe_));
+}
+
+LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source) const {
+  LoaderOptions options;
+  options.shard = shard;
+  options.seed = seed_of(recipe_);
+  options.workers = static_cast<int>(recipe_.integer("data.workers"));
+  const bool is_global = recipe_.has("data.global_batch");
+  const std::string key = is_global ? "data.global_batch" : "data.batch";
+  const auto batch = recipe_.integer(key);
+  options.global_batch = is_global ? batch : batch * shard.count;
+  if (options.global_batch > source.size()) {
+    throw Error(ErrorKind::kRecipe,
+                key + " is " + std::to_string(batch) + ": a global batch of " + std::to_string(options.global_batch) +
+                    " is larger than the data set's " + std::to_string(source.size()) + " samples",
+                "set data.global_batch to " + std::to_string(source.size()) + " or less");
+  }
+  return options;
+}
+
+std::unique_ptr<Loader> RecipeData::train_loader(Shard shard) {
+  auto options = loader_options(shard, *sets_.train);
+  options.shuffle = recipe_.flag("data.shuffle");
+  options.drop_last = recipe_.flag("data.drop_last");
+  return std::make_unique<Loader>(sets_.train, options);
+}
+
+std::unique_ptr<Loader> RecipeData::validation_loader(Shard shard) {
+  if (!sets_.validation) return nullptr;
+  auto options = loader_options(shard, *sets_.train);
+  options.shuffle = false;
+  options.global_batch = std::max(options.global_batch, kValidationBatch * shard.count);
+  return std::make_unique<Loader>(sets_.validation, options);
+}
+
+}  // namespace lockstep

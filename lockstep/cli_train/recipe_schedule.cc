@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/error.h"
+#include "lockstep/cli_train/recipe_training.h"
+
+namespace lockstep {
+namespace {
+
+// The whole run, where the recipe does not say how long the schedule is.
+std::int64_t length_of(const Recipe& recipe, const std::string& key, std::int64_t planned) {
+  if (recipe.has(key)) return recipe.integer(key);
+  if (planned > 0) return planned;
+  throw Error(ErrorKind::kRecipe, key + " is not set, and the run's length is not known",
+              "set it, or trainer.max_epochs or trainer.max_steps");
+}
+
+OneCycleSchedule one_cycle_of(const Recipe& recipe, std::int64_t planned) {
+  OneCycleSchedule one;
+  one.max_lr = recipe.real("scheduler.max_lr");
+  one.total_steps = length_of(recipe, "scheduler.total_steps", planned);
+  one.pct_start = recipe.real("scheduler.pct_start");
+  one.div_factor = recipe.real("scheduler.div_factor");
+  one.final_div_factor = recipe.real("scheduler.final_div_factor");
+  one.cycle_momentum = recipe.flag("scheduler.cycle_momentum");
+  one.base_momentum = recipe.real("scheduler.base_momentum");
+  one.max_momentum = recipe.real("scheduler.max_momentum");
+  return one;
+}
+
+PlateauSchedule plateau_of(const Recipe& recipe) {
+  PlateauSchedule plateau;
+  plateau.monitor = recipe.text("scheduler.monitor");
+  plateau.wants_max = recipe.text("scheduler.mode") == "max";
+  plateau.factor = recipe.real("scheduler.factor");
+  plateau.patience = recipe.integer("scheduler.patience");
+  plateau.threshold = recipe.real("scheduler.threshold");
+  plateau.cooldown = recipe.integer("scheduler.cooldown");
+  plateau.min_lr = recipe.real("scheduler.min_lr");
+  return plateau;
+}
+
+}  // namespace
+
+ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan) {
+  ScheduleOptions options;
+  options.by_step = recipe.text("scheduler.interval") == "step";
+  options.warmup = recipe.integer("scheduler.warmup");
+  options.warmup_start_factor = recipe.real("scheduler.warmup_start_factor");
+  const auto planned = (options.by_step ? plan.steps : plan.epochs) - options.warmup;
+  const auto& name = recipe.text("scheduler.name");
+  if (name == "step") {
+    options.schedule = StepSchedule{recipe.integer("scheduler.step_size"), recipe.real("scheduler.gamma")};
+  } else if (name == "multistep") {
+    options.schedule = MultiStepSchedule{recipe.integers("scheduler.milestones"), recipe.real("scheduler.gamma")};
+  } else if (name == "cosine") {
+    options.schedule = CosineSchedule{length_of(recipe, "scheduler.T_max", planned), recipe.real("scheduler.eta_min")};
+  } else if (name == "linear") {
+    options.schedule = LinearSchedule{recipe.real("scheduler.start_factor"), recipe.real("scheduler.end_factor"),
+                                      recipe.integer("scheduler.total_iters")};
+  } else if (name == "onecycle") {
+    options.schedule = one_cycle_of(recipe, planned);
+  } else if (name == "plateau") {
+    options.schedule = plateau_of(recipe);
+  }
+  return options;
+}
+
+}  // namespace lockstep

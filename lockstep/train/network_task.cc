@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/network_task.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+// Registered piece by piece, and not as one child: that would put a name before each of its own.
+NetworkTask::NetworkTask(std::shared_ptr<Network> network, TaskOptions options)
+    : network_(std::move(network)), options_(std::move(options)) {
+  convert_floating(*network_, options_.type);
+  for (const auto& own : network_->named_parameters(/*recurse=*/false)) register_parameter(own.key(), own.value());
+  for (const auto& own : network_->named_buffers(/*recurse=*/false)) register_buffer(own.key(), own.value());
+  for (const auto& child : network_->named_children()) register_module(child.key(), child.value());
+}
+
+void NetworkTask::train(bool on) {
+  Module::train(on);
+  network_->train(on);
+}
+
+std::unique_ptr<torch::optim::Optimizer> NetworkTask::configure_optimizer() {
+  return make_optimizer(*this, options_.optimizer, options_.groups);
+}
+
+ScheduleOptions NetworkTask::configure_schedule(const TrainingPlan& plan) {
+  return options_.schedule ? options_.schedule(plan) : ScheduleOptions{};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/data/core_transform.h"
+#include "lockstep/models/network.h"
+#include "lockstep/train/module.h"
+#include "lockstep/train/optimizer.h"
+#include "lockstep/train/parameter_groups.h"
+
+namespace lockstep {
+
+/// How a built-in network is trained.
+struct TaskOptions {
+  OptimizerSettings optimizer{};
+  std::vector<ParameterGroup> groups{};
+  std::function<ScheduleOptions(const TrainingPlan&)> schedule{};  ///< Empty: rates stay.
+  at::ScalarType type = at::kFloat;                                ///< Of weights and arithmetic.
+  std::optional<Normalisation> normalisation{};                    ///< Of images.
+  Mixing mixing{};                                                 ///< Of a training batch's samples.
+  double label_smoothing = 0;
+  std::uint64_t seed = 0;  ///< Of the mixing.
+};
+
+/// A built-in network with what is learnt from it. The network's weights keep the names that other programs know.
+class NetworkTask : public Module {
+ public:
+  void train(bool on = true) override;
+  std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override;
+  ScheduleOptions configure_schedule(const TrainingPlan& plan) override;
+
+ protected:
+  NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
+
+  const TaskOptions& options() const { return options_; }
+  /// Shape: as Network::forward().
+  at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }
+
+ private:
+  std::shared_ptr<Network> network_;
+  TaskOptions options_;
+};
+
+}  // namespace lockstep
