@@ -3,11 +3,16 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <numeric>
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/dtype.h"
+#include "lockstep/models/bert.h"
+#include "lockstep/models/resnet.h"
+#include "lockstep/models/vit.h"
 
 namespace lockstep {
 namespace {
@@ -64,16 +69,44 @@ struct Cnn : Network {
   torch::nn::Linear fc2 = nullptr;
 };
 
+template <typename Made>
+std::shared_ptr<Network> make(const NetworkOptions& options) {
+  return std::make_shared<Made>(options);
+}
+
+struct Entry {
+  const char* name;
+  std::shared_ptr<Network> (*make)(const NetworkOptions&);
+};
+constexpr std::array<Entry, 9> kNetworks = {{{"mlp", make<Mlp>},
+                                             {"cnn", make<Cnn>},
+                                             {"resnet18", make_resnet},
+                                             {"resnet34", make_resnet},
+                                             {"resnet50", make_resnet},
+                                             {"resnet101", make_resnet},
+                                             {"resnet152", make_resnet},
+                                             {"vit_b_16", make_vit},
+                                             {"bert", make_bert}}};
+
 }  // namespace
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const auto& each : kNetworks) names.emplace_back(each.name);
+  return names;
+}
 
 std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   if (options.classes < 1) {
     throw Error(ErrorKind::kData, "the data set has no classes, the model " + options.name + " wants at least one",
                 "choose a data set with labels");
   }
-  if (options.name == "mlp") return std::make_shared<Mlp>(options);
-  if (options.name == "cnn") return std::make_shared<Cnn>(options);
-  throw Error(ErrorKind::kRecipe, "model.name is '" + options.name + "', want mlp or cnn");
+  for (const auto& each : kNetworks) {
+    if (options.name == each.name) return each.make(options);
+  }
+  const auto near = nearest_name(options.name, network_names());
+  throw Error(ErrorKind::kRecipe, "model.name is '" + options.name + "', want one of " + joined(network_names(), ", "),
+              near ? "did you mean '" + *near + "'?" : "");
 }
 
 void convert_floating(torch::nn::Module& module, at::ScalarType type) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace lockstep {
+
+/// Statistics over the samples of all ranks instead of this rank's own. Layers share one; who owns the ranks fills it.
+struct StatisticsSync {
+  /// Puts in each number's place its sum over all ranks. It is called once a layer in forward and once in backward, by
+  /// every rank in the same order, with a float64 tensor of one dimension on the layer's device.
+  std::function<void(at::Tensor&)> sum;
+  /// False where this rank has no samples: it runs any sample in their place, so as to take part in the sums, and that
+  /// sample counts nowhere. Its loss must be multiplied by zero. Read in forward, once a layer.
+  bool takes_part = true;
+};
+
+/// Batch normalisation of channels, the second dimension: names and numbers are those of torch's BatchNorm2d.
+///
+/// With a StatisticsSync, training gives each rank's part of what one process gives for the whole batch: outputs,
+/// gradients and running statistics; parts may differ in size.
+class BatchNorm : public torch::nn::Module {
+ public:
+  explicit BatchNorm(std::int64_t channels);
+
+  /// Shape: [N, channels, …], floating; returns the same.
+  /// Collective: in training, where there is a StatisticsSync; backward too.
+  /// Throws: Error(kData) for one number a channel in training: it has no variance.
+  at::Tensor forward(const at::Tensor& input);
+
+  void set_sync(std::shared_ptr<StatisticsSync> sync) { sync_ = std::move(sync); }
+
+ private:
+  at::Tensor synced(const at::Tensor& input);
+
+  at::Tensor weight_;
+  at::Tensor bias_;
+  at::Tensor running_mean_;
+  at::Tensor running_var_;
+  at::Tensor num_batches_tracked_;
+  std::shared_ptr<StatisticsSync> sync_;
+};
+
+/// Hands `sync` to every BatchNorm in `module`, or takes it away where it is null; returns how many there are.
+std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_ptr<StatisticsSync>& sync);
+
+}  // namespace lockstep
