@@ -26,3 +26,22 @@ std::span<const ProfileText> builtin_profiles() {
 ]])
   target_sources(${target} PRIVATE ${source})
 endfunction()
+
+# The same for the table of variables that `doctor` warns of, as builtin_variables().
+function(lockstep_builtin_variables target)
+  set(table ${PROJECT_SOURCE_DIR}/profiles/doctor/variables.toml)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+  file(READ ${table} toml)
+  set(source ${CMAKE_BINARY_DIR}/generated/builtin_variables.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor_variables.h"
+
+namespace lockstep {
+
+std::string_view builtin_variables() { return R"toml(@toml@)toml"; }
+
+}  // namespace lockstep
+]])
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "lockstep/agent/nvml_sensor.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/doctor_checks.h"
+#include "lockstep/launch/rendezvous.h"
+
+namespace lockstep {
+namespace {
+
+ResourceLimit limit_of(__rlimit_resource_t resource) {
+  rlimit found{};
+  if (::getrlimit(resource, &found) != 0) return {};
+  const auto value = [](rlim_t raw) { return raw == RLIM_INFINITY ? kUnlimited : std::uint64_t{raw}; };
+  return {value(found.rlim_cur), value(found.rlim_max)};
+}
+
+std::optional<std::string> numeric(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
+  } else if (address->sa_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(), text.size());
+  } else {
+    return std::nullopt;
+  }
+  return text.data();
+}
+
+std::vector<NetworkInterface> interfaces_here() {
+  ifaddrs* head = nullptr;
+  if (::getifaddrs(&head) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(head, &::freeifaddrs);
+  std::vector<NetworkInterface> found;
+  for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
+    auto known = std::ranges::find(found, std::string(at->ifa_name), &NetworkInterface::name);
+    if (known == found.end()) {
+      found.push_back({.name = at->ifa_name});
+      known = found.end() - 1;
+    }
+    // The kernel lists an interface that has a cable but no address yet as up, not as running.
+    known->is_up = known->is_up || (at->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    if (auto address = numeric(at->ifa_addr)) known->addresses.push_back(std::move(*address));
+  }
+  return found;
+}
+
+std::vector<std::string> addresses_of_host(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* head = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &head) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(head, &::freeaddrinfo);
+  std::vector<std::string> found;
+  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
+    if (auto address = numeric(at->ai_addr)) found.push_back(std::move(*address));
+  }
+  return found;
+}
+
+NvidiaLibrary nvidia_library() {
+  const auto nvml = load_nvml();
+  if (!nvml) return {};
+  NvidiaLibrary found{.is_loaded = true, .status = nvml->init()};
+  unsigned count = 0;
+  if (found.status == 0 && nvml->count(&count) == 0) found.devices = static_cast<int>(count);
+  return found;
+}
+
+/// A check that meets what nobody thought of must not take the others' findings with it.
+void run_check(void (*check)(const Examination&, Findings&), const Examination& of, Findings& findings) {
+  try {
+    check(of, findings);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const auto hint = text.find("\n  hint: ");
+    findings.warning("check-failed", "a check could not be made: " + text.substr(0, hint),
+                     hint == std::string::npos ? "run `lockstep doctor` again" : text.substr(hint + 9));
+  }
+}
+
+constexpr std::array kQuick = {&check_layout, &check_devices,        &check_torch, &check_variables,
+                               &check_caches, &check_process_limits, &check_space, &check_container};
+constexpr std::array kThorough = {&check_network, &check_libraries, &check_quota, &check_logs};
+
+}  // namespace
+
+std::string_view name_of(Severity severity) {
+  constexpr std::array<std::string_view, 3> kNames = {"note", "warning", "error"};
+  return kNames.at(static_cast<std::size_t>(severity));
+}
+
+ProcessLimits ProcessLimits::of_process() {
+  return {.open_files = limit_of(RLIMIT_NOFILE),
+          .locked_bytes = limit_of(RLIMIT_MEMLOCK),
+          .stack_bytes = limit_of(RLIMIT_STACK),
+          .processes = limit_of(RLIMIT_NPROC),
+          .address_bytes = limit_of(RLIMIT_AS)};
+}
+
+SystemView SystemView::of_process(const Environment& env) {
+  return {.limits = ProcessLimits::of_process(),
+          .allowed = cpus_of_process(),
+          .interfaces = interfaces_here(),
+          .addresses_of = addresses_of_host,
+          .is_port_free = is_free,
+          .nvidia = nvidia_library,
+          .run = [env](const std::vector<std::string>& command) { return run_tool(command, env); }};
+}
+
+Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) name.at(0) = '\0';
+  return {.env = env,
+          .profile = std::move(profile),
+          .host = name.data(),
+          .system = SystemView::of_process(env),
+          .run = std::move(run)};
+}
+
+void place(Examination& examination, Findings& findings) {
+  try {
+    examination.at = placement_from(examination.env);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const auto hint = text.find("\n  hint: ");
+    findings.error("layout-unclear", text.substr(0, hint),
+                   hint == std::string::npos ? "start the program with srun" : text.substr(hint + 9));
+  }
+}
+
+std::vector<Finding> quick_findings(Examination examination) {
+  Findings findings;
+  place(examination, findings);
+  for (const auto check : kQuick) run_check(check, examination, findings);
+  return findings.list();
+}
+
+std::vector<Finding> findings_of(Examination examination) {
+  Findings findings;
+  place(examination, findings);
+  for (const auto check : kQuick) run_check(check, examination, findings);
+  for (const auto check : kThorough) run_check(check, examination, findings);
+  return findings.list();
+}
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const auto& finding) { return finding.severity == Severity::kError; });
+}
+
+}  // namespace lockstep

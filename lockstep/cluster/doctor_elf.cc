@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor_elf.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/doctor_files.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostVersions = 4096;
+constexpr std::array<const char*, 6> kLoaderFolders = {
+    "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"};
+
+/// A file in memory, read with checks: a damaged or foreign one must not end the program.
+class MappedLibrary {
+ public:
+  explicit MappedLibrary(const fs::path& path) {
+    const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {};
+    if (!fd || ::fstat(fd.get(), &found) != 0 || found.st_size <= 0) return;
+    void* memory = ::mmap(nullptr, static_cast<std::size_t>(found.st_size), PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (memory == MAP_FAILED) return;
+    data_ = static_cast<const char*>(memory);
+    size_ = static_cast<std::size_t>(found.st_size);
+  }
+  ~MappedLibrary() {
+    if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+  }
+  MappedLibrary(const MappedLibrary&) = delete;
+  MappedLibrary& operator=(const MappedLibrary&) = delete;
+
+  template <typename Struct>
+  std::optional<Struct> at(std::uint64_t offset) const {
+    if (offset > size_ || size_ - offset < sizeof(Struct)) return std::nullopt;
+    Struct value{};
+    std::memcpy(&value, data_ + offset, sizeof value);
+    return value;
+  }
+
+  std::string text(std::uint64_t offset) const {
+    if (offset >= size_) return {};
+    const char* begin = data_ + offset;
+    return {begin, std::find(begin, data_ + size_, '\0')};
+  }
+
+ private:
+  const char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// The dynamic section: each tag's value, and where addresses lie in the file.
+class DynamicSection {
+ public:
+  explicit DynamicSection(const MappedLibrary& file) : file_(file) {
+    const auto header = file.at<Elf64_Ehdr>(0);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+        header->e_ident[EI_DATA] != ELFDATA2LSB) {
+      return;
+    }
+    for (unsigned i = 0; i < header->e_phnum; ++i) {
+      const auto segment = file.at<Elf64_Phdr>(header->e_phoff + std::uint64_t{i} * header->e_phentsize);
+      if (!segment) return;
+      if (segment->p_type == PT_LOAD) loaded_.push_back(*segment);
+      if (segment->p_type == PT_DYNAMIC) read_entries(*segment);
+    }
+    is_whole_ = !entries_.empty();
+  }
+
+  bool is_whole() const { return is_whole_; }
+
+  std::optional<std::uint64_t> value(Elf64_Sxword tag) const {
+    const auto found = std::ranges::find(entries_, tag, &Elf64_Dyn::d_tag);
+    return found == entries_.end() ? std::nullopt : std::optional<std::uint64_t>(found->d_un.d_val);
+  }
+
+  /// Where the address that a tag holds lies in the file.
+  std::optional<std::uint64_t> place(Elf64_Sxword tag) const {
+    const auto address = value(tag);
+    if (!address) return std::nullopt;
+    for (const auto& segment : loaded_) {
+      if (*address >= segment.p_vaddr && *address - segment.p_vaddr < segment.p_filesz) {
+        return *address - segment.p_vaddr + segment.p_offset;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::string name(std::uint64_t offset) const {
+    const auto strings = place(DT_STRTAB);
+    return strings ? file_.text(*strings + offset) : std::string();
+  }
+
+  std::vector<std::string> names(Elf64_Sxword tag) const {
+    std::vector<std::string> found;
+    for (const auto& entry : entries_) {
+      if (entry.d_tag == tag) found.push_back(name(entry.d_un.d_val));
+    }
+    return found;
+  }
+
+ private:
+  void read_entries(const Elf64_Phdr& segment) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= segment.p_filesz; at += sizeof(Elf64_Dyn)) {
+      const auto entry = file_.at<Elf64_Dyn>(segment.p_offset + at);
+      if (!entry || entry->d_tag == DT_NULL) return;
+      entries_.push_back(*entry);
+    }
+  }
+
+  const MappedLibrary& file_;
+  std::vector<Elf64_Phdr> loaded_;
+  std::vector<Elf64_Dyn> entries_;
+  bool is_whole_ = false;
+};
+
+std::vector<std::string> provided(const MappedLibrary& file, const DynamicSection& dynamic) {
+  std::vector<std::string> versions;
+  auto at = dynamic.place(DT_VERDEF);
+  while (at && versions.size() < kMostVersions) {
+    const auto definition = file.at<Elf64_Verdef>(*at);
+    if (!definition) break;
+    if (const auto first = file.at<Elf64_Verdaux>(*at + definition->vd_aux)) {
+      versions.push_back(dynamic.name(first->vda_name));
+    }
+    if (definition->vd_next == 0) break;
+    *at += definition->vd_next;
+  }
+  return versions;
+}
+
+std::vector<std::string> required(const MappedLibrary& file, const DynamicSection& dynamic) {
+  std::vector<std::string> versions;
+  auto at = dynamic.place(DT_VERNEED);
+  while (at && versions.size() < kMostVersions) {
+    const auto need = file.at<Elf64_Verneed>(*at);
+    if (!need) break;
+    std::uint64_t inner = *at + need->vn_aux;
+    for (unsigned i = 0; i < need->vn_cnt && versions.size() < kMostVersions; ++i) {
+      const auto version = file.at<Elf64_Vernaux>(inner);
+      if (!version) break;
+      versions.push_back(dynamic.name(version->vna_name));
+      inner += version->vna_next;
+    }
+    if (need->vn_next == 0) break;
+    *at += need->vn_next;
+  }
+  return versions;
+}
+
+/// The folders that /etc/ld.so.conf names, by way of the files that it includes.
+void add_configured(const Examination& of, const fs::path& file, std::vector<fs::path>& folders, int depth = 0) {
+  for (const auto& raw : split(text_or_nothing(of.at_root(file)), '\n')) {
+    const std::string line(trimmed(split(raw, '#').front()));
+    if (line.starts_with("include ") && depth < 4) {
+      const fs::path pattern = file.parent_path() / std::string(trimmed(line.substr(8)));
+      for (const auto& name : names_in(of.at_root(pattern.parent_path()))) {
+        if (name.ends_with(pattern.extension().string())) {
+          add_configured(of, pattern.parent_path() / name, folders, depth + 1);
+        }
+      }
+    } else if (line.starts_with('/')) {
+      folders.emplace_back(line);
+    }
+  }
+}
+
+bool is_of_the_system(const std::string& name) {
+  constexpr std::array<std::string_view, 10> kNames = {"libc.so",    "libm.so",     "libdl.so",    "libpthread.so",
+                                                       "librt.so",   "ld-linux",    "libgcc_s.so", "libstdc++.so",
+                                                       "linux-vdso", "libresolv.so"};
+  return std::ranges::any_of(kNames, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+std::optional<SharedLibrary> shared_library(const fs::path& path) {
+  const MappedLibrary file(path);
+  const DynamicSection dynamic(file);
+  if (!dynamic.is_whole()) return std::nullopt;
+  SharedLibrary library{
+      .needed = dynamic.names(DT_NEEDED), .provides = provided(file, dynamic), .requires_ = required(file, dynamic)};
+  auto paths = dynamic.names(DT_RUNPATH);
+  if (paths.empty()) paths = dynamic.names(DT_RPATH);
+  for (const auto& list : paths) {
+    for (auto folder : split(list, ':')) {
+      const auto origin = folder.find("$ORIGIN");
+      if (origin != std::string::npos) folder.replace(origin, 7, path.parent_path().string());
+      library.run_path.push_back(folder);
+    }
+  }
+  return library;
+}
+
+bool is_older(std::string_view version, std::string_view than) {
+  const auto numbers = [](std::string_view text) {
+    std::vector<int> parts;
+    for (const auto& part : split(text, '.')) parts.push_back(parsed_int<int>(part).value_or(0));
+    return parts;
+  };
+  return numbers(version) < numbers(than);
+}
+
+std::string newest_version(const std::vector<std::string>& versions, std::string_view prefix) {
+  std::string newest;
+  for (const auto& version : versions) {
+    if (!version.starts_with(prefix) || version.size() == prefix.size()) continue;
+    const auto number = version.substr(prefix.size());
+    const bool is_number = number.front() >= '0' && number.front() <= '9';
+    if (is_number && (newest.empty() || is_older(newest, number))) newest = number;
+  }
+  return newest;
+}
+
+std::vector<fs::path> library_path(const Examination& of) {
+  std::vector<fs::path> folders;
+  for (const auto& folder : split(of.env.get("LD_LIBRARY_PATH").value_or(""), ':')) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+fs::path found_library(const Examination& of, const std::string& name, const std::vector<std::string>& run_path) {
+  auto folders = library_path(of);
+  const auto own = of.root.string();
+  for (const auto& folder : run_path) {
+    // $ORIGIN was filled in with a path that is below root already.
+    const bool is_below = own != "/" && folder.starts_with(own);
+    folders.emplace_back(is_below ? "/" + fs::path(folder).lexically_relative(own).string() : folder);
+  }
+  add_configured(of, "/etc/ld.so.conf", folders);
+  folders.insert(folders.end(), kLoaderFolders.begin(), kLoaderFolders.end());
+  std::error_code none;
+  for (const auto& folder : folders) {
+    const auto path = of.at_root(folder) / name;
+    if (fs::exists(path, none)) return path;
+  }
+  return {};
+}
+
+std::string missing_library(const Examination& of, const fs::path& path) {
+  std::set<std::string> seen;
+  std::vector<fs::path> open_ones = {path};
+  while (!open_ones.empty()) {
+    const auto library = shared_library(open_ones.back());
+    open_ones.pop_back();
+    if (!library) continue;
+    for (const auto& name : library->needed) {
+      if (is_of_the_system(name) || !seen.insert(name).second) continue;
+      const auto found = found_library(of, name, library->run_path);
+      if (found.empty()) return name;
+      open_ones.push_back(found);
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep
