@@ -90,12 +90,15 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);
+    lockstep::cli::add_eval(app, context);
+    lockstep::cli::add_predict(app, context);
     lockstep::cli::add_submit(app, context);
     lockstep::cli::add_ls(app, context);
     lockstep::cli::add_follow(app, context);
     lockstep::cli::add_stop(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_exec(app, context);
+    lockstep::cli::add_doctor(app, context);
     lockstep::cli::add_layout(app, context);
     lockstep::cli::add_hosts(app, context);
     lockstep::cli::add_snapshot(app, context);

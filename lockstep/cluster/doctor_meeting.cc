@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostTasks = 512;
 constexpr int kClockQuestions = 5;
+constexpr std::chrono::seconds kHello{1};  // A stranger that says nothing must not hold up the others.
 
 using nlohmann::json;
 using Value = std::uint64_t;
@@ -178,7 +179,7 @@ class Host {
       auto socket = accepted(listener, half);
       if (!socket) break;
       try {
-        take(std::move(socket), half);
+        take(std::move(socket), std::min(half, Clock::now() + kHello));
       } catch (const std::exception&) {
         continue;  // A stranger, or a task that left: it counts as absent.
       }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/doctor.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/exec_task.h"
+#include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/doctor.h"
+#include "lockstep/cluster/doctor_bundle.h"
+#include "lockstep/cluster/doctor_nodes.h"
+#include "lockstep/cluster/doctor_report.h"
+#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/run_job.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct DoctorOptions {
+  std::string cluster = "auto";
+  std::string run;
+  std::vector<std::string> logs;
+  std::string bundle;
+  bool is_json = false;
+};
+
+RunView run_of(const DoctorOptions& options, const Environment& env) {
+  RunView run;
+  for (const auto& log : options.logs) {
+    if (!fs::exists(log)) throw Error(ErrorKind::kUsage, "there is no log '" + log + "'", "check the path");
+    run.logs.push_back(fs::absolute(log));
+  }
+  if (fs::is_directory(options.run)) {
+    run.run_dir = fs::absolute(options.run);
+  } else if (!options.run.empty()) {
+    run.run_dir = run_job(options.run, runs_here(env)).path;
+  } else if (const auto here = env.get("LOCKSTEP_RUN_DIR")) {
+    run.run_dir = fs::absolute(*here);
+  }
+  return run;
+}
+
+/// As `exec` would find it, but with less patience.
+Rendezvous rendezvous_for(const Examination& of) {
+  auto variables = of.env.all();
+  variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
+  const auto folder = of.run.run_dir.empty() ? fs::absolute(of.env.get("LOCKSTEP_RUNS").value_or(".")) / ".meeting"
+                                             : of.run.run_dir / ".meeting";
+  auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile), folder);
+  // torchrun's own store listens on the port that it tells its ranks.
+  if (of.at.source == "torchrun") ++found.master.port;
+  return found;
+}
+
+/// The job as rank 0 sees it; nothing on the others, whose findings rank 0 has then.
+std::optional<JobView> met(const Examination& of, std::vector<Finding>& findings, const Log& log) {
+  const auto self = task_view(of, findings);
+  JobView alone;
+  alone.tasks.push_back(self);
+  if (of.at.world == 1) return alone;
+  if (!joins(of.at)) return std::nullopt;
+  try {
+    const auto place = rendezvous_for(of);
+    auto job = meeting(of.at, place.master, self);
+    std::error_code none;
+    if (!place.published.empty()) fs::remove(place.published, none);
+    return job;
+  } catch (const Error& error) {
+    if (of.at.rank == 0) {
+      alone.broken.push_back(self.host + " (" + error.what() + ")");
+      return alone;
+    }
+    log.warning("rank " + std::to_string(of.at.rank) + " did not reach rank 0: " + error.what() +
+                (of.at.local_rank == 0 ? "\n" + text_of(findings) : ""));
+    return std::nullopt;
+  }
+}
+
+json json_of_job(const Examination& of, const JobView& job, const std::vector<Finding>& findings) {
+  json object = {{"schema", 1},
+                 {"cluster", of.profile.name},
+                 {"host", of.host},
+                 {"job", nullptr},
+                 {"world", of.at.world},
+                 {"nodes", of.at.nodes},
+                 {"tasks_met", job.tasks.size()},
+                 {"run_dir", nullptr},
+                 {"findings", json::array()},
+                 {"clocks", json::array()},
+                 {"links", json::array()}};
+  if (!of.at.job.empty()) object["job"] = of.at.job;
+  if (!of.run.run_dir.empty()) object["run_dir"] = of.run.run_dir.string();
+  for (const auto& finding : sorted(findings)) object["findings"].push_back(json_of(finding));
+  for (const auto& clock : job.clocks) {
+    object["clocks"].push_back({{"host", clock.host}, {"ahead_s", clock.ahead_s}, {"uncertain_s", clock.uncertain_s}});
+  }
+  for (const auto& link : job.links) {
+    object["links"].push_back({{"from", link.from}, {"to", link.to}, {"bytes_per_second", link.bytes_per_second}});
+  }
+  return object;
+}
+
+void examine(const DoctorOptions& options, Context& context) {
+  const auto here = Surroundings::of_process(context.env);
+  auto of = Examination::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
+                                    run_of(options, context.env));
+  auto found = findings_of(of);
+  Findings told_already;
+  place(of, told_already);
+  const auto job = met(of, found, context.log);
+  if (!job) {
+    // Rank 0 reports for all; what it could not hear ends this task.
+    if (has_error(found)) context.exit_code = exit_code(ErrorKind::kEnvironment);
+    return;
+  }
+  const auto findings = merged(*job);
+  const auto object = json_of_job(of, *job, findings);
+  if (!options.bundle.empty()) {
+    write_bundle(options.bundle, bundle_files(of, object.dump(2) + "\n", LOCKSTEP_VERSION));
+    context.log.info("the bundle is '" + options.bundle + "': values of tokens, keys and passwords are left out");
+  }
+  if (options.is_json) {
+    print_json(object);
+  } else {
+    print_text(text_of(findings));
+  }
+  if (has_error(findings)) context.exit_code = exit_code(ErrorKind::kEnvironment);
+}
+
+}  // namespace
+
+bool tell_quick_findings(const std::string& cluster, const Environment& env, const Log& log) {
+  try {
+    const auto here = Surroundings::of_process(env);
+    auto of = Examination::of_process(env, ProfileLibrary(env).chosen(cluster, here), {});
+    const auto findings = quick_findings(of);
+    Findings told_already;
+    place(of, told_already);
+    for (const auto& finding : findings) {
+      if (of.at.local_rank != 0 || finding.severity == Severity::kNote) continue;
+      log.warning(finding.code + ": " + finding.fact + "\n  hint: " + finding.fix);
+    }
+    return has_error(findings);
+  } catch (const std::exception& error) {
+    // The run's own start tells of what is wrong with a profile or a variable.
+    return false;
+  }
+}
+
+void add_doctor(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "doctor", "What is wrong with this node, job or run, and how to mend it; in a job: srun lockstep doctor");
+  auto options = std::make_shared<DoctorOptions>();
+  command->add_option("--cluster", options->cluster, "The profile of the system: a name, a file or auto");
+  command->add_option("--run", options->run, "A run folder, or the name of a run: its logs and space are looked at");
+  command->add_option("--log", options->logs, "A log of NCCL or RCCL (NCCL_DEBUG=INFO)");
+  command->add_flag("--json", options->is_json, "As one JSON object");
+  command->add_option("--bundle", options->bundle, "Gather what a support ticket needs: FILE.tar.gz, or a folder");
+  command->callback([&context, options] { examine(*options, context); });
+}
+
+}  // namespace lockstep::cli
