@@ -3,30 +3,19 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/launch/local_launcher.h"
+#include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep::cli {
 namespace {
-
-std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
-std::string trainer_program() {
-  const auto beside = this_program().parent_path() / "lockstep-train";
-  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
-              "build it with `make build`");
-}
 
 /// How this process takes part: as one rank of a job that is there, or as the launcher of `local_ranks` ranks.
 struct Part {
@@ -107,15 +96,6 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
              "\n" + recipe.to_toml());
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
-  arguments.push_back(nullptr);
-  ::execv(arguments[0], arguments.data());
-  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno),
-              "rebuild it with `make build`");
-}
-
 int train(const TrainRequest& request, const Context& context) {
   const Recipe recipe = recipe_of(request, context.env, this_program());
   const Part part = part_of_run(recipe, context.env);
@@ -134,18 +114,11 @@ int train(const TrainRequest& request, const Context& context) {
     if (request.json) print_text(*result + "\n");
     return 0;
   }
-  std::vector<std::string> command = {trainer_program(), "train"};
-  const auto arguments = arguments_of(request, run_dir.string());
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  if (part.local_ranks == 1) become(command);
-  const auto folder = RunFolder::create(run_dir);
-  const int code =
-      run_local({.command = command, .ranks = part.local_ranks, .owns_store = true, .log_folder = folder.logs()},
-                context.env, context.log);
-  // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
-  const bool is_asked_for =
-      code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
-  return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
+  std::vector<std::string> arguments = {"train"};
+  const auto own = arguments_of(request, run_dir.string());
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  const auto logs = part.local_ranks > 1 ? RunFolder::create(run_dir).logs() : std::filesystem::path();
+  return hand_over(arguments, part.local_ranks, logs, context);
 }
 
 }  // namespace

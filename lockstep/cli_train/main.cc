@@ -4,6 +4,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cli_train/eval_command.h"
 #include "lockstep/cli_train/train_command.h"
 
 // Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
@@ -15,6 +17,11 @@ int main(int argc, char** argv) {
     app.require_subcommand(1);
     lockstep::TrainRequest train;
     lockstep::bind_options(*app.add_subcommand("train", "Trains a recipe"), train);
+    lockstep::EvalRequest evaluation;
+    auto* eval = app.add_subcommand("eval", "Evaluates a run");
+    auto* predict = app.add_subcommand("predict", "Writes a run's predictions");
+    lockstep::bind_options(*eval, evaluation, /*predicts=*/false);
+    lockstep::bind_options(*predict, evaluation, /*predicts=*/true);
     try {
       app.parse(argc, argv);
     } catch (const CLI::Success& help) {
@@ -23,7 +30,9 @@ int main(int argc, char** argv) {
       throw lockstep::Error(lockstep::ErrorKind::kUsage, complaint.what(),
                             "`lockstep train --help` shows what there is");
     }
-    return lockstep::run_train(train, env, log);
+    if (eval->parsed()) return lockstep::run_eval(evaluation, env);
+    if (predict->parsed()) return lockstep::run_predict(evaluation, env);
+    return lockstep::run_train(train, env);
   } catch (const lockstep::Error& error) {
     log.error(error.what());
     return exit_code(error.kind());

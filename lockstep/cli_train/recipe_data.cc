@@ -73,10 +73,22 @@ std::unique_ptr<Loader> RecipeData::train_loader(Shard shard) {
 
 std::unique_ptr<Loader> RecipeData::validation_loader(Shard shard) {
   if (!sets_.validation) return nullptr;
+  return ordered_loader(shard, sets_.validation);
+}
+
+std::unique_ptr<Loader> RecipeData::ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const {
   auto options = loader_options(shard, *sets_.train);
   options.shuffle = false;
   options.global_batch = std::max(options.global_batch, kValidationBatch * shard.count);
-  return std::make_unique<Loader>(sets_.validation, options);
+  return std::make_unique<Loader>(std::move(source), options);
+}
+
+std::unique_ptr<Loader> RecipeData::split_loader(Shard shard, const std::string& split) {
+  if (recipe_.text("data.kind") != "synthetic") return ordered_loader(shard, open_split(settings_of(recipe_), split));
+  const auto source = split == "train" ? sets_.train : split == "validation" ? sets_.validation : nullptr;
+  if (source) return ordered_loader(shard, source);
+  throw Error(ErrorKind::kData, "the generated data have no part '" + split + "'",
+              "ask for train, or for validation where data.split is set");
 }
 
 }  // namespace lockstep

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "lockstep/models/weights.h"
-#include "lockstep/models/weights.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/masked_language_model.h"
 

@@ -23,10 +23,15 @@ class RecipeData : public DataModule {
   std::unique_ptr<Loader> train_loader(Shard shard) override;
   std::unique_ptr<Loader> validation_loader(Shard shard) override;
 
+  /// One part as validation reads it, in order: "train", "validation", or "test" for a set that has one.
+  /// Throws: Error(kData) where there is no such part.
+  std::unique_ptr<Loader> split_loader(Shard shard, const std::string& split);
+
   const DataSets& sets() const { return sets_; }
 
  private:
   LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
+  std::unique_ptr<Loader> ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const;
 
   const Recipe& recipe_;
   DataSets sets_;

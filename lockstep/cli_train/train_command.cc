@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli_train/train_command.h"
 
-#include <ATen/Parallel.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/run_record.h"
-#include "lockstep/comm/join.h"
-#include "lockstep/device/device.h"
 #include "lockstep/format/snapshot_folder.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/observe/event_file.h"
@@ -28,38 +21,6 @@
 
 namespace lockstep {
 namespace {
-
-// Cores that this rank may use are shared out among the node's ranks where they all see the same ones.
-int threads_of(const Recipe& recipe, const Placement& placement) {
-  if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  const int own = CPU_COUNT(&mask);
-  return own < online ? own : std::max(1, own / placement.local_world);
-}
-
-void check_ranks(const Recipe& recipe, const Placement& placement) {
-  if (recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
-    throw Error(ErrorKind::kEnvironment,
-                placement.source + " started " + std::to_string(placement.local_world) +
-                    " ranks on this node, trainer.devices (" + recipe.origin("trainer.devices").where + ") wants " +
-                    std::to_string(recipe.integer("trainer.devices")),
-                "start as many tasks on each node as trainer.devices says, or leave that out");
-  }
-  if (recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") != placement.nodes) {
-    throw Error(ErrorKind::kEnvironment,
-                placement.source + " started ranks on " + std::to_string(placement.nodes) + " nodes, cluster.nodes (" +
-                    recipe.origin("cluster.nodes").where + ") wants " + std::to_string(recipe.integer("cluster.nodes")),
-                "start on as many nodes as cluster.nodes says, or leave that out");
-  }
-  if (recipe.text("trainer.strategy") == "single" && placement.world > 1) {
-    throw Error(ErrorKind::kRecipe,
-                "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
-                "start one rank, or set trainer.strategy = \"ddp\"");
-  }
-}
 
 // Rank 0 decides from what it sees, and tells the others: their view of a shared file system may lag behind.
 std::optional<std::filesystem::path> resume_point(const TrainRequest& request, const RunFolder& folder,
@@ -121,11 +82,6 @@ nlohmann::ordered_json final_object(const FitResult& result, const Placement& pl
           {"samples_per_second", result.samples_per_second},
           {"resumed_from", from ? nlohmann::ordered_json(from->string()) : nullptr},
           {"stopped_by", result.stopped_by}};
-}
-
-Log rank_log(const Placement& placement) {
-  if (placement.world == 1) return Log(2, "lockstep: ");
-  return Log(2, "lockstep: [rank " + std::to_string(placement.rank) + "] ");
 }
 
 // Names the run folder on rank 0 where nobody has yet, and hands every rank its name.
@@ -216,22 +172,12 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
 
 }  // namespace
 
-int run_train(const TrainRequest& request, const Environment& env, const Log&) {
-  const Placement placement = placement_from(env);
-  const Log log = rank_log(placement);
-  try {
+int run_train(const TrainRequest& request, const Environment& env) {
+  return as_rank(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of(request, env, std::filesystem::read_symlink("/proc/self/exe"));
-    check_ranks(recipe, placement);
-    chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
-    at::set_num_threads(threads_of(recipe, placement));
-    auto group = join(placement, env, {.meeting_folder = runs_root(env)});
-    require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
-                      "start every rank with the same recipe and the same --set");
+    auto group = met_for(recipe, placement, env);
     return trained(request, recipe, group, env);
-  } catch (const Error& error) {
-    log.error(error.what());
-    return exit_code(error.kind());
-  }
+  });
 }
 
 }  // namespace lockstep

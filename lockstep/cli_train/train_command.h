@@ -2,7 +2,6 @@
 #pragma once
 
 #include "lockstep/base/environment.h"
-#include "lockstep/base/log.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep {
@@ -10,7 +9,7 @@ namespace lockstep {
 /// One rank of `train`: joins the others, trains, and on rank 0 reports.
 ///
 /// Returns the exit code: 0, or kExitStopped where a stop was asked for.
-/// Collective: yes. Throws: Error of any kind.
-int run_train(const TrainRequest& request, const Environment& env, const Log& log);
+/// Collective: yes.
+int run_train(const TrainRequest& request, const Environment& env);
 
 }  // namespace lockstep

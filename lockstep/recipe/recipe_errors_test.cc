@@ -64,11 +64,12 @@ TEST(RecipeErrors, NameTheNearestSetting) {
 
 TEST(RecipeErrors, NameTheNearestTable) {
   expect_refused("\n[optimiser]\nlr = 3\n",
-                 "r.toml:2: unknown table [optimiser], want one of model, data, trainer, optimizer, snapshot, observe, "
-                 "cluster\n  hint: did you mean [optimizer]?");
-  expect_refused("lr = 3\n",
-                 "r.toml:1: 'lr' stands in no table, want it in one of model, data, trainer, optimizer, snapshot, "
-                 "observe, cluster\n  hint: did you mean optimizer.lr? Put it under [optimizer]");
+                 "r.toml:2: unknown table [optimiser], want one of model, data, trainer, optimizer, scheduler, "
+                 "early_stopping, snapshot, observe, cluster\n  hint: did you mean [optimizer]?");
+  expect_refused(
+      "lr = 3\n",
+      "r.toml:1: 'lr' stands in no table, want it in one of model, data, trainer, optimizer, scheduler, "
+      "early_stopping, snapshot, observe, cluster\n  hint: did you mean optimizer.lr? Put it under [optimizer]");
 }
 
 TEST(RecipeErrors, NameLineAndValueOfAWrongType) {
@@ -111,7 +112,8 @@ TEST(RecipeErrors, NameTheRangeThatWasLeft) {
 
 TEST(RecipeErrors, NameTheWordsThatAreAllowed) {
   expect_refused("[model]\nname = 'mpl'\n",
-                 "r.toml:2: model.name = 'mpl' (text), want one of mlp, cnn\n  hint: did you mean 'mlp'?");
+                 "r.toml:2: model.name = 'mpl' (text), want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
+                 "resnet152, vit_b_16, bert\n  hint: did you mean 'mlp'?");
   expect_set_refused("data.path", "a\xFF", "--set: data.path = text that is not UTF-8, want a path");
 }
 
@@ -138,19 +140,20 @@ TEST(RecipeErrors, RefuseTwoNamesOfOneSettingThatDiffer) {
 TEST(RecipeErrors, NameWhatAnOptimizerTakes) {
   expect_refused(std::string(kHead) + "[optimizer]\nname = 'adam'\nmomentum = 0.9\n",
                  "r.toml:7: optimizer.momentum = 0.9, but optimizer.name = \"adam\" (r.toml:6) takes no such setting\n"
-                 "  hint: adam takes lr, betas, eps, amsgrad, weight_decay");
+                 "  hint: adam takes lr, betas, eps, amsgrad, weight_decay, groups");
   expect_set_refused(
       "optimizer.betas", "[0.5, 0.5]",
       "--set: optimizer.betas = [0.5, 0.5], but optimizer.name = \"sgd\" (default) takes no such setting\n"
-      "  hint: sgd takes lr, momentum, dampening, nesterov, weight_decay");
+      "  hint: sgd takes lr, momentum, dampening, nesterov, weight_decay, groups");
 }
 
 TEST(RecipeErrors, NameWhatMustBeSet) {
   expect_refused("[model]\nname = 'cnn'\n[data]\nkind = 'idx'\n",
-                 "r.toml: data.path has no value, want a path: the folder of the data set\n"
+                 "r.toml: data.path has no value, want a path: the folder or file of the data set\n"
                  "  hint: say --set data.path=…, or write it under [data] in the recipe");
   expect_refused("",
-                 "r.toml: model.name has no value, want one of mlp, cnn: the network; its number of classes comes from "
+                 "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
+                 "resnet152, vit_b_16, bert: the network; its number of classes comes from "
                  "the data\n  hint: say --set model.name=…, or write it under [model] in the recipe");
 }
 

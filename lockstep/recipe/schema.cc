@@ -166,7 +166,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"scheduler.mode", kText, "min", one_of("min max"), "", "whether the metric should fall or rise", only_for("plateau")},
     {"scheduler.factor", kReal, "0.1", kShare, "", "what the rate is multiplied by", only_for("plateau")},
     {"scheduler.patience", kInteger, "10", kCountOr0, "", "validations without a gain that are borne", only_for("plateau")},
-    {"scheduler.threshold", kReal, "0.0001", kAtLeast0, "", "the share by which a gain must gain", only_for("plateau")},
+    {"scheduler.threshold", kReal, "1e-04", kAtLeast0, "", "the share by which a gain must gain", only_for("plateau")},
     {"scheduler.cooldown", kInteger, "0", kCountOr0, "", "validations after a lowering that do not count", only_for("plateau")},
     {"scheduler.min_lr", kReal, "0", kAtLeast0, "", "the rate is never lowered beyond", only_for("plateau")},
 

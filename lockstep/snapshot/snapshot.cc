@@ -177,6 +177,23 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
   return state;
 }
 
+bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module) {
+  restore_module(snapshot, module);
+  const auto averages = extension_tensors(snapshot);
+  const auto count = averages.find("average.count");
+  if (count == averages.end() || count->second.item<std::int64_t>() == 0) return false;
+  const torch::NoGradGuard no_grad;
+  const auto take = [&](const auto& named) {
+    for (const auto& item : named) {
+      const auto it = averages.find("average." + item.key());
+      if (it != averages.end()) item.value().detach().copy_(it->second);
+    }
+  };
+  take(module.named_parameters());
+  take(module.named_buffers());
+  return true;
+}
+
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot) {
   const auto file = snapshot / kExtensionsFile;
   if (!std::filesystem::exists(file)) return {};

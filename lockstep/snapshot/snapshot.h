@@ -96,6 +96,12 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
+/// Puts a snapshot's weights and buffers back: the averaged ones where the run kept such, as its own validation saw
+/// them, else the last. Returns whether they are averaged.
+///
+/// Throws: Error(kIo); Error(kData) as restore_snapshot().
+bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
+
 /// What extensions saved, by name; empty where there is no such file.
 ///
 /// Throws: Error(kIo), Error(kData).

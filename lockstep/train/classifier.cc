@@ -74,8 +74,11 @@ at::Tensor Classifier::mixed_loss(const Batch& batch) {
   return (own * loss_for(target) + (1 - own) * loss_for(target.index_select(0, partners))).mean();
 }
 
+at::Tensor Classifier::predict_step(const Batch& batch) { return logits(batch).to(at::kDouble).softmax(1); }
+
+// In double, so that samples add up to the same whatever batches they come in.
 void Classifier::validation_step(const Batch& batch) {
-  const auto guesses = logits(batch);
+  const auto guesses = logits(batch).to(at::kDouble);
   const auto& target = batch.target();
   const auto predicted = guesses.argmax(1);
   log("val_loss", at::cross_entropy_loss(guesses, target));

@@ -17,6 +17,8 @@ class Classifier : public NetworkTask {
   at::Tensor training_step(const Batch& batch) override;
   /// Logs "val_loss" and "val_accuracy", from 6 classes on also "val_top5".
   void validation_step(const Batch& batch) override;
+  /// Shape: the classes' probabilities, [N, classes].
+  at::Tensor predict_step(const Batch& batch) override;
   void on_validation_start() override { confusion_.clear(); }
   /// "val_f1", the mean over classes.
   std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;

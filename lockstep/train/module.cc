@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/module.h"
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 void Module::validation_step(const Batch&) {}
 
 std::map<std::string, double> Module::on_validation_end(Group&, const std::map<std::string, double>&) { return {}; }
+
+at::Tensor Module::predict_step(const Batch&) {
+  throw Error(ErrorKind::kUsage, "this module makes no predictions", "override predict_step()");
+}
 
 ScheduleOptions Module::configure_schedule(const TrainingPlan&) { return {}; }
 

@@ -31,6 +31,10 @@ class Module : public torch::nn::Module {
   /// Evaluates one batch with log(). Called without a graph and in eval mode.
   virtual void validation_step(const Batch& batch);
 
+  /// What the network makes of each sample of a batch, row by row; called as validation_step() is.
+  /// Shape: returns [samples, …]. Throws: Error(kUsage) unless overridden.
+  virtual at::Tensor predict_step(const Batch& batch);
+
   /// Around each validation. What the second returns joins the means of log(): what is no mean over samples, such as
   /// F1. Collective: yes, both.
   virtual void on_validation_start() {}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/hand_over.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/local_launcher.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string trainer_program() {
+  const auto beside = this_program().parent_path() / "lockstep-train";
+  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
+              "build it with `make build`");
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
+  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno),
+              "rebuild it with `make build`");
+}
+
+}  // namespace
+
+std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
+              const Context& context) {
+  std::vector<std::string> command = {trainer_program()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (ranks == 1) become(command);
+  const int code =
+      run_local({.command = command, .ranks = ranks, .owns_store = true, .log_folder = logs}, context.env, context.log);
+  // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
+  const bool is_asked_for =
+      code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
+  return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
+}
+
+}  // namespace lockstep::cli

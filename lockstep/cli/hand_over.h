@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/cli/command.h"
+
+namespace lockstep::cli {
+
+/// The folder of the programs: where this one lies.
+std::filesystem::path this_program();
+
+/// The training half takes over: this process becomes `lockstep-train ARGUMENTS`, or, where `ranks` is above 1,
+/// supervises as many of them, whose output goes to `logs` too unless that is empty.
+///
+/// Returns the exit code. Throws: Error(kEnvironment) where the training half is not there.
+int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
+              const Context& context);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/eval_command.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/snapshot/snapshot.h"
+#include "lockstep/train/evaluation.h"
+
+namespace lockstep {
+namespace {
+
+/// A run's network with its weights, and the samples to show it. `data` and `recipe` are what the others point into.
+struct Subject {
+  Recipe recipe;
+  std::unique_ptr<RecipeData> data{};
+  std::unique_ptr<NetworkTask> task{};
+  std::unique_ptr<Loader> loader{};
+  std::filesystem::path snapshot{};
+  Precision precision = Precision::kFp32;
+};
+
+// The run's own recipe, with this start's ranks in place of those that it was trained on.
+Recipe recipe_of_run(const EvalRequest& request, const Placement& placement, const Environment& env) {
+  std::vector<Override> overrides;
+  for (const auto& text : request.sets) overrides.push_back(override_of(text));
+  const Origin origin{SettingSource::kFlag, "this start"};
+  if (!request.data.empty()) overrides.push_back({"data.path", request.data, {SettingSource::kFlag, "--data"}});
+  overrides.push_back({"trainer.devices", std::to_string(placement.local_world), origin});
+  overrides.push_back({"cluster.nodes", std::to_string(placement.nodes), origin});
+  overrides.push_back({"trainer.strategy", "auto", origin});
+  return Recipe::load(RunFolder::open(request.run).recipe(), env, overrides);
+}
+
+std::filesystem::path wanted_snapshot(const EvalRequest& request, const Log& log) {
+  const auto snapshots = RunFolder::open(request.run).snapshots();
+  const auto best = snapshots / "best";
+  const bool is_auto = request.snapshot == "auto";
+  if (request.snapshot == "best" || (is_auto && std::filesystem::exists(best))) {
+    verify_snapshot(best);
+    return std::filesystem::canonical(best);
+  }
+  if (!is_auto && request.snapshot != "latest") {
+    verify_snapshot(request.snapshot);
+    return request.snapshot;
+  }
+  const auto newest = newest_whole_snapshot(snapshots, [&](const SnapshotEntry& entry, const std::string& reason) {
+    log.warning("skipped " + entry.path.string() + ": " + reason);
+  });
+  if (newest) return newest->path;
+  throw Error(ErrorKind::kData, "'" + snapshots.string() + "' holds no whole snapshot",
+              "`lockstep snapshot ls` shows what is there");
+}
+
+Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
+  Subject subject{.recipe = std::move(recipe)};
+  std::string snapshot;
+  on_rank_zero(group, [&] { snapshot = wanted_snapshot(request, rank_log(group.placement())).string(); });
+  subject.snapshot = group.broadcast_text(snapshot);
+  subject.data = std::make_unique<RecipeData>(subject.recipe);
+  subject.data->setup();
+  subject.precision = precision_named(subject.recipe.text("trainer.precision"));
+  subject.task = task_of(subject.recipe, subject.data->sets());
+  restore_weights(subject.snapshot, *subject.task);
+  subject.loader = subject.data->split_loader({group.rank(), group.world()}, request.split);
+  return subject;
+}
+
+// One line for each sample: its name, the numbers of its row, and the place of the largest.
+std::string csv_lines(const SampleSource& source, std::int64_t first, const at::Tensor& rows) {
+  const auto flat = rows.reshape({rows.size(0), -1}).contiguous();
+  const auto* numbers = flat.const_data_ptr<double>();
+  std::string text;
+  for (std::int64_t row = 0; row < flat.size(0); ++row) {
+    std::string name = source.name_of(first + row);
+    for (std::size_t at = 0; (at = name.find('"', at)) != std::string::npos; at += 2) name.insert(at, 1, '"');
+    text += '"' + name + '"';
+    const auto* begin = numbers + row * flat.size(1);
+    text += "," + std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);
+    for (std::int64_t column = 0; column < flat.size(1); ++column) {
+      std::array<char, 32> number{};
+      std::snprintf(number.data(), number.size(), ",%.9g", begin[column]);
+      text += number.data();
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string csv_header(const std::vector<std::string>& classes, std::int64_t columns) {
+  std::string text = "sample,predicted";
+  for (std::int64_t i = 0; i < columns; ++i) {
+    const bool is_named = static_cast<std::size_t>(i) < classes.size();
+    text += "," + (is_named ? classes[static_cast<std::size_t>(i)] : std::to_string(i));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+int run_eval(const EvalRequest& request, const Environment& env) {
+  return as_rank(env, [&](const Placement& placement) {
+    const Recipe recipe = recipe_of_run(request, placement, env);
+    auto group = met_for(recipe, placement, env);
+    auto subject = subject_of(request, recipe, group);
+    const auto metrics = evaluated(*subject.task, *subject.loader, group, subject.precision);
+    if (!group.is_main()) return 0;
+    std::string line;
+    for (const auto& [name, value] : metrics) line += name + " " + nlohmann::json(value).dump() + " · ";
+    const auto samples = subject.loader->source().size();
+    rank_log(placement).info(line + std::to_string(samples) + " samples of " + request.split + " · " +
+                             subject.snapshot.string());
+    if (request.json) {
+      const nlohmann::ordered_json object = {{"schema", 1},
+                                             {"run_dir", request.run},
+                                             {"snapshot", subject.snapshot.string()},
+                                             {"split", request.split},
+                                             {"samples", samples},
+                                             {"metrics", metrics}};
+      std::cout << object.dump() << std::endl;
+    }
+    return 0;
+  });
+}
+
+int run_predict(const EvalRequest& request, const Environment& env) {
+  return as_rank(env, [&](const Placement& placement) {
+    const Recipe recipe = recipe_of_run(request, placement, env);
+    auto group = met_for(recipe, placement, env);
+    auto subject = subject_of(request, recipe, group);
+    std::string text;
+    predict(*subject.task, *subject.loader, group, subject.precision, [&](std::int64_t first, const at::Tensor& rows) {
+      if (first == 0) text = csv_header(subject.data->sets().class_names, rows[0].numel());
+      text += csv_lines(subject.loader->source(), first, rows);
+      if (!request.out.empty()) return;
+      std::cout << text;
+      text.clear();
+    });
+    on_rank_zero(group, [&] {
+      if (!request.out.empty()) write_whole(request.out, text);
+    });
+    if (group.is_main() && request.json) {
+      const nlohmann::ordered_json object = {
+          {"schema", 1},
+          {"run_dir", request.run},
+          {"snapshot", subject.snapshot.string()},
+          {"samples", subject.loader->source().size()},
+          {"out", request.out.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(request.out)}};
+      std::cout << object.dump() << std::endl;
+    }
+    return 0;
+  });
+}
+
+}  // namespace lockstep

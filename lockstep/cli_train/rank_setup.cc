@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/rank_setup.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/join.h"
+#include "lockstep/device/device.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/recipe/train_request.h"
+
+namespace lockstep {
+namespace {
+
+// Cores that this rank may use are shared out among the node's ranks where they all see the same ones.
+int threads_of(const Recipe& recipe, const Placement& placement) {
+  if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  const int own = CPU_COUNT(&mask);
+  return own < online ? own : std::max(1, own / placement.local_world);
+}
+
+void check_ranks(const Recipe& recipe, const Placement& placement) {
+  if (recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
+    throw Error(ErrorKind::kEnvironment,
+                placement.source + " started " + std::to_string(placement.local_world) +
+                    " ranks on this node, trainer.devices (" + recipe.origin("trainer.devices").where + ") wants " +
+                    std::to_string(recipe.integer("trainer.devices")),
+                "start as many tasks on each node as trainer.devices says, or leave that out");
+  }
+  if (recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") != placement.nodes) {
+    throw Error(ErrorKind::kEnvironment,
+                placement.source + " started ranks on " + std::to_string(placement.nodes) + " nodes, cluster.nodes (" +
+                    recipe.origin("cluster.nodes").where + ") wants " + std::to_string(recipe.integer("cluster.nodes")),
+                "start on as many nodes as cluster.nodes says, or leave that out");
+  }
+  if (recipe.text("trainer.strategy") == "single" && placement.world > 1) {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
+                "start one rank, or set trainer.strategy = \"ddp\"");
+  }
+}
+
+}  // namespace
+
+Log rank_log(const Placement& placement) {
+  if (placement.world == 1) return Log(2, "lockstep: ");
+  return Log(2, "lockstep: [rank " + std::to_string(placement.rank) + "] ");
+}
+
+int as_rank(const Environment& env, const std::function<int(const Placement&)>& work) {
+  const Placement placement = placement_from(env);
+  try {
+    return work(placement);
+  } catch (const Error& error) {
+    rank_log(placement).error(error.what());
+    return exit_code(error.kind());
+  }
+}
+
+Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env) {
+  check_ranks(recipe, placement);
+  chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
+  at::set_num_threads(threads_of(recipe, placement));
+  auto group = join(placement, env, {.meeting_folder = runs_root(env)});
+  require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
+                    "start every rank with the same recipe and the same --set");
+  return group;
+}
+
+}  // namespace lockstep

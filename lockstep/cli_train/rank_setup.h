@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/comm/group.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep {
+
+/// Opens each line with the rank, where there are several.
+Log rank_log(const Placement& placement);
+
+/// Does `work` with this process's placement. An Error that it throws is logged with the rank, and becomes the exit
+/// code of its kind.
+int as_rank(const Environment& env, const std::function<int(const Placement&)>& work);
+
+/// All ranks of the run, met, once this one is found to be what the recipe asks for: number of ranks, device, threads,
+/// the same settings everywhere.
+///
+/// Collective: yes. Throws: Error(kEnvironment), Error(kRecipe), Error(kPeer).
+Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env);
+
+}  // namespace lockstep

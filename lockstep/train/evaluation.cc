@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/evaluation.h"
+
+#include <torch/torch.h>
+
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+c10::Device device_of(const Module& module) {
+  const auto parameters = module.parameters();
+  return parameters.empty() ? c10::Device(c10::kCPU) : parameters[0].device();
+}
+
+// The shape of one row, which a rank without samples cannot know by itself.
+std::vector<std::int64_t> shared_row_shape(const at::Tensor& own, Group& group) {
+  std::string text;
+  if (own.defined()) {
+    for (const auto size : own.sizes().slice(1)) text += std::to_string(size) + " ";
+  }
+  // Rank 0's part is never smaller than another's, so it has a row where anybody has.
+  text = group.broadcast_text(text);
+  std::vector<std::int64_t> shape;
+  std::istringstream words(text);
+  for (std::int64_t size = 0; words >> size;) shape.push_back(size);
+  return shape;
+}
+
+}  // namespace
+
+std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group, Precision precision) {
+  const torch::NoGradGuard no_grad;
+  module.eval();
+  module.metrics().clear();
+  module.on_validation_start();
+  loader.seek(0, 0);
+  while (const auto batch = loader.next()) {
+    if (batch->samples() == 0) continue;
+    const AutocastScope autocast(precision, device_of(module));
+    module.metrics().begin_batch(batch->samples());
+    module.validation_step(*batch);
+  }
+  auto metrics = module.metrics().over_ranks(group);
+  module.metrics().clear();
+  metrics.merge(module.on_validation_end(group, metrics));
+  return metrics;
+}
+
+void predict(Module& module, Loader& loader, Group& group, Precision precision,
+             const std::function<void(std::int64_t, const at::Tensor&)>& take) {
+  const torch::NoGradGuard no_grad;
+  module.eval();
+  loader.seek(0, 0);
+  std::int64_t first = 0;
+  while (const auto batch = loader.next()) {
+    at::Tensor own;
+    if (batch->samples() > 0) {
+      const AutocastScope autocast(precision, device_of(module));
+      own = module.predict_step(*batch).to(at::kCPU, at::kDouble).contiguous();
+    }
+    auto shape = shared_row_shape(own, group);
+    shape.insert(shape.begin(), batch->global_samples);
+    // Parts add up to the whole, since each is zero where the others are not.
+    auto all = at::zeros(shape, at::kDouble);
+    if (own.defined()) all.narrow(0, batch->place - first, batch->samples()).copy_(own);
+    group.all_reduce_sum(all);
+    on_rank_zero(group, [&] { take(first, all); });
+    first += batch->global_samples;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "lockstep/train/module.h"
+#include "lockstep/train/precision.h"
+
+namespace lockstep {
+
+/// The metrics of a module over all samples of a loader, each counted once, whatever the number of ranks. The module is
+/// left in eval mode.
+///
+/// Collective: yes. Throws: what the module and the loader throw; Error(kPeer).
+std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group,
+                                        Precision precision = Precision::kFp32);
+
+/// What predict_step() gives for each sample of a loader, in order: `take` hears of it on rank 0, batch by batch, with
+/// the number of samples before them.
+///
+/// Shape: rows [n, …] on the CPU. Collective: yes. Throws: as evaluated(); what `take` throws, on every rank.
+void predict(Module& module, Loader& loader, Group& group, Precision precision,
+             const std::function<void(std::int64_t first, const at::Tensor& rows)>& take);
+
+}  // namespace lockstep
