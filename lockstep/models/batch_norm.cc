@@ -25,16 +25,18 @@ at::Tensor by_channel(const at::Tensor& values, const at::Tensor& like) {
 }
 
 struct Statistics {
-  at::Tensor mean;  ///< In the type of the running statistics, as is the variance.
-  at::Tensor var;   ///< Biased.
-  at::Tensor count;
+  at::Tensor mean;   ///< In the type of the running statistics, as is the variance.
+  at::Tensor var;    ///< Biased.
+  at::Tensor count;  ///< Of numbers a channel, float64.
+  std::shared_ptr<StatisticsSync> sync;
 };
 
 // Sums travel in float64: a float32 difference of squares would lose the variance of channels far from zero.
-Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean, const StatisticsSync& sync) {
+Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean,
+                         const std::shared_ptr<StatisticsSync>& sync) {
   const auto channels = input.size(1);
   auto total = at::zeros({2 * channels + 1}, input.options().dtype(at::kDouble));
-  if (sync.takes_part) {
+  if (sync->takes_part) {
     // The running values only tell the kernel the type to count in, and are lost.
     const auto [mean, var] =
         at::batch_norm_update_stats(input, at::zeros_like(running_mean), at::zeros_like(running_mean), kMomentum);
@@ -44,12 +46,12 @@ Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean
     total.narrow(0, channels, channels).copy_(wide.square().add_(var)).mul_(samples);
     total.narrow(0, 2 * channels, 1).fill_(samples);
   }
-  sync.sum(total);
+  sync->sum(total);
   const auto count = total.narrow(0, 2 * channels, 1);
   const auto mean = total.narrow(0, 0, channels) / count;
   const auto var = (total.narrow(0, channels, channels) / count).sub_(mean.square()).clamp_min_(0);
   const auto type = running_mean.scalar_type();
-  return {mean.to(type), var.to(type), count};
+  return {mean.to(type), var.to(type), count, sync};
 }
 
 // The kernels of evaluation take a mean and a variance, forward and backward, on every device; what a batch's own
@@ -57,11 +59,10 @@ Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean
 class SyncedBatchNorm : public torch::autograd::Function<SyncedBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias, const Statistics& statistics,
-                            const std::shared_ptr<StatisticsSync>& sync) {
+                            const at::Tensor& weight, const at::Tensor& bias, const Statistics& statistics) {
     context->save_for_backward({input, weight, statistics.mean, statistics.var, statistics.count});
-    context->saved_data["sync"] = at::IValue::make_capsule(c10::make_intrusive<SyncHolder>(sync));
-    context->saved_data["takes_part"] = sync->takes_part;
+    context->saved_data["sync"] = at::IValue::make_capsule(c10::make_intrusive<SyncHolder>(statistics.sync));
+    context->saved_data["takes_part"] = statistics.sync->takes_part;
     return std::get<0>(at::native_batch_norm(input, weight, bias, statistics.mean, statistics.var, /*training=*/false,
                                              kMomentum, kEps));
   }
@@ -87,7 +88,7 @@ class SyncedBatchNorm : public torch::autograd::Function<SyncedBatchNorm> {
       of_input =
           (input - by_channel(mean, input)).mul_(slope).add_(shift).neg_().add_(of_input).to(input.scalar_type());
     }
-    return {of_input, of_weight, of_bias, {}, {}};
+    return {of_input, of_weight, of_bias, {}};
   }
 };
 
@@ -119,13 +120,13 @@ at::Tensor BatchNorm::synced(const at::Tensor& input) {
   Statistics statistics;
   {
     const torch::NoGradGuard no_grad;
-    statistics = statistics_of(input, running_mean_, *sync_);
+    statistics = statistics_of(input, running_mean_, sync_);
     // One number has no variance; to find that out here would cost a device's wait in every layer.
     const auto unbiased = statistics.count / (statistics.count - 1).clamp_min_(1);
     running_mean_.lerp_(statistics.mean, kMomentum);
     running_var_.lerp_(statistics.var * unbiased.to(statistics.var.scalar_type()), kMomentum);
   }
-  return SyncedBatchNorm::apply(input, weight_, bias_, statistics, sync_);
+  return SyncedBatchNorm::apply(input, weight_, bias_, statistics);
 }
 
 std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_ptr<StatisticsSync>& sync) {
