@@ -30,7 +30,7 @@ struct LogFacts {
   fs::path path;
   bool is_one_node = false;
   bool has_fabric = false;  ///< The OFI plugin took over.
-  std::string sockets{};      ///< The line that says so; empty where none does.
+  std::string sockets{};    ///< The line that says so; empty where none does.
   std::string no_plugin{};
   std::string provider{};  ///< The provider chosen, where it is none of a fast network.
   std::string no_direct{};

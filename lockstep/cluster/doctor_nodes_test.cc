@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor_nodes.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/cluster/doctor_wire.h"
+#include "tests/support/fake_node.h"
+
+namespace lockstep {
+namespace {
+
+using testing::found;
+using testing::listed;
+
+/// Tasks of a job on this machine, each a thread, each on a node of its own unless said.
+struct Job {
+  int nodes = 3;
+  int tasks_each = 1;
+  MeetingOptions options{};
+  std::function<void(int port)> stranger{};  ///< Calls on rank 0 too.
+
+  Job() {
+    options.link_bytes = std::size_t{1} << 20U;
+    options.sum_elements = 1001;  // Parts of different lengths.
+  }
+
+  Placement place(int rank) const {
+    Placement at;
+    at.rank = rank;
+    at.world = nodes * tasks_each;
+    at.local_rank = rank % tasks_each;
+    at.local_world = tasks_each;
+    at.node_rank = rank / tasks_each;
+    at.nodes = nodes;
+    at.job = "4711_0";
+    return at;
+  }
+
+  TaskView view(int rank) const {
+    return {.rank = rank,
+            .node_rank = rank / tasks_each,
+            .host = "n" + std::to_string(rank / tasks_each + 1),
+            .device = "0000:c" + std::to_string(rank % tasks_each) + ":00.0",
+            .cpus = std::to_string(rank % tasks_each),
+            .cores = 1,
+            .versions = "Linux 5.14"};
+  }
+
+  /// Runs all ranks but the absent ones, rank 0 here; `change` may alter what a rank tells or asks.
+  template <typename Change>
+  JobView run(Change change, const std::vector<int>& absent = {}) const {
+    int port = 0;
+    {
+      const auto free = listening_socket(0);
+      port = port_of(free);
+    }
+    const auto attend = [&, this](int rank) {
+      auto self = view(rank);
+      auto own = options;
+      change(rank, self, own);
+      return meeting(place(rank), {"127.0.0.1", port}, self, own);
+    };
+    std::vector<std::jthread> others;
+    for (int rank = 1; rank < nodes * tasks_each; ++rank) {
+      if (std::ranges::find(absent, rank) != absent.end()) continue;
+      others.emplace_back([&attend, rank] {
+        try {
+          attend(rank);
+        } catch (const Error&) {
+          // What became of it is for rank 0 to say.
+        }
+      });
+    }
+    if (stranger) others.emplace_back([&] { stranger(port); });
+    return attend(0).value();
+  }
+  JobView run() const {
+    return run([](int, TaskView&, MeetingOptions&) {});
+  }
+};
+
+std::vector<Finding> judged(const JobView& job) { return merged(job); }
+
+TEST(Meeting, OfSoundNodesFindsNothingAndMeasuresEachLink) {
+  Job job;
+  job.nodes = 4;
+  job.tasks_each = 2;
+  const auto view = job.run();
+  EXPECT_EQ(view.tasks.size(), 8U);
+  EXPECT_TRUE(view.absent.empty());
+  EXPECT_TRUE(view.broken.empty());
+  EXPECT_TRUE(view.wrong.empty());
+  EXPECT_EQ(view.clocks.size(), 3U);
+  ASSERT_EQ(view.links.size(), 4U);
+  for (const auto& link : view.links) EXPECT_GT(link.bytes_per_second, 1e6);
+}
+
+TEST(Meeting, TellsRank0OfWhatTheOthersFound) {
+  const auto view = Job().run([](int rank, TaskView& self, MeetingOptions&) {
+    if (rank > 0)
+      self.findings = {{.code = "shm-small", .severity = Severity::kWarning, .fact = "small", .fix = "grow"}};
+  });
+  const auto all = judged(view);
+  const auto* finding = found(all, "shm-small");
+  ASSERT_NE(finding, nullptr);
+  auto hosts = finding->hosts;
+  std::ranges::sort(hosts);
+  EXPECT_EQ(hosts, (std::vector<std::string>{"n2", "n3"}));
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+}
+
+TEST(NodesFault, AClockThatIsOff) {
+  using namespace std::chrono_literals;
+  const auto with = [](std::chrono::milliseconds ahead) {
+    return judged(Job().run([ahead](int rank, TaskView&, MeetingOptions& options) {
+      if (rank == 2) options.wall = [ahead] { return std::chrono::system_clock::now() + ahead; };
+    }));
+  };
+  const auto bad = with(90s);
+  const auto* finding = found(bad, "nodes-clock");
+  ASSERT_NE(finding, nullptr) << listed(bad);
+  EXPECT_HAS(finding->fact, "the clock of n3 is 90.0 s ahead of rank 0's");
+  EXPECT_HAS(finding->fix, "--exclude=n3");
+  EXPECT_EQ(found(with(0s), "nodes-clock"), nullptr);
+}
+
+TEST(NodesFault, ATaskThatDoesNotCome) {
+  Job job;
+  job.options.patience = std::chrono::milliseconds(1500);
+  const auto nothing = [](int, TaskView&, MeetingOptions&) {};
+  const auto bad = judged(job.run(nothing, {2}));
+  const auto* finding = found(bad, "nodes-absent");
+  ASSERT_NE(finding, nullptr) << listed(bad);
+  EXPECT_HAS(finding->fact, "rank 2 did not reach rank 0 in time, 2 tasks did");
+  EXPECT_EQ(found(judged(job.run(nothing)), "nodes-absent"), nullptr);
+}
+
+TEST(NodesFault, AMeetingEndsInTimeThoughNobodyComes) {
+  Job job;
+  job.options.patience = std::chrono::milliseconds(600);
+  const auto start = Clock::now();
+  const auto view = job.run([](int, TaskView&, MeetingOptions&) {}, {1, 2});
+  EXPECT_LT(seconds_between(start, Clock::now()), 2.0);
+  EXPECT_EQ(view.absent, (std::vector<int>{1, 2}));
+}
+
+TEST(NodesFault, TwoRanksThatTakeOneDevice) {
+  Job job;
+  job.nodes = 1;
+  job.tasks_each = 3;
+  const auto bad = judged(job.run([](int, TaskView& self, MeetingOptions&) { self.device = "0000:c1:00.0"; }));
+  const auto* finding = found(bad, "layout-device-shared");
+  ASSERT_NE(finding, nullptr) << listed(bad);
+  EXPECT_HAS(finding->fact, "ranks 0, ");
+  EXPECT_HAS(finding->fact, "on n1 take the same device, 0000:c1:00.0");
+  EXPECT_EQ(found(judged(job.run()), "layout-device-shared"), nullptr);
+}
+
+TEST(NodesFault, OneCoreForAllTasks) {
+  Job job;
+  job.nodes = 1;
+  job.tasks_each = 4;
+  const auto bad = judged(job.run([](int, TaskView& self, MeetingOptions&) { self.cpus = "0"; }));
+  const auto* finding = found(bad, "layout-one-core");
+  ASSERT_NE(finding, nullptr) << listed(bad);
+  EXPECT_HAS(finding->fact, "all 4 tasks on n1 run on CPU 0 (1 core)");
+  EXPECT_EQ(found(judged(job.run()), "layout-one-core"), nullptr);
+}
+
+TEST(NodesFault, ANodeOfAnotherDriver) {
+  const auto bad = judged(Job().run([](int rank, TaskView& self, MeetingOptions&) {
+    if (rank == 1) self.versions = "Linux 5.14, amdgpu 6.3.6";
+  }));
+  const auto* finding = found(bad, "nodes-differ");
+  ASSERT_NE(finding, nullptr) << listed(bad);
+  EXPECT_HAS(finding->fact, "n2 has Linux 5.14, amdgpu 6.3.6, the others Linux 5.14");
+}
+
+JobView with_rates(const std::vector<double>& rates) {
+  JobView job;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const auto name = [&](std::size_t at) { return "n" + std::to_string(at % rates.size() + 1); };
+    job.links.push_back({name(i), name(i + 1), rates[i]});
+  }
+  return job;
+}
+
+TEST(NodesFault, ANodeThatIsSlowBothWaysIsNamed) {
+  Findings bad;
+  check_nodes(with_rates({1e9, 1e8, 1e8, 1.1e9, 0.9e9}), bad);
+  const auto* finding = found(bad.list(), "nodes-slow");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_HAS(finding->fact, "n3: what comes and goes takes 95.4 MiB/s over TCP, between the others 858.3 MiB/s");
+  EXPECT_HAS(finding->fix, "--exclude=n3");
+  EXPECT_EQ(bad.list().size(), 1U);
+  Findings sound;
+  check_nodes(with_rates({1e9, 0.8e9, 0.7e9, 1.1e9, 0.9e9}), sound);
+  EXPECT_TRUE(sound.list().empty());
+}
+
+TEST(NodesFault, ALinkThatIsSlowOneWayNamesBothEnds) {
+  Findings bad;
+  check_nodes(with_rates({1e9, 1e8, 1e9, 1.1e9}), bad);
+  const auto* finding = found(bad.list(), "nodes-slow");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_HAS(finding->fact, "from n2 to n3 come");
+}
+
+TEST(NodesFault, AWrongSumAndABrokenRing) {
+  Findings bad;
+  JobView job;
+  job.wrong = {"n2"};
+  job.broken = {"n3 (connecting to 10.0.0.4)", "n4 (waiting for the node before)"};
+  check_nodes(job, bad);
+  EXPECT_HAS(found(bad.list(), "nodes-wrong-sum")->fact, "n2");
+  const auto fact = found(bad.list(), "nodes-broken")->fact;
+  EXPECT_HAS(fact, "n3 (connecting to 10.0.0.4)");
+  EXPECT_EQ(fact.find("n4"), std::string::npos) << "it only waits for the other";
+}
+
+TEST(Meeting, LeavesStrangersOut) {
+  Job job;
+  job.options.patience = std::chrono::milliseconds(6000);
+  job.stranger = [](int port) {
+    const auto until = Clock::now() + std::chrono::seconds(2);
+    const auto socket = connected({"127.0.0.1", port}, until);
+    send_message(socket, {{"job", "another"}, {"rank", 1}}, until);
+  };
+  const auto view = job.run();
+  EXPECT_EQ(view.tasks.size(), 3U);
+  EXPECT_TRUE(view.absent.empty());
+}
+
+}  // namespace
+}  // namespace lockstep
