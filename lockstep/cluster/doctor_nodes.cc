@@ -150,8 +150,11 @@ std::vector<Finding> merged(const JobView& job) {
   std::vector<Finding> all;
   for (const auto& task : job.tasks) {
     for (const auto& finding : task.findings) {
-      const auto same = std::ranges::find_if(
-          all, [&](const Finding& each) { return each.code == finding.code && each.fact == finding.fact; });
+      // What names a node or an address differs from node to node: then the first stands for all.
+      const auto same = std::ranges::find_if(all, [&](const Finding& each) {
+        const bool is_known_here = std::ranges::find(each.hosts, task.host) != each.hosts.end();
+        return each.code == finding.code && (each.fact == finding.fact || (each.fix == finding.fix && !is_known_here));
+      });
       auto& at = same == all.end() ? all.emplace_back(finding) : *same;
       if (std::ranges::find(at.hosts, task.host) == at.hosts.end()) at.hosts.push_back(task.host);
     }

@@ -114,6 +114,14 @@ TEST(Meeting, TellsRank0OfWhatTheOthersFound) {
   EXPECT_EQ(finding->severity, Severity::kWarning);
 }
 
+TEST(Meeting, TellsOnceOfWhatAllNodesHaveEachWithItsOwnName) {
+  const auto all = judged(Job().run([](int, TaskView& self, MeetingOptions&) {
+    self.findings = {{.code = "network-name-unknown", .fact = "'" + self.host + "' does not resolve", .fix = "ask"}};
+  }));
+  ASSERT_EQ(all.size(), 1U) << listed(all);
+  EXPECT_EQ(all.front().hosts.size(), 3U);
+}
+
 TEST(NodesFault, AClockThatIsOff) {
   using namespace std::chrono_literals;
   const auto with = [](std::chrono::milliseconds ahead) {
