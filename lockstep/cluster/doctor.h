@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/environment.h"
@@ -34,9 +35,15 @@ struct Finding {
 /// Findings as they are collected: a check tells, it does not throw.
 class Findings {
  public:
-  void note(std::string code, std::string fact, std::string fix) { add(Severity::kNote, code, fact, fix); }
-  void warning(std::string code, std::string fact, std::string fix) { add(Severity::kWarning, code, fact, fix); }
-  void error(std::string code, std::string fact, std::string fix) { add(Severity::kError, code, fact, fix); }
+  void note(std::string code, std::string fact, std::string fix) {
+    add(Severity::kNote, std::move(code), std::move(fact), std::move(fix));
+  }
+  void warning(std::string code, std::string fact, std::string fix) {
+    add(Severity::kWarning, std::move(code), std::move(fact), std::move(fix));
+  }
+  void error(std::string code, std::string fact, std::string fix) {
+    add(Severity::kError, std::move(code), std::move(fact), std::move(fix));
+  }
   void add(Severity severity, std::string code, std::string fact, std::string fix) {
     list_.push_back({std::move(code), severity, std::move(fact), std::move(fix)});
   }

@@ -171,6 +171,7 @@ void check_memory(const Examination& of, Findings& findings) {
   const auto gpus = usable_gpus(of);
   if (gpus.empty() || gpus.front().maker != GpuMaker::kAmd) return;
   std::vector<std::string> pci;
+  pci.reserve(gpus.size());
   for (const auto& gpu : gpus) pci.push_back(gpu.pci);
   for (const auto& device : amdgpu_sensor(pci, of.root)->sample()) {
     if (device.memory_used_bytes.value_or(0) < kLeftOver) continue;

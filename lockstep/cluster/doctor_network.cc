@@ -23,6 +23,7 @@ const NetworkInterface* interface_of(const Examination& of, const std::string& p
 
 std::string names_of(const std::vector<NetworkInterface>& interfaces) {
   std::vector<std::string> names;
+  names.reserve(interfaces.size());
   for (const auto& each : interfaces) names.push_back(each.name);
   return joined(names, ", ");
 }
