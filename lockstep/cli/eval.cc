@@ -14,7 +14,8 @@ namespace {
 
 int run(const char* name, const EvalRequest& request, const Context& context) {
   if (request.devices < 1) {
-    throw Error(ErrorKind::kUsage, "--devices is " + std::to_string(request.devices) + ", want 1 or more");
+    throw Error(ErrorKind::kUsage, "--devices is " + std::to_string(request.devices) + ", want 1 or more",
+                "leave it out for one rank");
   }
   RunFolder::open(request.run);
   const bool is_alone = placement_from(context.env).world == 1;

@@ -54,7 +54,8 @@ NetworkOptions network_of(const Recipe& recipe, const SampleSource& source) {
   take("model.intermediate", none, network.bert.intermediate);
   take("model.max_positions", none, network.bert.max_positions);
   if (recipe.has("model.dropout")) {
-    (network.name == "bert" ? network.bert.dropout : network.vit.dropout) = recipe.real("model.dropout");
+    network.vit.dropout = recipe.real("model.dropout");
+    network.bert.dropout = network.bert.attention_dropout = recipe.real("model.dropout");
   }
   return network;
 }

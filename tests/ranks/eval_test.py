@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`eval` and `predict`: each sample once and in order on any number of ranks; averages, the best snapshot, resumed options."""
+import csv
+import json
+import unittest
+
+import harness
+
+
+class Eval(harness.RanksTest):
+    def evaluated(self, *options, code=0, command="eval"):
+        result = self.start(command, self.folder / "run", *options, "--json").finish()
+        self.assertEqual(result.code, code, result.err[-3000:])
+        return result
+
+    def test_any_number_of_ranks_says_what_the_run_said(self):
+        run = self.trained("trainer.max_epochs=2")
+        for ranks in (1, 2, 3, 4):
+            found = self.evaluated("--devices", ranks).object
+            self.assertEqual(found["samples"], 360)
+            self.assertEqual(found["metrics"]["val_accuracy"], run["val_accuracy"])
+            self.assertAlmostEqual(found["metrics"]["val_loss"], run["val_loss"], delta=1e-12)
+        self.assertEqual(self.evaluated("--split", "train").object["samples"], 1437)
+
+    def test_predictions_come_once_and_in_order(self):
+        run = self.trained("trainer.max_epochs=2")
+        tables = []
+        for ranks in (1, 3):
+            out = self.folder / f"guesses-{ranks}.csv"
+            self.evaluated("--devices", ranks, "--out", out, command="predict")
+            with out.open(newline="") as file:
+                tables.append(list(csv.reader(file)))
+        self.assertEqual(len(tables[0]), 361)
+        self.assertEqual([row[:2] for row in tables[0]], [row[:2] for row in tables[1]])
+        names = [row[0] for row in tables[0][1:]]
+        self.assertEqual([name.rsplit("#", 1)[1] for name in names], [str(i) for i in range(360)])
+        for row in tables[0][1:]:
+            self.assertAlmostEqual(sum(map(float, row[2:])), 1, delta=1e-6)
+        self.assertGreater(run["val_accuracy"], 0.5)
+
+    def test_averaged_weights_and_the_best_snapshot_are_what_counts(self):
+        run = self.trained("trainer.max_epochs=4", "trainer.average=ema", "trainer.average_decay=0.9",
+                           "snapshot.monitor=val_loss", "snapshot.keep=1")
+        best = (self.folder / "run/snapshots/best").resolve()
+        self.assertTrue((best / "extensions.safetensors").is_file())
+        latest = self.evaluated("--snapshot", "latest").object
+        self.assertAlmostEqual(latest["metrics"]["val_loss"], run["val_loss"], delta=1e-12)
+        self.assertEqual(self.evaluated().object["snapshot"], str(best))
+
+    def test_a_resumed_run_with_every_kind_of_state_is_bit_equal(self):
+        settings = ("trainer.max_epochs=4", "trainer.average=ema", "scheduler.name=plateau", "scheduler.patience=0",
+                    "scheduler.monitor=val_accuracy", "early_stopping.monitor=val_loss", "early_stopping.patience=9",
+                    "snapshot.monitor=val_loss")
+        whole = self.trained(*settings, run="whole")
+        self.trained(*settings, "trainer.max_steps=70", run="run")
+        resumed = self.trained(*settings, run="run")
+        self.assertEqual(resumed["weights_digest"], whole["weights_digest"])
+        self.assertEqual(resumed["sample_digest"], whole["sample_digest"])
+        states = [json.loads((self.folder / name / "snapshots/latest/state.json").read_text()) for name in ("whole", "run")]
+        self.assertEqual(states[0]["numbers"], states[1]["numbers"])
+
+    def test_bad_input(self):
+        self.trained("trainer.max_epochs=1")
+        self.assert_failed(self.evaluated("--split", "test", code=5), 5, "test")
+        result = self.start("eval", self.folder / "nowhere").finish()
+        self.assert_failed(result, 6, "there is no run folder")
+        self.assert_failed(self.evaluated("--devices", 0, code=2), 2, "--devices is 0, want 1 or more")
+
+
+if __name__ == "__main__":
+    harness.main()
