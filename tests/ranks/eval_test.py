@@ -62,7 +62,7 @@ class Eval(harness.RanksTest):
 
     def test_bad_input(self):
         self.trained("trainer.max_epochs=1")
-        self.assert_failed(self.evaluated("--split", "test", code=5), 5, "test")
+        self.assertIn("split is 'exam', want train, validation or test", self.evaluated("--split", "exam", code=2).err)
         result = self.start("eval", self.folder / "nowhere").finish()
         self.assert_failed(result, 6, "there is no run folder")
         self.assert_failed(self.evaluated("--devices", 0, code=2), 2, "--devices is 0, want 1 or more")
