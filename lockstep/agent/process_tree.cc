@@ -8,21 +8,13 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_or_nothing(const fs::path& path) {
-  try {
-    return text_of_file(path);
-  } catch (const Error&) {
-    return {};  // It ended meanwhile, or is closed to us.
-  }
-}
 
 /// The fields of /proc/PID/stat from the third on, the state. The second, a name in brackets, may hold anything.
 std::vector<std::string> stat_fields(const fs::path& process) {

@@ -42,22 +42,6 @@ bool lies_under(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-std::string text_or_nothing(const fs::path& path) {
-  try {
-    return text_of_file(path);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 std::string file_system_of(const Examination& of, const fs::path& path) {
   const std::string wanted = path.lexically_normal().string();
   std::string best;

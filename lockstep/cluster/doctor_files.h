@@ -7,15 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/system_files.h"
 #include "lockstep/cluster/doctor.h"
 
 namespace lockstep {
-
-/// The content of a file, or nothing where it cannot be read.
-std::string text_or_nothing(const std::filesystem::path& path);
-
-/// The names in a folder, sorted; none where it cannot be read.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 /// The kind of file system that `path`, or the nearest parent that is there, lies on: "lustre", "nfs4", "tmpfs"; by
 /// the kernel's table of mounts. Empty where that does not tell.

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/rendezvous.h"
 
 namespace lockstep {
 namespace {
@@ -99,22 +100,8 @@ FileDescriptor tried(const addrinfo& to, Deadline until) {
 }  // namespace
 
 FileDescriptor listening_socket(int port) {
-  FileDescriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool has_ipv6 = static_cast<bool>(socket);
-  if (!has_ipv6) socket = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  const int no = 0;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (has_ipv6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(static_cast<std::uint16_t>(port));
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = six.sin6_port;
-  const auto* address = has_ipv6 ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
-  const auto size = static_cast<socklen_t>(has_ipv6 ? sizeof six : sizeof four);
-  if (::bind(socket.get(), address, size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+  FileDescriptor socket = bound_everywhere(port);
+  if (!socket || ::listen(socket.get(), SOMAXCONN) != 0) {
     throw Error(ErrorKind::kEnvironment,
                 "port " + std::to_string(port) + " cannot be listened on: " + std::strerror(errno),
                 "set MASTER_PORT for all ranks to one that is free");

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -101,27 +102,6 @@ std::string address_of_this_node(const Environment& env, const TaskSettings& set
     if (!is_loopback(address) && !is_for_containers(name)) return address;
   }
   return "127.0.0.1";
-}
-
-/// A socket bound to `port` of every address, or -1.
-FileDescriptor bound_everywhere(int port) {
-  FileDescriptor fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool has_ipv6 = static_cast<bool>(fd);
-  if (!has_ipv6) fd = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  const int no = 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(static_cast<std::uint16_t>(port));
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = six.sin6_port;
-  if (has_ipv6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  const int done = has_ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six)
-                            : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four);
-  if (done != 0) fd.reset();
-  return fd;
 }
 
 int free_port() {
@@ -224,6 +204,30 @@ void check_port(const Placement& at, const Environment& env, int port) {
 }
 
 }  // namespace
+
+FileDescriptor bound_everywhere(int port) {
+  FileDescriptor fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool has_ipv6 = static_cast<bool>(fd);
+  if (!has_ipv6) fd = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  const int no = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<std::uint16_t>(port));
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = six.sin6_port;
+  if (has_ipv6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  const int done = has_ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six)
+                            : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four);
+  if (done != 0) {
+    const int reason = errno;
+    fd.reset();
+    errno = reason;
+  }
+  return fd;
+}
 
 bool is_free(int port) { return static_cast<bool>(bound_everywhere(port)); }
 

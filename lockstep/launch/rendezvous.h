@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/file.h"
 #include "lockstep/launch/placement.h"
 #include "lockstep/launch/task_settings.h"
 
@@ -37,6 +38,10 @@ std::optional<std::string> main_host(const Placement& at, const Environment& env
 ///          does not publish in time; Error(kIo) where it cannot.
 Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
                          const std::filesystem::path& meeting_folder);
+
+/// A socket bound to `port` of all of this node's addresses, 0 for one of the system's choice; empty, with errno set,
+/// where that cannot be.
+FileDescriptor bound_everywhere(int port);
 
 /// Whether a program may listen on this port of all of this node's addresses now.
 bool is_free(int port);

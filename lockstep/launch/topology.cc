@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -15,29 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The content of a file that may be missing, or closed to this process.
-std::string text_or_nothing(const fs::path& path) {
-  try {
-    return text_of_file(path);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 CpuSet cpus_in(const fs::path& file) {
   try {
     return cpus_of_list(text_of_file(file));
   } catch (const Error&) {
     return {};
   }
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 /// The numbers that follow `prefix` in the names of a folder, in their order.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/system_files.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+std::string text_or_nothing(const fs::path& path) {
+  try {
+    return text_of_file(path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace lockstep
