@@ -10,6 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/cluster/doctor_wire.h"
+#include "lockstep/launch/rendezvous.h"
 #include "tests/support/fake_node.h"
 
 namespace lockstep {
@@ -55,11 +56,9 @@ struct Job {
   /// Runs all ranks but the absent ones, rank 0 here; `change` may alter what a rank tells or asks.
   template <typename Change>
   JobView run(Change change, const std::vector<int>& absent = {}) const {
-    int port = 0;
-    {
-      const auto free = listening_socket(0);
-      port = port_of(free);
-    }
+    // Kept to the end, so that no other program is given the port: SO_REUSEADDR lets rank 0 listen on it all the same.
+    const auto kept = bound_everywhere(0);
+    const int port = port_of(kept);
     const auto attend = [&, this](int rank) {
       auto self = view(rank);
       auto own = options;
