@@ -68,7 +68,8 @@ Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
   subject.data = std::make_unique<RecipeData>(subject.recipe);
   subject.data->setup();
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
-  subject.task = task_of(subject.recipe, subject.data->sets());
+  std::vector<std::string> notes;  // Of weights that the snapshot's replace.
+  subject.task = task_of(subject.recipe, subject.data->sets(), notes);
   restore_weights(subject.snapshot, *subject.task);
   subject.loader = subject.data->split_loader({group.rank(), group.world()}, request.split);
   return subject;

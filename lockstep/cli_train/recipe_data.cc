@@ -9,8 +9,6 @@ namespace {
 // Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less.
 constexpr std::int64_t kValidationBatch = 256;
 
-std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
-
 DataSets synthetic_sets(const Recipe& recipe) {
   DataSets sets;
   sets.train = synthetic_source({.samples = recipe.integer("data.samples"),
@@ -40,6 +38,8 @@ DataSettings settings_of(const Recipe& recipe) {
 }
 
 }  // namespace
+
+std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
 
 void RecipeData::setup() {
   if (sets_.train) return;

@@ -5,14 +5,13 @@
 
 #include <cmath>
 
+#include "lockstep/base/text.h"
 #include "lockstep/models/weights.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/masked_language_model.h"
 
 namespace lockstep {
 namespace {
-
-std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
 
 OptimizerSettings optimizer_of(const Recipe& recipe) {
   OptimizerSettings optimizer;
@@ -73,6 +72,21 @@ StepOptions step_of(const Recipe& recipe) {
   return step;
 }
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t kShown = 4;
+  if (std::ssize(names) <= kShown) return joined(names, ", ");
+  return joined({names.begin(), names.begin() + kShown}, ", ") + " and " + std::to_string(names.size() - kShown) +
+         " more";
+}
+
+std::string summary(const std::filesystem::path& path, const LoadedWeights& loaded) {
+  auto text = "weights from " + path.string();
+  if (!loaded.prefix.empty()) text += ", its prefix '" + loaded.prefix + "' taken off";
+  if (!loaded.initial.empty()) text += "; left as drawn: " + some_of(loaded.initial);
+  if (!loaded.unused.empty()) text += "; not used: " + some_of(loaded.unused);
+  return text;
+}
+
 std::chrono::seconds whole_seconds(double value) {
   return std::chrono::seconds(static_cast<std::int64_t>(std::ceil(value)));
 }
@@ -91,7 +105,7 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
 
 }  // namespace
 
-std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets) {
+std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, std::vector<std::string>& notes) {
   const auto network = network_of(recipe, *sets.train);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
@@ -110,7 +124,9 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets)
     module = std::make_unique<Classifier>(made, network.classes, task);
   }
   if (recipe.has("model.weights")) {
-    load_weights(*module, recipe.path("model.weights"), {.except = recipe.texts("model.weights_except")});
+    const auto path = recipe.path("model.weights");
+    const auto loaded = load_weights(*module, path, {.except = recipe.texts("model.weights_except")});
+    notes.push_back(summary(path, loaded));
   }
   if (recipe.has("model.freeze")) freeze(*module, recipe.texts("model.freeze"));
   return module;

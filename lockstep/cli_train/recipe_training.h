@@ -11,6 +11,8 @@
 
 namespace lockstep {
 
+std::uint64_t seed_of(const Recipe& recipe);
+
 /// The data that a recipe's [data] names.
 class RecipeData : public DataModule {
  public:
@@ -38,8 +40,8 @@ class RecipeData : public DataModule {
 };
 
 /// The model of [model] with what is learnt from it, its initial weights drawn by [trainer] seed or read from
-/// `model.weights`.
-std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets);
+/// `model.weights`; `notes` is told which were taken from there and which were not.
+std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, std::vector<std::string>& notes);
 
 /// What [trainer], [scheduler] and [snapshot] say. Snapshots go to `snapshots`.
 TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::path& snapshots);

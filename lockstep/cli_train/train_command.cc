@@ -155,10 +155,11 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
 
   RecipeData data(recipe);
   data.setup();
+  auto notes = data.sets().notes;
+  const auto module = task_of(recipe, data.sets(), notes);
   if (group.is_main()) {
-    for (const auto& note : data.sets().notes) log.info(note);
+    for (const auto& note : notes) log.info(note);
   }
-  const auto module = task_of(recipe, data.sets());
   auto options = trainer_options_of(recipe, std::filesystem::path(run_dir) / "snapshots");
   if (!resume_from.empty()) options.snapshot.resume_from = resume_from;
   Trainer trainer(options);

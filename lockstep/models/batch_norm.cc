@@ -112,8 +112,21 @@ at::Tensor BatchNorm::forward(const at::Tensor& input) {
                   "choose a batch that leaves no single sample at an epoch's end, or larger images");
     }
   }
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEps,
+  const double momentum = is_training() ? next_momentum() : kMomentum;
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), momentum, kEps,
                         at::globalContext().userEnabledCuDNN());
+}
+
+void BatchNorm::begin_mean() {
+  const torch::NoGradGuard no_grad;
+  running_mean_.zero_();
+  running_var_.fill_(1);
+  num_batches_tracked_.zero_();
+  batches_in_mean_ = 0;
+}
+
+double BatchNorm::next_momentum() {
+  return batches_in_mean_ ? 1.0 / static_cast<double>(++*batches_in_mean_) : kMomentum;
 }
 
 at::Tensor BatchNorm::synced(const at::Tensor& input) {
@@ -123,8 +136,9 @@ at::Tensor BatchNorm::synced(const at::Tensor& input) {
     statistics = statistics_of(input, running_mean_, sync_);
     // One number has no variance; to find that out here would cost a device's wait in every layer.
     const auto unbiased = statistics.count / (statistics.count - 1).clamp_min_(1);
-    running_mean_.lerp_(statistics.mean, kMomentum);
-    running_var_.lerp_(statistics.var * unbiased.to(statistics.var.scalar_type()), kMomentum);
+    const double momentum = next_momentum();
+    running_mean_.lerp_(statistics.mean, momentum);
+    running_var_.lerp_(statistics.var * unbiased.to(statistics.var.scalar_type()), momentum);
   }
   return SyncedBatchNorm::apply(input, weight_, bias_, statistics);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace lockstep {
 
@@ -34,7 +35,13 @@ class BatchNorm : public torch::nn::Module {
 
   void set_sync(std::shared_ptr<StatisticsSync> sync) { sync_ = std::move(sync); }
 
+  /// Starts the running statistics anew, as the plain mean over training batches until end_mean(): torch's layer with
+  /// momentum None.
+  void begin_mean();
+  void end_mean() { batches_in_mean_.reset(); }
+
  private:
+  double next_momentum();
   at::Tensor synced(const at::Tensor& input);
 
   at::Tensor weight_;
@@ -43,6 +50,7 @@ class BatchNorm : public torch::nn::Module {
   at::Tensor running_var_;
   at::Tensor num_batches_tracked_;
   std::shared_ptr<StatisticsSync> sync_;
+  std::optional<std::int64_t> batches_in_mean_;
 };
 
 /// Hands `sync` to every BatchNorm in `module`, or takes it away where it is null; returns how many there are.

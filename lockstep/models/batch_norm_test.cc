@@ -198,5 +198,27 @@ TEST(SetStatisticsSync, FindsEveryLayerOfAModel) {
   EXPECT_EQ(set_statistics_sync(*make_network({.name = "mlp", .input_shape = {4}}), nullptr), 0);
 }
 
+TEST(BatchNorm, TakesAPlainMeanBetweenBeginAndEndAsTorchsDoesWithoutMomentum) {
+  BatchNorm ours(Layers::kChannels);
+  torch::nn::BatchNorm2d theirs(torch::nn::BatchNorm2dOptions(Layers::kChannels).momentum(std::nullopt));
+  ours.forward(batch_of(9, at::kFloat) * 3);  // To be forgotten.
+  ours.begin_mean();
+  for (const std::int64_t samples : {4, 6, 5}) {
+    const auto batch = batch_of(samples, at::kFloat) * samples;
+    ours.forward(batch);
+    theirs->forward(batch);
+  }
+  ours.end_mean();
+  const auto buffers = ours.named_buffers();
+  for (const auto& item : theirs->named_buffers()) {
+    EXPECT_TRUE(at::allclose(buffers[item.key()], item.value())) << item.key();
+  }
+  theirs->options.momentum(0.1);
+  const auto last = batch_of(7, at::kFloat);
+  ours.forward(last);
+  theirs->forward(last);
+  EXPECT_TRUE(at::allclose(buffers["running_mean"], theirs->running_mean));
+}
+
 }  // namespace
 }  // namespace lockstep

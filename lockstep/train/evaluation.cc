@@ -29,18 +29,30 @@ std::vector<std::int64_t> shared_row_shape(const at::Tensor& own, Group& group) 
 
 }  // namespace
 
-std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group, Precision precision) {
+bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Precision precision,
+                      const std::function<bool()>& is_stopped) {
   const torch::NoGradGuard no_grad;
+  const auto device = device_of(module);
   module.eval();
-  module.metrics().clear();
   module.on_validation_start();
   loader.seek(0, 0);
-  while (const auto batch = loader.next()) {
-    if (batch->samples() == 0) continue;
-    const AutocastScope autocast(precision, device_of(module));
-    module.metrics().begin_batch(batch->samples());
-    module.validation_step(*batch);
+  for (std::int64_t place = 0; place < samples;) {
+    const auto batch = loader.next();
+    if (!batch) break;
+    place += batch->global_samples;
+    if (batch->samples() > 0) {
+      const AutocastScope autocast(precision, device);
+      module.metrics().begin_batch(batch->samples());
+      module.validation_step(*batch);
+    }
+    if (is_stopped && is_stopped()) return false;
   }
+  return true;
+}
+
+std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group, Precision precision) {
+  module.metrics().clear();
+  validate_batches(module, loader, loader.source().size(), precision);
   auto metrics = module.metrics().over_ranks(group);
   module.metrics().clear();
   metrics.merge(module.on_validation_end(group, metrics));

@@ -11,6 +11,13 @@
 
 namespace lockstep {
 
+/// Hands the loader's batches, up to `samples` of all ranks', to validation_step(); `is_stopped`, where given, is asked
+/// after each. Returns whether it came to the end. The module is left in eval mode.
+///
+/// Collective: where `is_stopped` is.
+bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Precision precision,
+                      const std::function<bool()>& is_stopped = {});
+
 /// The metrics of a module over all samples of a loader, each counted once, whatever the number of ranks. The module is
 /// left in eval mode.
 ///

@@ -64,7 +64,7 @@ class FitLoop {
   Work next_work();
   void step(const Work& work);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
-  const Batch& stand_in();
+  const Batch* runs_for(const Batch& batch);
   void update();
   void raise_signals();
   void after_step(const Work& work);
@@ -74,7 +74,7 @@ class FitLoop {
   // Validation.
   bool is_due_at_epochs_end(std::int64_t every) const;
   bool validate(const Metrics& logged);
-  bool validate_batches();
+  bool is_stop_agreed();
   void recompute_statistics();
   bool is_best(const ValidationEnded& event);
   std::string agreed_reason();

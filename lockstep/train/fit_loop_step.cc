@@ -74,20 +74,18 @@ void FitLoop::step(const Work& work) {
   for (auto* extension : participants_.extensions) extension->after_step(state_);
 }
 
-// The batch's mean loss, ready for backward. A rank without samples has none, unless BatchNorm is synchronised: then it
-// runs any sample, to take part in the layers' sums.
+// The batch's mean loss, ready for backward; undefined where this rank runs nothing.
 at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
-  const bool has_samples = batch.samples() > 0;
-  if (!has_samples && !statistics_) return {};
+  const auto* runs = runs_for(batch);
+  if (runs == nullptr) return {};
   seed_step(options_.seed, state_.step, index, group_.rank());
   module_.metrics().begin_batch(batch.samples());
-  if (statistics_) statistics_->takes_part = has_samples;
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = module_.training_step(has_samples ? batch : stand_in());
+    loss = module_.training_step(*runs);
   }
-  if (!has_samples) return loss;
+  if (batch.samples() == 0) return loss;
   const double sum = loss.item<double>() * static_cast<double>(batch.samples());
   state_.loss_sum += sum;
   state_.loss_samples += batch.samples();
@@ -96,9 +94,15 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
-const Batch& FitLoop::stand_in() {
+// A rank without samples runs nothing, unless BatchNorm is synchronised: then any sample, to take part in the layers'
+// sums.
+const Batch* FitLoop::runs_for(const Batch& batch) {
+  const bool has_samples = batch.samples() > 0;
+  if (statistics_) statistics_->takes_part = has_samples;
+  if (has_samples) return &batch;
+  if (!statistics_) return nullptr;
   if (!stand_in_) stand_in_ = batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0});
-  return *stand_in_;
+  return &*stand_in_;
 }
 
 void FitLoop::update() {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "lockstep/observe/early_stopping.h"
+#include "lockstep/train/evaluation.h"
 #include "lockstep/train/fit_loop.h"
 #include "lockstep/train/stop_signals.h"
 
@@ -17,9 +18,18 @@ constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
 constexpr const char* kBestValue = "best.value";
 
-// Resets a BatchNorm layer of any dimension to begin a plain mean over the batches to come.
-template <typename Layer>
+// Resets a BatchNorm layer to begin a plain mean over the batches to come.
 bool begin_mean(torch::nn::Module& module, std::vector<std::function<void()>>& undo) {
+  auto* layer = dynamic_cast<BatchNorm*>(&module);
+  if (layer == nullptr) return false;
+  layer->begin_mean();
+  undo.push_back([layer] { layer->end_mean(); });
+  return true;
+}
+
+// The same for one of torch's own, of any dimension.
+template <typename Layer>
+bool begin_torch_mean(torch::nn::Module& module, std::vector<std::function<void()>>& undo) {
   auto* layer = dynamic_cast<Layer*>(&module);
   if (layer == nullptr || !layer->running_mean.defined()) return false;
   const auto momentum = layer->options.momentum();
@@ -48,9 +58,10 @@ bool FitLoop::validate(const Metrics& logged) {
                     [](auto* each) { return each->wants_fresh_statistics(); })) {
       recompute_statistics();
     }
-    module_.eval();
-    module_.on_validation_start();
-    const bool is_whole = validate_batches();
+    std::int64_t count = 0;
+    const bool is_whole = validate_batches(module_, *validation_, validation_samples_, options_.step.precision, [&] {
+      return ++count % kBatchesBetweenStopChecks == 0 && is_stop_agreed();
+    });
     for (auto* extension : participants_.extensions) extension->after_validation();
     module_.train();
     const auto validation = std::exchange(module_.metrics(), std::move(training));
@@ -70,26 +81,10 @@ bool FitLoop::validate(const Metrics& logged) {
   return true;
 }
 
-bool FitLoop::validate_batches() {
-  const torch::NoGradGuard no_grad;
-  validation_->seek(0, 0);
-  std::int64_t count = 0;
-  std::int64_t place = 0;
-  while (place < validation_samples_) {
-    const auto batch = validation_->next();
-    if (!batch) break;
-    place += batch->global_samples;
-    if (batch->samples() > 0) {
-      const AutocastScope autocast(options_.step.precision, trained_[0].device());
-      module_.metrics().begin_batch(batch->samples());
-      module_.validation_step(*batch);
-    }
-    if (++count % kBatchesBetweenStopChecks != 0) continue;
-    if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
-    if (!parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) continue;
-    stopped_by_ = agreed_reason();
-    return false;
-  }
+bool FitLoop::is_stop_agreed() {
+  if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
+  if (!parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) return false;
+  stopped_by_ = agreed_reason();
   return true;
 }
 
@@ -98,8 +93,9 @@ bool FitLoop::validate_batches() {
 void FitLoop::recompute_statistics() {
   std::vector<std::function<void()>> undo;
   for (const auto& each : module_.modules(/*include_self=*/false)) {
-    begin_mean<torch::nn::BatchNorm1dImpl>(*each, undo) || begin_mean<torch::nn::BatchNorm2dImpl>(*each, undo) ||
-        begin_mean<torch::nn::BatchNorm3dImpl>(*each, undo);
+    begin_mean(*each, undo) || begin_torch_mean<torch::nn::BatchNorm1dImpl>(*each, undo) ||
+        begin_torch_mean<torch::nn::BatchNorm2dImpl>(*each, undo) ||
+        begin_torch_mean<torch::nn::BatchNorm3dImpl>(*each, undo);
   }
   if (undo.empty()) return;
   const torch::NoGradGuard no_grad;
@@ -110,7 +106,7 @@ void FitLoop::recompute_statistics() {
     const auto batch = train_->next();
     if (!batch) break;
     place += batch->global_samples;
-    if (batch->samples() > 0) module_.training_step(*batch);
+    if (const auto* runs = runs_for(*batch)) module_.training_step(*runs);
   }
   for (const auto& each : undo) each();
   module_.metrics().clear();
