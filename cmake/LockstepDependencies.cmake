@@ -44,15 +44,8 @@ find_path(LOCKSTEP_HDF5_INCLUDE hdf5.h HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5
   PATH_SUFFIXES include include/hdf5/serial hdf5/serial)
 find_library(LOCKSTEP_HDF5_LIBRARY NAMES hdf5_serial hdf5 HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
   PATH_SUFFIXES lib)
-add_library(lockstep_hdf5 INTERFACE)
-add_library(lockstep::hdf5 ALIAS lockstep_hdf5)
-if(LOCKSTEP_HDF5_INCLUDE AND LOCKSTEP_HDF5_LIBRARY)
-  target_include_directories(lockstep_hdf5 SYSTEM INTERFACE $<BUILD_INTERFACE:${LOCKSTEP_HDF5_INCLUDE}>)
-  target_link_libraries(lockstep_hdf5 INTERFACE ${LOCKSTEP_HDF5_LIBRARY})
-  set(LOCKSTEP_LEFT_OUT "/format/hdf5_none")
-else()
+if(NOT LOCKSTEP_HDF5_INCLUDE OR NOT LOCKSTEP_HDF5_LIBRARY)
   message(STATUS "HDF5 was not found: building without data.kind = \"hdf5\" (apt-get install libhdf5-dev)")
-  set(LOCKSTEP_LEFT_OUT "/format/hdf5_(file|make|handle)")
 endif()
 
 if(BUILD_TESTING)

@@ -12,9 +12,12 @@ target_link_libraries(lockstep_all INTERFACE ${libraries})
 set_target_properties(lockstep_all PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep_options PROPERTIES EXPORT_NAME options)
 
-install(TARGETS lockstep_all lockstep_options lockstep_hdf5 ${libraries} EXPORT lockstepTargets
+install(TARGETS lockstep_all lockstep_options ${libraries} EXPORT lockstepTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET lockstep_hdf5)
+  install(TARGETS lockstep_hdf5 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${LOCKSTEP_PACKAGE_DIR})
 install(DIRECTORY recipes datasets DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 

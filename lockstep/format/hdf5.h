@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// A claim: this build can read and write HDF5.
+/// A claim: HDF5 can be read and written here. Loads the library that does so, as the first use of a file does.
 bool has_hdf5();
 
 /// An array in an HDF5 file, its first dimension counting rows. Keeps the file open.
@@ -54,7 +54,7 @@ class Hdf5Array {
 class Hdf5File {
  public:
   /// Throws: Error(kIo) where it cannot be opened, Error(kData) where it is no HDF5 file or damaged,
-  /// Error(kEnvironment) where this build is without HDF5.
+  /// Error(kEnvironment) where liblockstep_hdf5.so, or the libhdf5 that it needs, is not there.
   explicit Hdf5File(const std::filesystem::path& path);
 
   /// A claim: there is an array, or a group, of that name, as in "/train/images".

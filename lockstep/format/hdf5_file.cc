@@ -10,40 +10,47 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/format/hdf5.h"
+#include "lockstep/format/hdf5_backend.h"
 #include "lockstep/format/hdf5_handle.h"
+#include "lockstep/format/hdf5_make.h"
 
 namespace lockstep {
 
 using hdf5::Handle;
 using hdf5::Library;
 
-struct Hdf5File::State {
+namespace {
+
+struct OpenFile final : Hdf5File::State, std::enable_shared_from_this<OpenFile> {
   std::filesystem::path path;
   Handle file;
   FileDescriptor bytes;
   bool is_plain = false;  ///< Offsets that the library tells are those of the file.
+
+  explicit OpenFile(const std::filesystem::path& to_open);
+  bool has_array(const std::string& name) const override;
+  bool has_group(const std::string& name) const override;
+  std::vector<std::string> names_in(const std::string& group) const override;
+  std::shared_ptr<const Hdf5Array::State> array(const std::string& name) const override;
 };
 
-struct Hdf5Array::State {
-  std::shared_ptr<const Hdf5File::State> file;
-  std::string name;
+struct OpenArray final : Hdf5Array::State {
+  std::shared_ptr<const OpenFile> file;
   Handle data;
   Handle memory_type;
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::size_t row_bytes = 0;
-  bool is_direct = false;
   std::uint64_t offset = 0;     ///< Of an array that lies whole; direct only.
   std::int64_t chunk_rows = 0;  ///< 0 where it lies whole; direct only.
   /// Offsets of chunks, asked for when first used: 0 is not yet asked, 1 is not in the file.
   mutable std::vector<std::atomic<std::uint64_t>> chunks;
 
+  void read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override;
+  std::vector<std::byte> bytes_row(std::int64_t row) const override;
+  std::vector<std::int64_t> integers() const override;
+  std::vector<std::string> texts() const override;
+
   std::uint64_t chunk_offset(std::int64_t chunk) const;
   void read_by_library(std::int64_t first, std::int64_t count, std::span<std::byte> to) const;
 };
-
-namespace {
 
 constexpr std::uint64_t kNotAsked = 0;
 constexpr std::uint64_t kNotThere = 1;
@@ -90,7 +97,7 @@ std::vector<hsize_t> dimensions_of(hid_t space) {
 }
 
 /// Finds out whether rows can be read past the library: unpacked, in the machine's byte order, chunks of whole rows.
-void find_layout(Hdf5Array::State& state, hid_t file_type) {
+void find_layout(OpenArray& state, hid_t file_type) {
   const bool is_same =
       H5Tequal(file_type, state.memory_type.get()) > 0 || (state.dtype == "text" && H5Tis_variable_str(file_type) == 0);
   if (!is_same || !state.file->is_plain || state.row_bytes == 0 || state.shape[0] == 0) return;
@@ -116,7 +123,7 @@ void find_layout(Hdf5Array::State& state, hid_t file_type) {
   }
 }
 
-void read_at(const Hdf5File::State& file, std::uint64_t offset, std::span<std::byte> to, const std::string& name) {
+void read_at(const OpenFile& file, std::uint64_t offset, std::span<std::byte> to, const std::string& name) {
   while (!to.empty()) {
     const ssize_t got = ::pread(file.bytes.get(), to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
@@ -132,7 +139,7 @@ struct HyperSlab {
   Handle in_memory;
 };
 
-HyperSlab slab_of(const Hdf5Array::State& state, std::int64_t first, std::int64_t count) {
+HyperSlab slab_of(const OpenArray& state, std::int64_t first, std::int64_t count) {
   HyperSlab slab{{H5Dget_space(state.data.get()), H5Sclose}, {}};
   std::vector<hsize_t> begin(state.shape.size(), 0);
   std::vector<hsize_t> size(state.shape.begin(), state.shape.end());
@@ -143,16 +150,12 @@ HyperSlab slab_of(const Hdf5Array::State& state, std::int64_t first, std::int64_
   return slab;
 }
 
-void require_rows(const Hdf5Array::State& state, std::int64_t first, std::int64_t count) {
+void require_rows(const OpenArray& state, std::int64_t first, std::int64_t count) {
   LOCKSTEP_ASSERT(!state.shape.empty() && first >= 0 && count >= 0 && first <= state.shape[0] &&
                   count <= state.shape[0] - first);
 }
 
-}  // namespace
-
-bool has_hdf5() { return true; }
-
-std::uint64_t Hdf5Array::State::chunk_offset(std::int64_t chunk) const {
+std::uint64_t OpenArray::chunk_offset(std::int64_t chunk) const {
   std::atomic<std::uint64_t>& known = chunks[static_cast<std::size_t>(chunk)];
   if (const std::uint64_t place = known.load(std::memory_order_relaxed); place != kNotAsked) return place;
   const Library library;
@@ -170,7 +173,7 @@ std::uint64_t Hdf5Array::State::chunk_offset(std::int64_t chunk) const {
   return place;
 }
 
-void Hdf5Array::State::read_by_library(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
+void OpenArray::read_by_library(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
   if (count == 0) return;
   LOCKSTEP_ASSERT(to.size() == static_cast<std::size_t>(count) * row_bytes);
   const Library library;
@@ -180,27 +183,20 @@ void Hdf5Array::State::read_by_library(std::int64_t first, std::int64_t count, s
   }
 }
 
-const std::string& Hdf5Array::name() const { return state_->name; }
-const std::string& Hdf5Array::dtype() const { return state_->dtype; }
-const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape; }
-std::size_t Hdf5Array::row_bytes() const { return state_->row_bytes; }
-bool Hdf5Array::is_direct() const { return state_->is_direct; }
-
-void Hdf5Array::read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
-  const State& state = *state_;
-  require_rows(state, first, count);
-  LOCKSTEP_ASSERT(to.size() == static_cast<std::size_t>(count) * state.row_bytes);
-  if (!state.is_direct) return state.read_by_library(first, count, to);
-  const auto bytes_of = [&](std::int64_t rows) { return static_cast<std::size_t>(rows) * state.row_bytes; };
-  if (state.chunk_rows == 0) return read_at(*state.file, state.offset + bytes_of(first), to, state.name);
+void OpenArray::read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const {
+  require_rows(*this, first, count);
+  LOCKSTEP_ASSERT(to.size() == static_cast<std::size_t>(count) * row_bytes);
+  if (!is_direct) return read_by_library(first, count, to);
+  const auto bytes_of = [&](std::int64_t rows) { return static_cast<std::size_t>(rows) * row_bytes; };
+  if (chunk_rows == 0) return read_at(*file, offset + bytes_of(first), to, name);
   while (count > 0) {
-    const std::int64_t within = first % state.chunk_rows;
-    const std::int64_t rows = std::min(count, state.chunk_rows - within);
-    const std::uint64_t offset = state.chunk_offset(first / state.chunk_rows);
+    const std::int64_t within = first % chunk_rows;
+    const std::int64_t rows = std::min(count, chunk_rows - within);
+    const std::uint64_t offset = chunk_offset(first / chunk_rows);
     if (offset == kNotThere) {
-      state.read_by_library(first, rows, to.first(bytes_of(rows)));
+      read_by_library(first, rows, to.first(bytes_of(rows)));
     } else {
-      read_at(*state.file, offset + bytes_of(within), to.first(bytes_of(rows)), state.name);
+      read_at(*file, offset + bytes_of(within), to.first(bytes_of(rows)), name);
     }
     to = to.subspan(bytes_of(rows));
     first += rows;
@@ -208,16 +204,15 @@ void Hdf5Array::read_rows(std::int64_t first, std::int64_t count, std::span<std:
   }
 }
 
-std::vector<std::byte> Hdf5Array::bytes_row(std::int64_t row) const {
-  const State& state = *state_;
-  require_rows(state, row, 1);
-  LOCKSTEP_ASSERT(state.dtype == "bytes");
+std::vector<std::byte> OpenArray::bytes_row(std::int64_t row) const {
+  require_rows(*this, row, 1);
+  LOCKSTEP_ASSERT(dtype == "bytes");
   const Library library;
-  const HyperSlab slab = slab_of(state, row, 1);
+  const HyperSlab slab = slab_of(*this, row, 1);
   hvl_t value{};
-  const hid_t type = state.memory_type.get();
-  if (H5Dread(state.data.get(), type, slab.in_memory.get(), slab.in_file.get(), H5P_DEFAULT, &value) < 0) {
-    refuse(state.name, "reading row " + std::to_string(row) + " failed: " + Library::reason());
+  const hid_t type = memory_type.get();
+  if (H5Dread(data.get(), type, slab.in_memory.get(), slab.in_file.get(), H5P_DEFAULT, &value) < 0) {
+    refuse(name, "reading row " + std::to_string(row) + " failed: " + Library::reason());
   }
   const auto* first = static_cast<const std::byte*>(value.p);
   std::vector<std::byte> bytes(first, first + value.len);
@@ -225,67 +220,59 @@ std::vector<std::byte> Hdf5Array::bytes_row(std::int64_t row) const {
   return bytes;
 }
 
-std::vector<std::int64_t> Hdf5Array::integers() const {
-  const State& state = *state_;
-  const bool is_integer = state.dtype[0] == 'I' || state.dtype[0] == 'U';
-  if (!is_integer) refuse(state.name, "holds " + state.dtype + ", want integers");
+std::vector<std::int64_t> OpenArray::integers() const {
+  const bool is_integer = dtype[0] == 'I' || dtype[0] == 'U';
+  if (!is_integer) refuse(name, "holds " + dtype + ", want integers");
   std::size_t count = 1;
-  for (const std::int64_t size : state.shape) count *= static_cast<std::size_t>(size);
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
   std::vector<std::int64_t> numbers(count);
   const Library library;
-  if (count > 0 && H5Dread(state.data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0) {
-    refuse(state.name, "reading it failed: " + Library::reason());
+  if (count > 0 && H5Dread(data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0) {
+    refuse(name, "reading it failed: " + Library::reason());
   }
   return numbers;
 }
 
-std::vector<std::string> Hdf5Array::texts() const {
-  const State& state = *state_;
-  if (state.dtype != "text" || state.shape.size() != 1)
-    refuse(state.name, "holds " + state.dtype + ", want a list of texts");
+std::vector<std::string> OpenArray::texts() const {
+  if (dtype != "text" || shape.size() != 1) refuse(name, "holds " + dtype + ", want a list of texts");
   const Library library;
   std::vector<std::string> texts;
-  const auto count = static_cast<std::size_t>(state.shape[0]);
+  const auto count = static_cast<std::size_t>(shape[0]);
   if (count == 0) return texts;
-  if (H5Tis_variable_str(state.memory_type.get()) > 0) {
+  if (H5Tis_variable_str(memory_type.get()) > 0) {
     std::vector<char*> values(count);
-    const HyperSlab slab = slab_of(state, 0, state.shape[0]);
-    if (H5Dread(state.data.get(), state.memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
-      refuse(state.name, "reading it failed: " + Library::reason());
+    const HyperSlab slab = slab_of(*this, 0, shape[0]);
+    if (H5Dread(data.get(), memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
+      refuse(name, "reading it failed: " + Library::reason());
     }
     for (const char* value : values) texts.emplace_back(value != nullptr ? value : "");
-    H5Dvlen_reclaim(state.memory_type.get(), slab.in_memory.get(), H5P_DEFAULT, values.data());
+    H5Dvlen_reclaim(memory_type.get(), slab.in_memory.get(), H5P_DEFAULT, values.data());
     return texts;
   }
-  std::vector<std::byte> bytes(count * state.row_bytes);
-  state.read_by_library(0, state.shape[0], bytes);
+  std::vector<std::byte> bytes(count * row_bytes);
+  read_by_library(0, shape[0], bytes);
   for (std::size_t i = 0; i < count; ++i) {
-    const char* text = reinterpret_cast<const char*>(bytes.data()) + i * state.row_bytes;
-    texts.emplace_back(text, ::strnlen(text, state.row_bytes));
+    const char* text = reinterpret_cast<const char*>(bytes.data()) + i * row_bytes;
+    texts.emplace_back(text, ::strnlen(text, row_bytes));
   }
   return texts;
 }
 
-Hdf5File::Hdf5File(const std::filesystem::path& path) {
-  auto state = std::make_shared<State>();
-  state->path = path;
-  state->bytes = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!state->bytes) throw io_error("open", path, errno);
+OpenFile::OpenFile(const std::filesystem::path& to_open) : path(to_open) {
+  bytes = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!bytes) throw io_error("open", path, errno);
   const Library library;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
   // Parallel file systems are often mounted without locks, and nobody writes.
   H5Pset_file_locking(access.get(), false, true);
 #endif
-  state->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!state->file) refuse(path.string(), "no HDF5 file, or a damaged one: " + Library::reason());
-  const Handle creation(H5Fget_create_plist(state->file.get()), H5Pclose);
+  file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (!file) refuse(path.string(), "no HDF5 file, or a damaged one: " + Library::reason());
+  const Handle creation(H5Fget_create_plist(file.get()), H5Pclose);
   hsize_t user_block = 0;
-  state->is_plain = H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0;
-  state_ = std::move(state);
+  is_plain = H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0;
 }
-
-namespace {
 
 /// The kind of object at `name`; nothing on the way needs to be there.
 H5O_type_t object_kind(hid_t file, const std::string& name) {
@@ -305,21 +292,19 @@ H5O_type_t object_kind(hid_t file, const std::string& name) {
   }
 }
 
-}  // namespace
-
-bool Hdf5File::has_array(const std::string& name) const {
+bool OpenFile::has_array(const std::string& name) const {
   const Library library;
-  return object_kind(state_->file.get(), name) == H5O_TYPE_DATASET;
+  return object_kind(file.get(), name) == H5O_TYPE_DATASET;
 }
 
-bool Hdf5File::has_group(const std::string& name) const {
+bool OpenFile::has_group(const std::string& name) const {
   const Library library;
-  return object_kind(state_->file.get(), name) == H5O_TYPE_GROUP;
+  return object_kind(file.get(), name) == H5O_TYPE_GROUP;
 }
 
-std::vector<std::string> Hdf5File::names_in(const std::string& group) const {
+std::vector<std::string> OpenFile::names_in(const std::string& group) const {
   const Library library;
-  const Handle opened(H5Gopen2(state_->file.get(), group.c_str(), H5P_DEFAULT), H5Gclose);
+  const Handle opened(H5Gopen2(file.get(), group.c_str(), H5P_DEFAULT), H5Gclose);
   std::vector<std::string> names;
   if (!opened) return names;
   hsize_t place = 0;
@@ -333,12 +318,12 @@ std::vector<std::string> Hdf5File::names_in(const std::string& group) const {
   return names;
 }
 
-Hdf5Array Hdf5File::array(const std::string& name) const {
+std::shared_ptr<const Hdf5Array::State> OpenFile::array(const std::string& name) const {
   const Library library;
-  auto state = std::make_shared<Hdf5Array::State>();
-  state->file = state_;
-  state->name = state_->path.string() + ": '" + name + "'";
-  state->data = kept(H5Dopen2(state_->file.get(), name.c_str(), H5P_DEFAULT), H5Dclose, state->name, "opening it");
+  auto state = std::make_shared<OpenArray>();
+  state->file = shared_from_this();
+  state->name = path.string() + ": '" + name + "'";
+  state->data = kept(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), H5Dclose, state->name, "opening it");
   const Handle type = kept(H5Dget_type(state->data.get()), H5Tclose, state->name, "asking for its type");
   const Handle space = kept(H5Dget_space(state->data.get()), H5Sclose, state->name, "asking for its shape");
   state->dtype = dtype_of(type.get());
@@ -359,7 +344,22 @@ Hdf5Array Hdf5File::array(const std::string& name) const {
     }
   }
   find_layout(*state, type.get());
-  return Hdf5Array(std::move(state));
+  return state;
 }
 
+struct LinkedBackend final : Hdf5Backend {
+  std::shared_ptr<const Hdf5File::State> open(const std::filesystem::path& path) const override {
+    return std::make_shared<OpenFile>(path);
+  }
+  void make(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans) const override {
+    hdf5::make_file(path, kind, plans);
+  }
+};
+
+}  // namespace
 }  // namespace lockstep
+
+extern "C" __attribute__((visibility("default"))) const lockstep::Hdf5Backend* lockstep_hdf5_backend_1() {
+  static const lockstep::LinkedBackend backend;
+  return &backend;
+}

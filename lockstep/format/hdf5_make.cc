@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/hdf5_make.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/format/hdf5.h"
 #include "lockstep/format/hdf5_handle.h"
 
-namespace lockstep {
+namespace lockstep::hdf5 {
 namespace {
-
-using hdf5::Handle;
-using hdf5::Library;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& action) {
   throw Error(ErrorKind::kIo, path.string() + ": " + action + " failed: " + Library::reason(),
@@ -61,7 +59,7 @@ void set_format(hid_t file, const std::filesystem::path& path, const std::string
 
 }  // namespace
 
-void make_hdf5(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans) {
+void make_file(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans) {
   const Library library;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
@@ -74,4 +72,4 @@ void make_hdf5(const std::filesystem::path& path, const std::string& kind, std::
   if (H5Fflush(file.get(), H5F_SCOPE_LOCAL) < 0) refuse(path, "writing the file");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::hdf5

@@ -19,7 +19,7 @@ if command -v ccache >/dev/null; then compile="ccache clang++"; fi
 mkdir -p "$build"
 cd "$build"
 
-flags="-std=c++20 -g1 -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I$root"
+flags="-DLOCKSTEP_LIBRARIES_FROM_PROGRAMS=\"../lib\" -std=c++20 -g1 -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I$root"
 
 # compiled SOURCE OBJECT: anew where the source or any header is newer.
 compiled() {
