@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/program.h"
 
 namespace lockstep {
 namespace {
@@ -30,13 +31,6 @@ Pipe made_pipe() {
                 "raise the limit of open files: ulimit -n");
   }
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (const auto& word : words) out.push_back(const_cast<char*>(word.c_str()));
-  out.push_back(nullptr);
-  return out;
 }
 
 /// The program's path, by PATH of `env`: posix_spawnp would look at this process's own.
@@ -81,8 +75,8 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
   std::vector<std::string> variables;
   for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
   pid_t child = -1;
-  const int failure =
-      ::posix_spawn(&child, program.c_str(), &actions, nullptr, pointers(command).data(), pointers(variables).data());
+  const int failure = ::posix_spawn(&child, program.c_str(), &actions, nullptr, exec_pointers(command).data(),
+                                    exec_pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) {
     throw Error(ErrorKind::kEnvironment, "'" + program + "' cannot be started: " + std::strerror(failure),

@@ -20,6 +20,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/affinity.h"
+#include "lockstep/launch/program.h"
 
 namespace lockstep {
 namespace {
@@ -175,15 +176,8 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 
   bind_near_device(rank, job_.ranks, env_);
-  std::vector<std::string> variables = variables_of(rank);
-  std::vector<std::string> words = job_.command;
-  std::vector<char*> envp;
-  std::vector<char*> argv;
-  for (auto& variable : variables) envp.push_back(variable.data());
-  for (auto& word : words) argv.push_back(word.data());
-  envp.push_back(nullptr);
-  argv.push_back(nullptr);
-  ::execvpe(program_.c_str(), argv.data(), envp.data());
+  const auto variables = variables_of(rank);
+  ::execvpe(program_.c_str(), exec_pointers(job_.command).data(), exec_pointers(variables).data());
   log_.error("'" + program_ + "' cannot be started: " + std::strerror(errno));
   ::_exit(exit_code(ErrorKind::kEnvironment));
 }

@@ -26,16 +26,19 @@ std::string found_program(const std::string& name, const Environment& env) {
               "give its path, for example ./" + name);
 }
 
+std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (const auto& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
 void become(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
-  std::vector<std::string> words = command;
   std::vector<std::string> variables;
   for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
-  std::vector<char*> argv;
-  std::vector<char*> envp;
-  for (auto& word : words) argv.push_back(word.data());
-  for (auto& variable : variables) envp.push_back(variable.data());
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
+  const auto envp = exec_pointers(variables);
+  auto argv = exec_pointers(command);
   ::execve(program.c_str(), argv.data(), envp.data());
   const int reason = errno;
   // A script without a first line that names its shell: what execvp does then.

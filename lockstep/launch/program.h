@@ -13,6 +13,9 @@ namespace lockstep {
 /// Throws: Error(kEnvironment) naming PATH, or the path and the reason, where it cannot be started.
 std::string found_program(const std::string& name, const Environment& env);
 
+/// What exec and posix_spawn take for these words: pointers to them, then a null. They must outlive it.
+std::vector<char*> exec_pointers(const std::vector<std::string>& words);
+
 /// Replaces this process by `command` with exactly these variables. `program` is the path of its first word.
 ///
 /// Throws: Error(kEnvironment) with the system's reason where that fails; otherwise it does not return.

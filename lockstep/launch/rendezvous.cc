@@ -78,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> addresses_here() {
 }
 
 bool is_for_containers(const std::string& name) {
-  const std::array<std::string_view, 5> kPrefixes = {"docker", "virbr", "veth", "br-", "cni"};
+  constexpr std::array<std::string_view, 5> kPrefixes = {"docker", "virbr", "veth", "br-", "cni"};
   return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
 }
 

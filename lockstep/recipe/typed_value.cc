@@ -113,6 +113,7 @@ std::string toml_item(const T& value) {
     return toml_quoted(value);
   } else {
     std::vector<std::string> items;
+    items.reserve(value.size());
     for (const auto& item : value) items.push_back(toml_item(item));
     return std::string("[").append(joined(items, ", ")).append("]");
   }
