@@ -192,11 +192,11 @@ void OpenArray::read_rows(std::int64_t first, std::int64_t count, std::span<std:
   while (count > 0) {
     const std::int64_t within = first % chunk_rows;
     const std::int64_t rows = std::min(count, chunk_rows - within);
-    const std::uint64_t offset = chunk_offset(first / chunk_rows);
-    if (offset == kNotThere) {
+    const std::uint64_t chunk_start = chunk_offset(first / chunk_rows);
+    if (chunk_start == kNotThere) {
       read_by_library(first, rows, to.first(bytes_of(rows)));
     } else {
-      read_at(*file, offset + bytes_of(within), to.first(bytes_of(rows)), name);
+      read_at(*file, chunk_start + bytes_of(within), to.first(bytes_of(rows)), name);
     }
     to = to.subspan(bytes_of(rows));
     first += rows;
