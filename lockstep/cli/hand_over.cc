@@ -13,11 +13,12 @@
 namespace lockstep::cli {
 namespace {
 
-std::string trainer_program() {
-  const auto beside = this_program().parent_path() / "lockstep-train";
+std::string program_beside(const std::string& name) {
+  const auto beside = this_program().parent_path() / name;
   if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
-              "build it with `make build`");
+  const std::string what =
+      name == "lockstep-train" ? "the training half is not built here" : "it was not built with this";
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: " + what, "build it with `make build`");
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -31,11 +32,17 @@ std::string trainer_program() {
 
 }  // namespace
 
+void hand_over_to(const std::string& name, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {program_beside(name)};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  become(command);
+}
+
 std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {
-  std::vector<std::string> command = {trainer_program()};
+  std::vector<std::string> command = {program_beside("lockstep-train")};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (ranks == 1) become(command);
   const int code =

@@ -12,6 +12,11 @@ namespace lockstep::cli {
 /// The folder of the programs: where this one lies.
 std::filesystem::path this_program();
 
+/// The program of that name beside this one takes over: this process becomes `NAME ARGUMENTS`.
+///
+/// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.
+[[noreturn]] void hand_over_to(const std::string& name, const std::vector<std::string>& arguments);
+
 /// The training half takes over: this process becomes `lockstep-train ARGUMENTS`, or, where `ranks` is above 1,
 /// supervises as many of them, whose output goes to `logs` too unless that is empty.
 ///

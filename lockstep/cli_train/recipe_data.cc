@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
+#include "lockstep/cli_data/recipe_settings.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/data/core_sources.h"
 
@@ -22,28 +23,13 @@ DataSets synthetic_sets(const Recipe& recipe) {
   return sets;
 }
 
-DataSettings settings_of(const Recipe& recipe) {
-  DataSettings settings;
-  settings.kind = recipe.text("data.kind");
-  settings.path = recipe.path("data.path");
-  settings.seed = seed_of(recipe);
-  if (recipe.has("data.split")) settings.split = recipe.real("data.split");
-  if (recipe.has("data.transforms")) settings.transforms = recipe.texts("data.transforms");
-  if (recipe.has("data.eval_transforms")) settings.eval_transforms = recipe.texts("data.eval_transforms");
-  if (recipe.has("data.strict")) settings.folder.is_strict = recipe.flag("data.strict");
-  if (recipe.has("data.window")) settings.text.window = recipe.integer("data.window");
-  if (recipe.has("data.mask_share")) settings.text.share = recipe.real("data.mask_share");
-  if (recipe.has("data.label")) settings.csv.label = recipe.text("data.label");
-  return settings;
-}
-
 }  // namespace
 
 std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
 
 void RecipeData::setup() {
   if (sets_.train) return;
-  sets_ = recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(settings_of(recipe_));
+  sets_ = recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(data_settings_of(recipe_));
 }
 
 LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source) const {
@@ -84,7 +70,7 @@ std::unique_ptr<Loader> RecipeData::ordered_loader(Shard shard, std::shared_ptr<
 }
 
 std::unique_ptr<Loader> RecipeData::split_loader(Shard shard, const std::string& split) {
-  if (recipe_.text("data.kind") != "synthetic") return ordered_loader(shard, open_split(settings_of(recipe_), split));
+  if (recipe_.text("data.kind") != "synthetic") return ordered_loader(shard, open_split(data_settings_of(recipe_), split));
   const auto source = split == "train" ? sets_.train : split == "validation" ? sets_.validation : nullptr;
   if (source) return ordered_loader(shard, source);
   throw Error(ErrorKind::kData, "the generated data have no part '" + split + "'",

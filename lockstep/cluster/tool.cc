@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -44,24 +45,45 @@ std::string path_of(const std::string& name, const Environment& env) {
 }
 
 /// Reads both pipes to their ends, whichever speaks first.
-void read_both(const Pipe& out, const Pipe& err, ToolResult& result) {
+void read_both(const Pipe& out, const Pipe& err, const std::function<void(std::string_view)>& take,
+               std::string& errors) {
   std::array<pollfd, 2> ends = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}};
-  const std::array<std::string*, 2> texts = {&result.output, &result.errors};
-  std::array<char, 4096> buffer{};
+  std::vector<char> buffer(std::size_t{1} << 16U);
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) break;
     for (std::size_t i = 0; i < ends.size(); ++i) {
       if (ends.at(i).fd < 0 || ends.at(i).revents == 0) continue;
       const auto got = ::read(ends.at(i).fd, buffer.data(), buffer.size());
-      if (got > 0) texts.at(i)->append(buffer.data(), static_cast<std::size_t>(got));
       if (got == 0 || (got < 0 && errno != EINTR)) ends.at(i).fd = -1;
+      if (got <= 0) continue;
+      const std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+      if (i == 0) {
+        take(text);
+      } else {
+        errors += text;
+      }
     }
   }
+}
+
+int exit_code_of(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
 
 ToolResult run_tool(const std::vector<std::string>& command, const Environment& env) {
+  std::string output;
+  ToolResult result = run_tool(command, env, [&](std::string_view text) { output += text; });
+  result.output = std::move(output);
+  return result;
+}
+
+ToolResult run_tool(const std::vector<std::string>& command, const Environment& env,
+                    const std::function<void(std::string_view)>& take) {
   LOCKSTEP_ASSERT(!command.empty());
   const auto program = path_of(command.front(), env);
   if (program.empty()) return {.exit_code = 127, .output = {}, .errors = command.front() + " is not in PATH"};
@@ -85,11 +107,15 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
   out.write.reset();
   err.write.reset();
   ToolResult result;
-  read_both(out, err, result);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  try {
+    read_both(out, err, take, result.errors);
+  } catch (...) {
+    out.read.reset();
+    err.read.reset();
+    exit_code_of(child);
+    throw;
   }
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.exit_code = exit_code_of(child);
   return result;
 }
 

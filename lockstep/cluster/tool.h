@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/environment.h"
@@ -19,5 +21,10 @@ struct ToolResult {
 ///
 /// Throws: Error(kEnvironment) with the system's reason where no process can be started.
 ToolResult run_tool(const std::vector<std::string>& command, const Environment& env);
+
+/// The same, but hands the output on as it comes: `output` of the result stays empty. Where `take` throws, the command
+/// finds its output closed, is waited for, and the exception goes on.
+ToolResult run_tool(const std::vector<std::string>& command, const Environment& env,
+                    const std::function<void(std::string_view)>& take);
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 #include "lockstep/data/core_data_sets.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -15,16 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Source = std::shared_ptr<const SampleSource>;
-
-/// One part of a data set, before it is known how it is read: with the transforms of training or of validation.
-using Opener = std::function<Source(const ImageTransforms&)>;
-
-struct Part {
-  Opener open;
-  std::vector<std::string> class_names;
-  std::string note;
-  std::int64_t classes = 0;
-};
 
 struct TransformPair {
   ImageTransforms train;
@@ -56,40 +45,41 @@ TransformPair transforms_of(const DataSettings& settings) {
               "a data set of kind '" + settings.kind + "' has it as " + split + "/, or set data.split to draw one");
 }
 
+void require_split(const std::string& split) {
+  if (split == "train" || split == "validation" || split == "test") return;
+  throw Error(ErrorKind::kUsage, "split is '" + split + "', want train, validation or test");
+}
+
 Source with_transforms(const Source& source, const ImageTransforms& transforms) {
   return transforms.steps.empty() ? source : Source(transformed(source, transforms));
 }
 
-Part folder_part(const DataSettings& settings, const fs::path& folder, const std::vector<std::string>& classes) {
+/// The part as it is read: with the transforms of training or of validation.
+Source opened(const RawPart& part, const ImageTransforms& transforms) {
+  if (part.images) return image_source(part.images, transforms);
+  return with_transforms(part.samples, transforms);
+}
+
+std::int64_t classes_of(const RawPart& part) {
+  return part.images ? static_cast<std::int64_t>(part.class_names.size()) : part.samples->classes();
+}
+
+RawPart folder_part(const DataSettings& settings, const fs::path& folder, const std::vector<std::string>& classes) {
   FolderIndex index = folder_index(folder, classes, settings.folder);
-  Part part{.open = {}, .class_names = index.classes, .note = left_out_note(index), .classes = 0};
-  part.open = [images = folder_images(std::move(index))](const ImageTransforms& transforms) -> Source {
-    return image_source(images, transforms);
-  };
+  RawPart part{.images = {}, .samples = {}, .class_names = index.classes, .left_out = index.left_out, .columns = {}};
+  part.images = folder_images(std::move(index));
   return part;
 }
 
-Part plain_part(const Source& source) {
-  const std::int64_t classes = source->classes();
-  return {.open = [source](const ImageTransforms& transforms) { return with_transforms(source, transforms); },
-          .class_names = {},
-          .note = {},
-          .classes = classes};
+RawPart plain_part(Source source) {
+  return {.images = {}, .samples = std::move(source), .class_names = {}, .left_out = {}, .columns = {}};
 }
 
-Part hdf5_part_of(const DataSettings& settings, const fs::path& file, const std::string& group, std::int64_t classes) {
-  const Hdf5Part found = hdf5_part(file, group, settings.hdf5, classes);
-  if (!found.images) {
-    Part part = plain_part(found.arrays);
-    part.class_names = found.classes;
-    return part;
-  }
-  return {.open = [images = found.images](const ImageTransforms& transforms) -> Source {
-            return image_source(images, transforms);
-          },
-          .class_names = found.images->classes(),
-          .note = {},
-          .classes = static_cast<std::int64_t>(found.images->classes().size())};
+RawPart hdf5_part_of(const DataSettings& settings, const fs::path& file, const std::string& group,
+                     std::int64_t classes) {
+  Hdf5Part found = hdf5_part(file, group, settings.hdf5, classes);
+  if (found.images) found.classes = found.images->classes();
+  return {.images = found.images, .samples = found.arrays, .class_names = found.classes, .left_out = {}, .columns = {}};
 }
 
 /// What a data set's parts are called on disk.
@@ -113,8 +103,15 @@ std::optional<fs::path> part_path(const fs::path& path, const std::string& split
   return {};
 }
 
+void add_note(const DataSettings& settings, const std::string& split, const RawPart& part,
+              std::vector<std::string>& notes) {
+  if (part.left_out.empty()) return;
+  const fs::path folder = split_folder(settings.path, split);
+  notes.push_back(left_out_note(folder.empty() ? settings.path : folder, part.left_out));
+}
+
 /// A folder that holds only the smaller part of a set, as MNIST's 10 000 test images, is split by `split`.
-std::optional<Part> idx_part(const DataSettings& settings, const std::string& split, const Part* train) {
+std::optional<RawPart> idx_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
   const bool has_train = has_idx_split(settings.path, "train");
   const bool has_validation = has_idx_split(settings.path, "validation");
   if (split == "train") {
@@ -122,11 +119,19 @@ std::optional<Part> idx_part(const DataSettings& settings, const std::string& sp
     return plain_part(idx_folder_source(settings.path, is_other ? "validation" : "train"));
   }
   if (!has_train || !has_validation) return {};
-  return plain_part(idx_folder_source(settings.path, "validation", train->classes));
+  return plain_part(idx_folder_source(settings.path, "validation", classes_of(*train)));
+}
+
+RawPart csv_part(const fs::path& path, const CsvOptions& options, const RawPart* train) {
+  CsvTable table = csv_table(path, options, train != nullptr ? &*train->columns : nullptr);
+  RawPart part = plain_part(std::move(table.source));
+  part.class_names = table.columns.classes;
+  part.columns = std::move(table.columns);
+  return part;
 }
 
 /// A part of the set; nothing where it has none. `train` is given for the others.
-std::optional<Part> found_part(const DataSettings& settings, const std::string& split, const Part* train) {
+std::optional<RawPart> found_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
   const std::string& kind = settings.kind;
   if (kind == "folder") {
     const fs::path folder = split_folder(settings.path, split);
@@ -144,26 +149,16 @@ std::optional<Part> found_part(const DataSettings& settings, const std::string& 
     const bool is_own_file = file && *file != settings.path;
     const auto group = is_own_file ? std::optional<std::string>("/") : hdf5_group(settings.path, split);
     if (!group) return {};
-    return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, train ? train->classes : 0);
+    return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, train ? classes_of(*train) : 0);
   }
-  const auto path =
-      part_path(settings.path, split,
-                kind == "csv" ? std::vector<std::string>{".csv", ".tsv"} : std::vector<std::string>{"", ".txt"});
+  if (kind == "csv") {
+    const auto path = part_path(settings.path, split, {".csv", ".tsv"});
+    if (!path) return {};
+    return csv_part(*path, settings.csv, train);
+  }
+  const auto path = part_path(settings.path, split, {"", ".txt"});
   if (!path) return {};
   return plain_part(text_source(*path, settings.text));
-}
-
-/// A validation table takes over the training table's columns, classes and scale.
-DataSets csv_sets(const DataSettings& settings) {
-  DataSets sets;
-  const std::vector<std::string> endings{".csv", ".tsv"};
-  CsvTable train = csv_table(*part_path(settings.path, "train", endings), settings.csv);
-  sets.train = std::move(train.source);
-  sets.class_names = train.columns.classes;
-  if (const auto path = part_path(settings.path, "validation", endings)) {
-    sets.validation = csv_table(*path, settings.csv, &train.columns).source;
-  }
-  return sets;
 }
 
 void require_settings_that_fit(const DataSettings& settings) {
@@ -187,34 +182,25 @@ DataSets open_data_sets(const DataSettings& settings) {
   require_settings_that_fit(settings);
   const TransformPair transforms = transforms_of(settings);
   DataSets sets;
-  Opener reopened;
-  if (settings.kind == "csv") {
-    sets = csv_sets(settings);
-    reopened = [train = sets.train](const ImageTransforms&) { return train; };
-  } else {
-    const Part train = *found_part(settings, "train", nullptr);
-    sets.train = train.open(transforms.train);
-    sets.class_names = train.class_names;
-    if (!train.note.empty()) sets.notes.push_back(train.note);
-    if (const auto validation = found_part(settings, "validation", &train)) {
-      sets.validation = validation->open(transforms.validation);
-      if (!validation->note.empty()) sets.notes.push_back(validation->note);
-    }
-    reopened = train.open;
+  const RawPart train = *found_part(settings, "train", nullptr);
+  sets.train = opened(train, transforms.train);
+  sets.class_names = train.class_names;
+  add_note(settings, "train", train, sets.notes);
+  if (const auto validation = found_part(settings, "validation", &train)) {
+    sets.validation = opened(*validation, transforms.validation);
+    add_note(settings, "validation", *validation, sets.notes);
   }
   sets.normalisation = transforms.train.normalisation;
   sets.mixing = transforms.train.mixing;
   if (sets.validation || !settings.split) return sets;
   Split split = drawn_split(sets.train->size(), *settings.split, settings.seed);
-  sets.validation = subset(reopened(transforms.validation), std::move(split.validation));
+  sets.validation = subset(opened(train, transforms.validation), std::move(split.validation));
   sets.train = subset(sets.train, std::move(split.train));
   return sets;
 }
 
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split) {
-  if (split != "train" && split != "validation" && split != "test") {
-    throw Error(ErrorKind::kUsage, "split is '" + split + "', want train, validation or test");
-  }
+  require_split(split);
   require_settings_that_fit(settings);
   const TransformPair transforms = transforms_of(settings);
   if (split == "validation") {
@@ -222,24 +208,23 @@ std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, con
     if (!sets.validation) refuse_part(settings, split);
     return sets.validation;
   }
-  if (settings.kind == "csv") {
-    const std::vector<std::string> endings{".csv", ".tsv"};
-    CsvTable train = csv_table(*part_path(settings.path, "train", endings), settings.csv);
-    if (split == "train") return std::move(train.source);
-    const auto path = part_path(settings.path, split, endings);
-    if (!path) refuse_part(settings, split);
-    return csv_table(*path, settings.csv, &train.columns).source;
-  }
-  const Part train = *found_part(settings, "train", nullptr);
+  const RawPart train = *found_part(settings, "train", nullptr);
   if (split == "train") {
-    Source all = train.open(transforms.validation);
+    Source all = opened(train, transforms.validation);
     if (!settings.split || found_part(settings, "validation", &train)) return all;
     const std::int64_t samples = all->size();
     return subset(std::move(all), drawn_split(samples, *settings.split, settings.seed).train);
   }
   const auto part = found_part(settings, split, &train);
   if (!part) refuse_part(settings, split);
-  return part->open(transforms.validation);
+  return opened(*part, transforms.validation);
+}
+
+std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
+  require_split(split);
+  require_settings_that_fit(settings);
+  LOCKSTEP_ASSERT(split == "train" || train != nullptr);
+  return found_part(settings, split, train);
 }
 
 }  // namespace lockstep

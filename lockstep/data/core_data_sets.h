@@ -45,6 +45,21 @@ struct DataSets {
 /// Throws: Error(kRecipe) where a setting is wrong or does not go with the kind; what the kind's own source throws.
 DataSets open_data_sets(const DataSettings& settings);
 
+/// A part of a data set as it lies on disk, before any transform; either `images` or `samples` is set.
+struct RawPart {
+  std::shared_ptr<const EncodedImages> images;
+  std::shared_ptr<const SampleSource> samples;
+  std::vector<std::string> class_names;  ///< Empty where the set has none.
+  std::vector<std::string> left_out;     ///< Files of a folder that are no images, relative to the part's own.
+  std::optional<CsvColumns> columns;     ///< csv: what other parts take over.
+};
+
+/// The part "train", "validation" or "test", `train` given for the latter two: they take its classes over. Nothing
+/// where the set has no such part. Transforms and `split` are not looked at.
+///
+/// Throws: as open_data_sets().
+std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train = nullptr);
+
 /// One part of it as validation reads it: "train", "validation", or "test" for a set that has one.
 ///
 /// Throws: as open_data_sets(); Error(kData) where there is no such part.

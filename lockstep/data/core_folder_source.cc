@@ -201,10 +201,8 @@ std::filesystem::path split_folder(const std::filesystem::path& root, const std:
   return {};
 }
 
-std::string left_out_note(const FolderIndex& index) {
-  if (index.left_out.empty()) return {};
-  return index.root.string() + ": " + files_text(index.left_out.size()) +
-         " no image and left out: " + quoted_list(index.left_out);
+std::string left_out_note(const std::filesystem::path& root, const std::vector<std::string>& left_out) {
+  return root.string() + ": " + files_text(left_out.size()) + " no image and left out: " + quoted_list(left_out);
 }
 
 }  // namespace lockstep

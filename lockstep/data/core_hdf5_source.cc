@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/core_pixels.h"
@@ -75,6 +76,7 @@ class Hdf5Images : public EncodedImages {
 
   void set_index(std::vector<std::uint64_t> index) { index_ = std::move(index); }
   void set_names(Hdf5Array names) { names_ = std::move(names); }
+  void set_sums(std::vector<std::uint64_t> sums) { sums_ = std::move(sums); }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   const std::vector<std::string>& classes() const override { return classes_; }
@@ -103,14 +105,26 @@ class Hdf5Images : public EncodedImages {
     content.data = std::make_unique_for_overwrite<std::byte[]>(content.size);
     bytes_.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(content.size),
                      {content.data.get(), content.size});
+    check_sum(content, id);
     return content;
   }
 
  private:
+  /// A damaged JPEG may well decode, to other pixels. Next to decoding, the sum costs nothing.
+  void check_sum(const FileBytes& content, std::int64_t id) const {
+    if (sums_.empty()) return;
+    const std::uint64_t wanted = sums_[static_cast<std::size_t>(id)];
+    const std::uint64_t sum = xxh3_64(content.bytes());
+    if (sum == wanted) return;
+    throw Error(ErrorKind::kData, "its bytes have the XXH3-64 sum " + hex64(sum) + ", want " + hex64(wanted),
+                "the file was damaged or not converted to its end; convert or copy it again");
+  }
+
   Hdf5Array bytes_;
   std::vector<std::int64_t> labels_;
   std::vector<std::string> classes_;
   std::vector<std::uint64_t> index_;  ///< [N, 2]; empty for rows of varied length.
+  std::vector<std::uint64_t> sums_;   ///< Empty where the file has none.
   std::optional<Hdf5Array> names_;
 };
 
@@ -162,6 +176,13 @@ std::vector<std::uint64_t> image_index(const Hdf5Array& array, const Hdf5Array& 
   return index;
 }
 
+/// Sums use all 64 bits, which integers() would cut: their bytes are taken as they are.
+std::vector<std::uint64_t> sum_bits(const Hdf5Array& array) {
+  std::vector<std::uint64_t> bits(static_cast<std::size_t>(array.rows()));
+  array.read_rows(0, array.rows(), std::as_writable_bytes(std::span(bits)));
+  return bits;
+}
+
 std::shared_ptr<const EncodedImages> encoded_images(const Group& group, Hdf5Array bytes, const Hdf5Array& target,
                                                     std::int64_t& classes, std::vector<std::string> names) {
   std::vector<std::uint64_t> index;
@@ -170,7 +191,12 @@ std::shared_ptr<const EncodedImages> encoded_images(const Group& group, Hdf5Arra
   std::vector<std::int64_t> labels = checked_labels(target, samples, classes);
   for (auto i = static_cast<std::int64_t>(names.size()); i < classes; ++i) names.push_back(std::to_string(i));
   auto images = std::make_shared<Hdf5Images>(std::move(bytes), std::move(labels), std::move(names));
+  const bool has_sums = !index.empty() && group.has("xxh3");
   images->set_index(std::move(index));
+  if (has_sums) {
+    const Hdf5Array sums = group.array("xxh3");
+    if (sums.dtype() == "U64" && sums.shape() == std::vector<std::int64_t>{samples}) images->set_sums(sum_bits(sums));
+  }
   if (group.has("names")) {
     Hdf5Array texts = group.array("names");
     if (texts.dtype() == "text" && texts.row_bytes() > 0 && texts.rows() == samples)

@@ -83,7 +83,7 @@ std::shared_ptr<const EncodedImages> folder_images(FolderIndex index);
 /// test. Empty where there is none.
 std::filesystem::path split_folder(const std::filesystem::path& root, const std::string& split);
 
-/// One line for the log on what was left out, empty where nothing was: "1 file is no image and left out: train/a.gif".
-std::string left_out_note(const FolderIndex& index);
+/// One line for the log on what was left out: "set/train: 1 file is no image and left out: 'ants/a.gif'".
+std::string left_out_note(const std::filesystem::path& root, const std::vector<std::string>& left_out);
 
 }  // namespace lockstep

@@ -39,6 +39,8 @@ void add_array(hid_t file, const std::filesystem::path& path, Hdf5Plan& plan) {
   H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY);
   // The bytes are written in place later; a file is 0 where nothing was written.
   H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER);
+  // The same data set gives the same file.
+  H5Pset_obj_track_times(creation.get(), false);
   const std::vector<hsize_t> sizes(plan.shape.begin(), plan.shape.end());
   const Handle space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
   const Handle type = type_of(plan);

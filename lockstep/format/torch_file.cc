@@ -33,7 +33,7 @@ constexpr std::int64_t kLegacyVersion = 1001;
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// "model/" of "model/data.pkl": all entries lie in one folder.
-std::string folder_of(const StoredZip& zip, const std::string& name) {
+std::string folder_of(const ZipFile& zip, const std::string& name) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const auto& [entry, place] : zip.entries()) {
     const bool is_pickle = entry.ends_with(kPickle) && entry.find('/') == entry.size() - kPickle.size();
@@ -44,7 +44,7 @@ std::string folder_of(const StoredZip& zip, const std::string& name) {
 }
 
 TorchTensors parse_zip(Bytes bytes, const std::string& name) {
-  const StoredZip zip(bytes, name);
+  const ZipFile zip(bytes, name);
   const std::string folder = folder_of(zip, name);
   if (zip.has(folder + "constants.pkl")) {
     fail(name, "it is a TorchScript module, want weights",
@@ -124,7 +124,7 @@ bool is_legacy(Bytes bytes) {
 
 }  // namespace
 
-bool is_torch_file(Bytes bytes) { return StoredZip::is_zip(bytes) || is_legacy(bytes); }
+bool is_torch_file(Bytes bytes) { return ZipFile::is_zip(bytes) || is_legacy(bytes); }
 
 TorchTensors parse_torch_file(Bytes bytes, const std::string& name) {
   if (is_legacy(bytes)) return parse_legacy(bytes, name);

@@ -16,7 +16,7 @@ bool is_torch_file(std::span<const std::byte> bytes);
 /// views of `bytes`, which must outlive them, but for those that do not lie row by row in their storage.
 ///
 /// Every byte used is held against the zip file's checksums; torch.load does not look at them.
-/// Throws: Error(kData) with `name`, the value found and wanted: what Pickle::read(), StoredZip and torch_tensors()
+/// Throws: Error(kData) with `name`, the value found and wanted: what Pickle::read(), ZipFile and torch_tensors()
 /// say, a TorchScript module, numbers of a big-endian machine.
 TorchTensors parse_torch_file(std::span<const std::byte> bytes, const std::string& name);
 

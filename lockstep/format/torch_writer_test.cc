@@ -78,7 +78,7 @@ TEST_F(TorchWriter, WritesWeightsThatReadBackBitForBit) {
 TEST_F(TorchWriter, AlignsEveryEntryTo64Bytes) {
   write_torch_file(path(), model(), adam());
   const MappedFile file(path());
-  const StoredZip zip(file.bytes(), "model.pt");
+  const ZipFile zip(file.bytes(), "model.pt");
   for (const auto& [name, place] : zip.entries()) {
     const auto bytes = zip.entry(name);
     EXPECT_TRUE(bytes.empty() || (bytes.data() - file.bytes().data()) % 64 == 0) << name;
@@ -95,7 +95,7 @@ TEST_F(TorchWriter, WritesTheSameBytesEachTime) {
 TEST_F(TorchWriter, LaysOutTheOptimizerAsTorchDoes) {
   write_torch_file(path(), model(), adam());
   const MappedFile file(path());
-  const StoredZip zip(file.bytes(), "model.pt");
+  const ZipFile zip(file.bytes(), "model.pt");
   const auto pickle = Pickle::read(zip.entry("archive/data.pkl"), "model.pt", is_torch_name);
   const PickleValue& optimizer = *pickle_entry(pickle.root(), "optimizer");
 

@@ -16,7 +16,7 @@
 namespace lockstep {
 
 /// Where the directory lies, as the file's end tells.
-struct StoredZip::Directory {
+struct ZipFile::Directory {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
   std::uint64_t at = 0;
@@ -39,6 +39,9 @@ constexpr std::uint64_t kMostComment = 0xffff;
 constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint32_t kSeeExtra = 0xffffffff;  // The value is too large for its field.
 constexpr std::uint16_t kEncrypted = 1;
+constexpr std::uint8_t kMadeByUnix = 3;
+constexpr std::uint32_t kPlainFile = 8;  // The upper four bits of a Unix mode.
+constexpr std::uint32_t kFolder = 4;
 
 [[noreturn]] void fail(const std::string& where, const std::string& fact,
                        std::string_view hint = "the file is damaged or was not written whole; copy it again") {
@@ -85,7 +88,7 @@ bool read_zip64(Bytes extra, std::span<std::uint64_t* const> values) {
 
 }  // namespace
 
-StoredZip::Directory StoredZip::found_directory() const {
+ZipFile::Directory ZipFile::found_directory() const {
   const std::uint64_t size = bytes_.size();
   for (std::uint64_t comment = 0; comment <= kMostComment && kEndBytes + comment <= size; ++comment) {
     const std::uint64_t end = size - kEndBytes - comment;
@@ -107,7 +110,7 @@ StoredZip::Directory StoredZip::found_directory() const {
   fail(name_, "it is no whole zip file: its directory is missing");
 }
 
-StoredZip::StoredZip(Bytes bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {
+ZipFile::ZipFile(Bytes bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {
   const Directory directory = found_directory();
   std::uint64_t at = directory.at;
   for (std::uint64_t i = 0; i < directory.entries; ++i) read_entry(at);
@@ -117,7 +120,7 @@ StoredZip::StoredZip(Bytes bytes, std::string name) : bytes_(bytes), name_(std::
   }
 }
 
-void StoredZip::read_entry(std::uint64_t& at) {
+void ZipFile::read_entry(std::uint64_t& at) {
   if (number_at<std::uint32_t>(bytes_, at) != kEntryMagic || bytes_.size() - at < kEntryBytes) {
     fail(name_, "its directory is not where it says, or ends too early");
   }
@@ -126,20 +129,24 @@ void StoredZip::read_entry(std::uint64_t& at) {
   };
   const auto method = field(10, std::uint16_t{});
   const auto flags = field(8, std::uint16_t{});
-  std::uint64_t stored = field(20, std::uint32_t{});
+  // Where a Unix made the file, the upper half of the attributes is the file's mode.
+  const std::uint32_t kind = field(5, std::uint8_t{}) == kMadeByUnix ? (field(38, std::uint32_t{}) >> 28U) : 0;
   Entry entry{.header = field(42, std::uint32_t{}),
               .bytes = field(24, std::uint32_t{}),
+              .packed_bytes = field(20, std::uint32_t{}),
               .crc32 = field(16, std::uint32_t{}),
-              .is_stored = method == 0 && (flags & kEncrypted) == 0};
+              .is_stored = method == 0 && (flags & kEncrypted) == 0,
+              .is_deflated = method == 8 && (flags & kEncrypted) == 0,
+              .is_plain = kind == 0 || kind == kPlainFile || kind == kFolder};
   const std::uint64_t name_bytes = field(28, std::uint16_t{});
   const std::uint64_t extra_bytes = field(30, std::uint16_t{});
   const std::uint64_t size = kEntryBytes + name_bytes + extra_bytes + field(32, std::uint16_t{});
   if (size > bytes_.size() - at) fail(name_, "its directory ends too early");
   const Bytes text = bytes_.subspan(at + kEntryBytes, name_bytes);
   std::string name(reinterpret_cast<const char*>(text.data()), text.size());
-  const std::array<std::uint64_t*, 3> wide = {&entry.bytes, &stored, &entry.header};
+  const std::array<std::uint64_t*, 3> wide = {&entry.bytes, &entry.packed_bytes, &entry.header};
   const bool has_sizes = read_zip64(bytes_.subspan(at + kEntryBytes + name_bytes, extra_bytes), wide);
-  if (!has_sizes || (entry.is_stored && stored != entry.bytes)) {
+  if (!has_sizes || (entry.is_stored && entry.packed_bytes != entry.bytes)) {
     fail(name_, "its directory contradicts itself on '" + pickle_text(name) + "'");
   }
   if (!entries_.emplace(name, entry).second) {
@@ -148,36 +155,43 @@ void StoredZip::read_entry(std::uint64_t& at) {
   at += size;
 }
 
-Bytes StoredZip::entry(const std::string& name) const {
+Bytes ZipFile::packed(const std::string& name) const {
   const std::string where = name_ + ": entry '" + pickle_text(name) + "'";
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail(where, "is missing");
   const Entry& entry = found->second;
-  if (!entry.is_stored) {
-    fail(where, "is compressed or encrypted, want it stored as torch.save does",
-         "load it in Python and torch.save() it again");
-  }
   // Its own header repeats the name, but may leave the sizes to what follows the data: the directory's are taken.
   const auto magic = number_at<std::uint32_t>(bytes_, entry.header);
   const auto name_bytes = number_at<std::uint16_t>(bytes_, entry.header + 26);
   const auto extra_bytes = number_at<std::uint16_t>(bytes_, entry.header + 28);
   if (magic != kLocalMagic || !extra_bytes) fail(where, "is not where the directory says");
   const std::uint64_t at = entry.header + kLocalBytes + *name_bytes + *extra_bytes;
-  if (at > bytes_.size() || entry.bytes > bytes_.size() - at) fail(where, "reaches beyond the file's end");
+  if (at > bytes_.size() || entry.packed_bytes > bytes_.size() - at) fail(where, "reaches beyond the file's end");
   if (*name_bytes != name.size() ||
       std::memcmp(bytes_.data() + entry.header + kLocalBytes, name.data(), name.size()) != 0) {
     fail(where, "has another name in its own header");
   }
-  const Bytes bytes = bytes_.subspan(at, entry.bytes);
+  return bytes_.subspan(at, entry.packed_bytes);
+}
+
+Bytes ZipFile::entry(const std::string& name) const {
+  const std::string where = name_ + ": entry '" + pickle_text(name) + "'";
+  const auto found = entries_.find(name);
+  if (found != entries_.end() && !found->second.is_stored) {
+    fail(where, "is compressed or encrypted, want it stored as torch.save does",
+         "load it in Python and torch.save() it again");
+  }
+  const Bytes bytes = packed(name);
   const auto* const start = reinterpret_cast<const unsigned char*>(bytes.data());
-  if (const auto crc = static_cast<std::uint32_t>(::crc32_z(0, start, bytes.size())); crc != entry.crc32) {
-    fail(where, "has the checksum " + hex32(crc) + ", want " + hex32(entry.crc32),
+  const auto crc = static_cast<std::uint32_t>(::crc32_z(0, start, bytes.size()));
+  if (crc != found->second.crc32) {
+    fail(where, "has the checksum " + hex32(crc) + ", want " + hex32(found->second.crc32),
          "the file is damaged; copy it again. torch.load does not look, and what torch.serialization.set_crc32_options"
          "(False) wrote has none: torch.load and torch.save such a file again");
   }
   return bytes;
 }
 
-bool StoredZip::is_zip(Bytes bytes) { return number_at<std::uint32_t>(bytes, 0) == kLocalMagic; }
+bool ZipFile::is_zip(Bytes bytes) { return number_at<std::uint32_t>(bytes, 0) == kLocalMagic; }
 
 }  // namespace lockstep

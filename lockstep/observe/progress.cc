@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/observe/progress.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/text.h"
+#include "lockstep/observe/terminal_line.h"
 
 namespace lockstep {
 namespace {
@@ -21,8 +21,6 @@ constexpr double kSpeedWindowSeconds = 10;
 constexpr std::int64_t kFew = 100;
 constexpr auto kBetweenLines = std::chrono::seconds(5);
 constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
-constexpr std::string_view kSeparator = " · ";
-constexpr std::string_view kClearLine = "\r\x1b[K";
 
 std::string number(double value) {
   std::array<char, 32> text{};
@@ -51,10 +49,6 @@ std::string of_total(std::int64_t value, std::int64_t total) {
   std::string text = grouped(value);
   if (total > 0) text.append("/").append(grouped(total));
   return text;
-}
-
-int width_of(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 // Accuracies first, then what else was validated, then the rest.
@@ -185,37 +179,15 @@ void Progress::print_sparsely(bool are_few, const std::function<std::string()>& 
 }
 
 void Progress::draw(Clock::time_point now) {
-  winsize size{};
-  const bool is_told = ::ioctl(options_.fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // A line as wide as the terminal would wrap on some.
-  const int room = (is_told ? size.ws_col : options_.columns) - 1;
-  constexpr int kNarrowest = 8;
-  constexpr int kWidest = 40;
-  const bool has_bar = run_.steps_total > 0 && room >= 5 * kNarrowest;
-  const int bar_width = has_bar ? std::clamp(room / 8, kNarrowest, kWidest) : 0;
-  const int text_width = has_bar ? room - bar_width - 1 : room;
-  std::string text = epoch_text(last_.epoch);
-  for (const std::string& part :
-       {step_text(), loss_ ? "loss " + number(*loss_) : std::string(), left_text(now), speed_text()}) {
-    if (part.empty() || width_of(text) + width_of(kSeparator) + width_of(part) > text_width) continue;
-    text.append(kSeparator).append(part);
-  }
-  if (has_bar) text.insert(0, bar(bar_width) + ' ');
-  text.insert(0, kClearLine);
-  [[maybe_unused]] const auto put = ::write(options_.fd, text.data(), text.size());
+  std::optional<double> part;
+  if (run_.steps_total > 0) part = static_cast<double>(last_.step) / static_cast<double>(run_.steps_total);
+  const std::array<std::string, 5> texts = {epoch_text(last_.epoch), step_text(),
+                                            loss_ ? "loss " + number(*loss_) : std::string(), left_text(now),
+                                            speed_text()};
+  const std::string line = live_line(part, texts, room_of(options_.fd, options_.columns), options_.colour);
+  [[maybe_unused]] const auto put = ::write(options_.fd, line.data(), line.size());
   bar_is_drawn_ = true;
   drawn_at_ = now;
-}
-
-std::string Progress::bar(int width) const {
-  const double part = static_cast<double>(last_.step) / static_cast<double>(run_.steps_total);
-  const int filled = std::clamp(static_cast<int>(part * width), 0, width);
-  std::string text = options_.colour ? "\x1b[32m" : "";
-  for (int i = 0; i < filled; ++i) text += "━";
-  if (options_.colour) text += "\x1b[0;2m";
-  for (int i = filled; i < width; ++i) text += "─";
-  if (options_.colour) text += "\x1b[0m";
-  return text;
 }
 
 // People count epochs from 1.

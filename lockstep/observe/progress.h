@@ -52,7 +52,6 @@ class Progress final : public Listener {
   void print_sparsely(bool are_few, const std::function<std::string()>& line);
   void end_epoch_without_validation();
   void draw(Clock::time_point now);
-  std::string bar(int width) const;
   std::string epoch_text(std::int64_t epoch) const;
   std::string step_text() const;
   std::string speed_text() const;

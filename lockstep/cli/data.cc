@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/data_fetch.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/recipe/data_request.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct FetchOptions {
+  std::string set;
+  std::string to;
+  std::string from;
+  bool json = false;
+};
+
+void run_fetch(const FetchOptions& options, const Context& context) {
+  const OnlineSet set = online_set(options.set);
+  const std::string mirror = options.from.empty() ? context.env.get("LOCKSTEP_DATA_MIRROR").value_or("") : options.from;
+  const FetchedSet fetched = fetch(set, options.to, mirror, context);
+  if (options.json) {
+    return print_json({{"schema", 1},
+                       {"name", set.name},
+                       {"kind", set.kind},
+                       {"path", fetched.path.string()},
+                       {"fetched", fetched.fetched},
+                       {"bytes", fetched.bytes}});
+  }
+  const bool was_there = fetched.fetched.empty();
+  print_text(fetched.path.string() + ": " + set.name + (set.about.empty() ? "" : ", " + set.about) +
+             (was_there ? "; was there already" : "; " + human_bytes(fetched.bytes) + " fetched, all sums right") +
+             "\n  data.kind = \"" + set.kind + "\", data.path = \"" + fetched.path.string() + "\"\n");
+}
+
+void add_fetch(CLI::App& data, Context& context) {
+  auto* command = data.add_subcommand("fetch", "Fetch a data set from its own address, and check its sums");
+  auto options = std::make_shared<FetchOptions>();
+  command->add_option("set", options->set, joined(online_set_names(), ", ") + ", or a TOML file that describes another")
+      ->required();
+  command->add_option("--to", options->to, "The folder that it is put in")->required();
+  command->add_option("--from", options->from,
+                      "A mirror: an address or a folder that holds the set's files (or LOCKSTEP_DATA_MIRROR)");
+  command->add_flag("--json", options->json, "As one JSON object");
+  command->callback([options, &context] { run_fetch(*options, context); });
+}
+
+void add_handed_over(CLI::App& data, const char* name, const char* help, DataCommand which) {
+  auto* command = data.add_subcommand(name, help);
+  auto request = std::make_shared<DataRequest>();
+  bind_options(*command, *request, which);
+  command->callback([name, request] {
+    std::vector<std::string> arguments = {name};
+    const auto own = arguments_of(*request);
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    hand_over_to("lockstep-data", arguments);
+  });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Context& context) {
+  auto* data = app.add_subcommand("data", "Fetch, convert, check and describe data sets");
+  data->require_subcommand(1);
+  add_fetch(*data, context);
+  add_handed_over(*data, "convert", "Write image folders into one HDF5 file, as they are", DataCommand::kConvert);
+  add_handed_over(*data, "verify", "Read and decode every sample; exit 0 only where all are whole",
+                  DataCommand::kVerify);
+  add_handed_over(*data, "info", "What a data set holds", DataCommand::kInfo);
+}
+
+}  // namespace lockstep::cli

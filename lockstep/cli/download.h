@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep::cli {
+
+/// Fetches `url` into `part` by way of the system's curl or wget, which know of proxies and certificates. With curl
+/// what `part` holds already is kept, and the rest appended; a connection that breaks is taken up again while each try
+/// brings something.
+///
+/// `tell` is told the bytes that `part` holds, as they come.
+/// Throws: Error(kIo) with what curl or wget says and the way out; Error(kEnvironment) where neither is there. What has
+/// come stays in `part`.
+void download(const std::string& url, const std::filesystem::path& part, const Environment& env,
+              const std::function<void(std::uint64_t bytes)>& tell);
+
+/// The file's SHA-256 as sha256sum tells it.
+///
+/// Throws: Error(kIo), Error(kEnvironment) where there is no sha256sum.
+std::string sha256_of(const std::filesystem::path& path, const Environment& env);
+
+}  // namespace lockstep::cli

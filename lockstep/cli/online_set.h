@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+
+/// A file on a server, and how to know that it is the right one.
+struct OnlineFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< 64 lower-case hexadecimal digits.
+};
+
+/// A data set that lies on a server, as `data fetch` takes it: built in, or described by a TOML file of one's own.
+struct OnlineSet {
+  std::string name;  ///< "cifar10"
+  std::string about;
+  std::string kind;               ///< The data.kind that reads it.
+  std::vector<std::string> from;  ///< Addresses that the files' names are put behind, tried in this order.
+  std::string checksums;          ///< Where the sums were published.
+  std::vector<OnlineFile> files;
+  std::string unpacks_to;  ///< The folder that the files hold, .zip or .tar.gz; empty: they stay as they are.
+};
+
+/// "mnist", "cifar10"…
+std::vector<std::string> online_set_names();
+
+/// The built-in set of that name, or, where `word` ends in .toml, the one that the file describes.
+///
+/// Throws: Error(kUsage) naming the sets there are; Error(kIo); Error(kRecipe) with file and key for a wrong one.
+OnlineSet online_set(const std::string& word);
+
+/// The set that a TOML text describes: docs/data.md has the keys.
+///
+/// Throws: Error(kRecipe) with `name` and the key.
+OnlineSet parsed_online_set(std::string_view toml, const std::string& name);
+
+}  // namespace lockstep::cli

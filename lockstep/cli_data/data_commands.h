@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/recipe/data_request.h"
+
+namespace lockstep {
+
+/// What each of the commands is handed, besides its request.
+struct DataContext {
+  Environment env;
+  Log log;
+  std::filesystem::path program;  ///< This executable: built-in recipes lie near it.
+};
+
+/// Each does what docs/data.md says of the command of that name, and throws an Error whose kind is the exit code.
+void run_convert(const DataRequest& request, const DataContext& context);
+void run_verify(const DataRequest& request, const DataContext& context);
+void run_info(const DataRequest& request, const DataContext& context);
+
+/// Writes to standard output: one line of JSON, or text as it is. Throws: Error(kIo).
+void print_line(const nlohmann::ordered_json& object);
+void print_text(const std::string& text);
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli_data/data_commands.h"
+
+namespace {
+
+using lockstep::DataCommand;
+using lockstep::DataContext;
+using lockstep::DataRequest;
+
+int run(int argc, char** argv, const DataContext& context) {
+  CLI::App app("What `lockstep data` hands over to", "lockstep-data");
+  app.require_subcommand(1);
+  DataRequest request;
+  auto* convert = app.add_subcommand("convert", "Writes image folders into one HDF5 file");
+  auto* verify = app.add_subcommand("verify", "Reads and decodes every sample");
+  auto* info = app.add_subcommand("info", "What a data set holds");
+  bind_options(*convert, request, DataCommand::kConvert);
+  bind_options(*verify, request, DataCommand::kVerify);
+  bind_options(*info, request, DataCommand::kInfo);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& complaint) {
+    throw lockstep::Error(lockstep::ErrorKind::kUsage, complaint.what(), "`lockstep data --help` shows what there is");
+  }
+  if (convert->parsed()) lockstep::run_convert(request, context);
+  if (verify->parsed()) lockstep::run_verify(request, context);
+  if (info->parsed()) lockstep::run_info(request, context);
+  return 0;
+}
+
+}  // namespace
+
+// Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
+int main(int argc, char** argv) {
+  const DataContext context{.env = lockstep::Environment::of_process(),
+                            .log = lockstep::Log(2, "lockstep: "),
+                            .program = std::filesystem::read_symlink("/proc/self/exe")};
+  try {
+    return run(argc, argv, context);
+  } catch (const lockstep::Error& error) {
+    context.log.error(error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    context.log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
+    return exit_code(lockstep::ErrorKind::kBug);
+  }
+}
