@@ -145,7 +145,7 @@ class Exec(unittest.TestCase):
         tasks = [self.start("--", "sh", "-c", "echo up; exec sleep 600", **step(rank)) for rank in (0, 1)]
         for task in tasks:
             self.assertEqual(task.stdout.readline(), "up\n")
-        self.assertEqual(len(agents(self.folder)), 1)
+        self.await_that(lambda: len(agents(self.folder)) == 1, "no agent was started, or several")
         for task in tasks:
             os.kill(task.pid, signal.SIGKILL)
         for task in tasks:

@@ -19,7 +19,8 @@ if command -v ccache >/dev/null; then compile="ccache clang++"; fi
 mkdir -p "$build"
 cd "$build"
 
-flags="-DLOCKSTEP_LIBRARIES_FROM_PROGRAMS=\"../lib\" -std=c++20 -g1 -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I$root"
+flags="-DLOCKSTEP_LIBRARIES_FROM_PROGRAMS=\"../lib\" -std=c++20 -g1 -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+export CPLUS_INCLUDE_PATH="$root"  # No flag: the path may hold spaces.
 
 # compiled SOURCE OBJECT: anew where the source or any header is newer.
 compiled() {
