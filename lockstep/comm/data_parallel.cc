@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/compression_hook.h"
 #include "lockstep/comm/group_impl.h"
 
 namespace lockstep {
@@ -22,12 +23,25 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kSignals = 2;
 constexpr std::int64_t kControlSize = kSignals + 1;
 
+// The reducer owns its hook, and so do we.
+class BorrowedHook final : public c10d::CommHookInterface {
+ public:
+  explicit BorrowedHook(CompressionHook& hook) : hook_(hook) {}
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override { return hook_.runHook(bucket); }
+  at::Tensor parseHookResult(const c10::IValue& result) override { return hook_.parseHookResult(result); }
+
+ private:
+  CompressionHook& hook_;
+};
+
 // Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients
 // came.
 class SettledReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
 
+  /// `hook` must outlive this object.
+  void send_by(CompressionHook& hook) { register_comm_hook(std::make_unique<BorrowedHook>(hook)); }
   void settle() { has_rebuilt_bucket_ = true; }
   bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
 
@@ -83,6 +97,19 @@ std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Ten
   return out;
 }
 
+// A snapshot's layout is of no use where the run's options have changed what is sent. A bucket holds one type.
+bool fits(const BucketLayout& layout, const std::vector<at::Tensor>& tensors) {
+  std::vector<bool> seen(tensors.size(), false);
+  for (const auto& bucket : layout) {
+    for (const auto place : bucket) {
+      if (place >= tensors.size() || seen[place]) return false;
+      seen[place] = true;
+      if (tensors[place].scalar_type() != tensors[bucket.front()].scalar_type()) return false;
+    }
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
 std::string description(const torch::nn::Module& module) {
   std::string text;
   const auto add = [&](const char* kind, const auto& item) {
@@ -108,9 +135,12 @@ struct DistributedDataParallel::Impl {
   std::vector<at::Tensor> trained;
   at::Tensor control;  ///< A leaf without use in the model: its gradient carries signals and sample counts.
   at::Tensor control_gradient;
-  std::array<double, kControlSize> control_values{};  ///< What control_gradient holds.
-  std::unique_ptr<SettledReducer> reducer;            ///< Null with one rank.
-  at::Tensor weight;                                  ///< d(total)/d(loss), kept while its value stays the same.
+  std::array<double, kControlSize> control_values{};    ///< What control_gradient holds.
+  std::unique_ptr<CompressionHook> compression;         ///< Null where gradients travel as they are.
+  std::map<std::string, at::Tensor> compression_state;  ///< To restore, once there is a hook.
+  std::unique_ptr<SettledReducer> reducer;  ///< Null with one rank, and with a static graph before its first step.
+  std::vector<NamedTensor> unused;          ///< Of a static graph: they take no part.
+  at::Tensor weight;                        ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::optional<Round> round;
   std::array<bool, kSignals> raised{};
@@ -124,6 +154,8 @@ struct DistributedDataParallel::Impl {
 
   void share_weights();
   void make_reducer();
+  void leave_out_unused(const at::Tensor& loss);
+  void require_unused() const;
   bool run(const at::Tensor& loss, double loss_weight);
   void set_weight(const at::Tensor& loss, double value);
   void open_round(bool knows_total);
@@ -144,15 +176,18 @@ void DistributedDataParallel::Impl::share_weights() {
 
 void DistributedDataParallel::Impl::make_reducer() {
   // In the parameters' own type the control tensor shares a bucket with them; in a narrow one its counts would be
-  // rounded.
+  // rounded, and compression must leave it alone, so that it takes another type and with it a bucket of its own.
   const auto type = trained[0].scalar_type();
+  const bool compresses = options.compression.kind != Compression::kNone;
   const bool is_wide = type == at::kFloat || type == at::kDouble;
-  const auto control_options = trained[0].options().dtype(is_wide ? type : at::kFloat);
+  const auto other = type == at::kFloat ? at::kDouble : at::kFloat;
+  const auto control_options = trained[0].options().dtype(is_wide && !compresses ? type : other);
   control = at::zeros({kControlSize}, control_options).requires_grad_(true);
   control_gradient = at::zeros({kControlSize}, control_options);
 
   auto tensors = trained;
   tensors.push_back(control);
+  if (options.layout && !fits(*options.layout, tensors)) options.layout.reset();
   const std::vector<bool> dense(tensors.size(), false);
   const auto cap = static_cast<std::int64_t>(options.bucket_mib * kMiB);
   const auto first_cap = std::min<std::int64_t>(cap, kMiB);
@@ -174,6 +209,36 @@ void DistributedDataParallel::Impl::make_reducer() {
       made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
                                    /*gradient_as_bucket_view=*/true, names, first_cap);
   if (options.layout) reducer->settle();
+  compression = make_compression_hook(options.compression, group.impl().process, tensors);
+  if (!compression) return;
+  compression->keep_whole(control);
+  compression->restore(compression_state);
+  reducer->send_by(*compression);
+}
+
+// Rank 0 has samples where any rank has, so its graph speaks for all; ranks without samples have none.
+void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
+  auto names = joined(loss.defined() ? unreached(loss) : std::vector<std::string>{}, "\n");
+  const auto all = group.broadcast_text(names);
+  if (!loss.defined()) names = all;
+  require_same_text(group, ErrorKind::kUsage, "the list of parameters that the loss does not depend on", names,
+                    "a static graph is the same on every rank: use find_unused_parameters instead");
+  const auto left_out = split(all, '\n');
+  const auto is_unused = [&](const NamedTensor& each) {
+    return std::find(left_out.begin(), left_out.end(), each.name) != left_out.end();
+  };
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(unused), is_unused);
+  std::erase_if(parameters, is_unused);
+  trained.clear();
+  for (const auto& each : parameters) trained.push_back(each.tensor);
+}
+
+void DistributedDataParallel::Impl::require_unused() const {
+  for (const auto& each : unused) {
+    if (!each.tensor.grad().defined()) continue;
+    throw Error(ErrorKind::kUsage, "the loss depends on " + each.name + ", and did not in the first step",
+                "a static graph is the same in every step: use find_unused_parameters instead");
+  }
 }
 
 void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
@@ -200,6 +265,7 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     }
   }
   if (reducer && is_syncing) {
+    if (compression) compression->begin_step();
     // Finding unused parameters walks from outputs to leaves, so the leaf itself must not be the output.
     roots.push_back(options.find_unused_parameters ? control.view_as(control) : control);
     gradients.push_back(control_gradient);
@@ -289,11 +355,15 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
     throw Error(ErrorKind::kUsage, "the module has no parameter that requires a gradient",
                 "register its layers with register_module(), or unfreeze some");
   }
+  if (impl_->options.static_graph && impl_->options.find_unused_parameters) {
+    throw Error(ErrorKind::kUsage, "static_graph and find_unused_parameters are both set",
+                "choose the first where the same parameters are unused in every step, else the second");
+  }
   if (group.world() == 1) return;
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
   impl_->share_weights();
-  impl_->make_reducer();
+  if (!impl_->options.static_graph) impl_->make_reducer();
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
@@ -315,6 +385,10 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   s.round->samples += samples;
   double weight = static_cast<double>(samples);
   if (global_samples) weight *= static_cast<double>(s.group.world()) / static_cast<double>(*global_samples);
+  if (s.options.static_graph && !s.reducer && s.is_syncing && s.group.world() > 1) {
+    s.leave_out_unused(loss);
+    s.make_reducer();
+  }
   const bool averages = s.reducer && s.is_syncing;
   if (averages) s.write_control();
   if ((loss.defined() || averages) && !s.run(loss, weight)) {
@@ -324,6 +398,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
                 "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
                 "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
   }
+  s.require_unused();
   if (!s.is_syncing) return;
   s.close_round(*std::exchange(s.round, std::nullopt));
   s.read_control();
@@ -352,6 +427,17 @@ void DistributedDataParallel::broadcast_buffers() {
   const torch::NoGradGuard no_grad;
   as_peer_error("shared buffers",
                 [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
+}
+
+std::map<std::string, at::Tensor> DistributedDataParallel::compression_state() {
+  if (!impl_->compression) return impl_->compression_state;
+  const torch::NoGradGuard no_grad;
+  return as_peer_error("averaged what compression left out", [&] { return impl_->compression->state(); });
+}
+
+void DistributedDataParallel::restore_compression(const std::map<std::string, at::Tensor>& state) {
+  impl_->compression_state = state;
+  if (impl_->compression) impl_->compression->restore(state);
 }
 
 BucketLayout DistributedDataParallel::layout() const {

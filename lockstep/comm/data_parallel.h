@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "lockstep/comm/gradient_compression.h"
 #include "lockstep/comm/group.h"
 
 namespace torch::nn {
@@ -22,7 +24,10 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
   double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
-  bool find_unused_parameters = false;   ///< Walk the graph each step for parameters that the loss does not depend on.
+  bool find_unused_parameters = false;  ///< Walk the graph each step for parameters that the loss does not depend on.
+  bool static_graph =
+      false;  ///< They are the same in each step: walk once, and send nothing for them. Not with the above.
+  CompressionOptions compression{};
   std::optional<BucketLayout> layout{};  ///< Of a snapshot: used from the first step on.
 };
 
@@ -40,7 +45,8 @@ class DistributedDataParallel {
   /// Checks that names, shapes and dtypes of parameters and buffers are the same on all ranks, then gives every rank
   /// those of rank 0. `module` and `group` must outlive this object.
   ///
-  /// Throws: Error(kUsage) naming the first tensor that differs and the ranks, or where nothing is to be trained.
+  /// Throws: Error(kUsage) naming the first tensor that differs and the ranks, where nothing is to be trained, or where
+  /// options exclude each other.
   DistributedDataParallel(torch::nn::Module& module, Group& group, DataParallelOptions options = {});
   ~DistributedDataParallel();
   DistributedDataParallel(const DistributedDataParallel&) = delete;
@@ -87,6 +93,13 @@ class DistributedDataParallel {
 
   /// The layout in use, for a snapshot; empty with one rank.
   BucketLayout layout() const;
+
+  /// What compression keeps from step to step, for a snapshot; empty where it keeps nothing. What each rank left out is
+  /// averaged over ranks, also for the steps that follow here, so that no snapshot grows with the number of ranks.
+  /// Collective: yes. Blocks: yes.
+  std::map<std::string, at::Tensor> compression_state();
+  /// Before the first backward(). Collective: no.
+  void restore_compression(const std::map<std::string, at::Tensor>& state);
 
  private:
   struct Impl;

@@ -200,6 +200,46 @@ RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
   }
 }
 
+at::Tensor loss_without_fc2(Net& net, const at::Tensor& rows) {
+  return net.fc3(torch::tanh(net.fc1(rows))).pow(2).sum(1).mean();
+}
+
+RANKS_TEST(DataParallel, AStaticGraphsUnusedParametersAreFoundOnce, 2) {
+  Net net;
+  Net whole;
+  DistributedDataParallel parallel(net, group, {.bucket_mib = 200 / kMiB, .static_graph = true});
+  for (int step = 0; step < 3; ++step) {
+    const auto x = inputs(6, static_cast<std::uint64_t>(step));
+    net.zero_grad();
+    whole.zero_grad();
+    loss_without_fc2(whole, x).backward();
+    // In the first step rank 1 has no samples, and so no graph of its own.
+    const auto rows =
+        part_of_rows(x, step > 0 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0}, group.rank());
+    parallel.backward(rows.size(0) > 0 ? loss_without_fc2(net, rows) : at::Tensor(), rows.size(0));
+    EXPECT_FALSE(net.fc2->weight.grad().defined());
+    for (const auto& [mine, theirs] : {std::pair{net.fc1, whole.fc1}, std::pair{net.fc3, whole.fc3}}) {
+      EXPECT_TRUE(at::allclose(mine->weight.grad(), theirs->weight.grad(), 1e-12, 1e-14)) << "step " << step;
+    }
+  }
+  const auto text = message_of(ErrorKind::kUsage, [&] { parallel.backward(net.loss(inputs(3, 9)), 3); });
+  EXPECT_HAS(text, "the loss depends on fc2.weight, and did not in the first step");
+}
+
+RANKS_TEST(DataParallel, AStaticGraphMustBeTheSameOnEveryRank, 2) {
+  Net net;
+  DistributedDataParallel parallel(net, group, {.static_graph = true});
+  const auto x = inputs(3, 1);
+  const auto loss = group.rank() == 0 ? loss_without_fc2(net, x) : net.loss(x);
+  const auto text = message_of(ErrorKind::kUsage, [&] { parallel.backward(loss, 3); });
+  EXPECT_HAS(text, "the list of parameters that the loss does not depend on");
+  EXPECT_HAS(text, "use find_unused_parameters instead");
+  EXPECT_HAS(
+      message_of(ErrorKind::kUsage,
+                 [&] { DistributedDataParallel(net, group, {.find_unused_parameters = true, .static_graph = true}); }),
+      "static_graph and find_unused_parameters are both set");
+}
+
 RANKS_TEST(DataParallel, AnOptimizersZeroGradWorksBetweenSteps, 2) {
   for (const bool set_to_none : {false, true}) {
     Net net;

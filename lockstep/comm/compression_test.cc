@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compression held against PyTorch's hooks: tests/golden/compression/make.py wrote the numbers, and describes the
+// network.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/comm/data_parallel.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+using testing::message_of;
+
+struct Net : torch::nn::Module {
+  Net() {
+    fc1 = register_module("fc1", torch::nn::Linear(24, 32));
+    fc2 = register_module("fc2", torch::nn::Linear(32, 16));
+    fc3 = register_module("fc3", torch::nn::Linear(16, 3));
+    to(at::kDouble);
+    const torch::NoGradGuard no_grad;
+    double i = 0;
+    for (auto& parameter : parameters()) {
+      const auto places = at::arange(parameter.numel(), at::kDouble);
+      parameter.copy_((at::sin(places * 1.7 + i++) * 0.3).view(parameter.sizes()));
+    }
+  }
+  at::Tensor loss(const at::Tensor& x) {
+    return (fc3(torch::tanh(fc2(torch::tanh(fc1(x))))) - 0.5).pow(2).sum(1).mean();
+  }
+
+  torch::nn::Linear fc1 = nullptr, fc2 = nullptr, fc3 = nullptr;
+};
+
+constexpr std::int64_t kRows = 8;
+
+at::Tensor rows_of(Group& group, std::int64_t step) {
+  const auto rows = at::arange(kRows, at::kDouble).view({-1, 1});
+  const auto columns = at::arange(24, at::kDouble).view({1, -1});
+  const auto share = kRows / group.world();
+  return at::sin((rows + 1) * (columns + 1) * 0.37 + static_cast<double>(step)).narrow(0, group.rank() * share, share);
+}
+
+double mean_over_ranks(Group& group, const at::Tensor& value) {
+  auto sum = value.detach().clone();
+  group.all_reduce_sum(sum);
+  return sum.item<double>() / group.world();
+}
+
+struct Training {
+  Net net;
+  std::vector<double> losses;
+};
+
+// `resume_at`: what is kept is taken out at that step in any case, and given to a new object where `renews`.
+Training trained(Group& group, const CompressionOptions& compression, std::int64_t steps,
+                 std::optional<std::int64_t> resume_at = {}, bool renews = false) {
+  Training out;
+  DataParallelOptions options{.bucket_mib = 1.0 / 256, .compression = compression};
+  auto parallel = std::make_unique<DistributedDataParallel>(out.net, group, options);
+  torch::optim::SGD optimizer(out.net.parameters(), 0.02);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    if (step == resume_at) {
+      const auto state = parallel->compression_state();
+      if (renews) {
+        options.layout = parallel->layout();
+        parallel.reset();
+        for (auto& parameter : out.net.parameters()) parameter.mutable_grad().reset();
+        parallel = std::make_unique<DistributedDataParallel>(out.net, group, options);
+        parallel->restore_compression(state);
+      }
+    }
+    optimizer.zero_grad();
+    const auto x = rows_of(group, step);
+    const auto loss = out.net.loss(x);
+    parallel->backward(loss, x.size(0), kRows);
+    optimizer.step();
+    out.losses.push_back(mean_over_ranks(group, loss));
+  }
+  return out;
+}
+
+json golden() {
+  return json::parse(
+      text_of_file(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/compression/runs.json"));
+}
+
+CompressionOptions options_of(const std::string& name, const json& settings) {
+  CompressionOptions options{.kind = compression_named(name.substr(0, name.find('-'))), .seed = golden().at("seed")};
+  if (settings.contains("rank")) {
+    options.rank = settings.at("rank");
+    options.start_step = settings.at("start");
+  }
+  return options;
+}
+
+double largest_difference(const at::Tensor& ours, const json& wanted) {
+  const auto numbers = wanted.get<std::vector<double>>();
+  return (ours.flatten().narrow(0, 0, std::ssize(numbers)) - at::tensor(numbers, at::kDouble))
+      .abs()
+      .max()
+      .item<double>();
+}
+
+RANKS_TEST(Compression, GivesWhatPyTorchsHooksGive, 2) {
+  const auto all = golden();
+  const auto plain = all.at("runs").at("none").at("losses").get<std::vector<double>>();
+  for (const auto& [name, wanted] : all.at("runs").items()) {
+    const auto ours = trained(group, options_of(name, wanted.at("settings")), std::ssize(plain));
+    // The narrow types round the same numbers to the same bits; products of matrices differ in their order of sums.
+    constexpr double kTolerance = 1e-9;
+    double from_plain = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_NEAR(ours.losses[i], wanted["losses"][i].get<double>(), kTolerance) << name << " step " << i;
+      from_plain = std::max(from_plain, std::abs(ours.losses[i] - plain[i]));
+    }
+    EXPECT_LT(largest_difference(ours.net.fc1->weight, wanted["fc1"]), kTolerance) << name;
+    EXPECT_LT(largest_difference(ours.net.fc2->weight, wanted["fc2"]), kTolerance) << name;
+    EXPECT_LT(largest_difference(ours.net.fc3->bias, wanted["fc3"]), kTolerance) << name;
+    if (name != "none") {
+      EXPECT_GT(from_plain, 100 * kTolerance) << name << " changes nothing: the check is blind";
+    }
+  }
+}
+
+RANKS_TEST(Compression, GoesOnFromWhatWasKeptBitForBit, 2) {
+  const CompressionOptions powersgd{.kind = Compression::kPowerSgd, .rank = 2, .start_step = 2};
+  for (const std::int64_t at : {1, 4, 7}) {
+    const auto whole = trained(group, powersgd, 10, at, /*renews=*/false);
+    const auto resumed = trained(group, powersgd, 10, at, /*renews=*/true);
+    EXPECT_EQ(resumed.losses, whole.losses) << at;
+  }
+}
+
+RANKS_TEST(Compression, LeavesSignalsAndCountsAlone, 2) {
+  Net net;
+  DistributedDataParallel parallel(net, group, {.compression = {.kind = Compression::kFp16}});
+  Net whole;
+  // Without a total, counts travel with the gradients: 4097 is no number of float16.
+  const auto x = at::sin(at::arange(4097 * 24, at::kDouble)).view({4097, 24});
+  whole.loss(x).backward();
+  const auto part = group.rank() == 0 ? x.narrow(0, 0, 4096) : x.narrow(0, 4096, 1);
+  if (group.rank() == 1) parallel.raise(Signal::kStop);
+  parallel.backward(net.loss(part), part.size(0));
+  EXPECT_TRUE(parallel.agreed(Signal::kStop));
+  const auto wanted = whole.fc1->weight.grad();
+  EXPECT_LT((net.fc1->weight.grad() - wanted).abs().max().item<double>(), 2e-3 * wanted.abs().max().item<double>());
+}
+
+RANKS_TEST(Compression, RefusesWhatPowersgdCannotDo, 2) {
+  const auto message = [&](CompressionOptions compression) {
+    compression.kind = Compression::kPowerSgd;
+    Net net;
+    return message_of(ErrorKind::kUsage, [&] { DistributedDataParallel(net, group, {.compression = compression}); });
+  };
+  EXPECT_HAS(message({.rank = 0}), "powersgd's rank is 0, want at least 1");
+  EXPECT_HAS(message({.start_step = 1}), "powersgd would start after 1 steps, want at least 2");
+}
+
+TEST(Compression, KnowsItsNames) {
+  EXPECT_EQ(compression_named("powersgd"), Compression::kPowerSgd);
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { compression_named("zip"); }), "there is no compression 'zip'");
+}
+
+}  // namespace
+}  // namespace lockstep
