@@ -49,6 +49,7 @@ void add_doctor(CLI::App& app, Context& context);
 void add_ls(CLI::App& app, Context& context);
 void add_follow(CLI::App& app, Context& context);
 void add_stop(CLI::App& app, Context& context);
+void add_plan(CLI::App& app, Context& context);
 void add_snapshot(CLI::App& app, Context& context);
 void add_recipe(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);

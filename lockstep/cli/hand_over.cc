@@ -13,14 +13,6 @@
 namespace lockstep::cli {
 namespace {
 
-std::string program_beside(const std::string& name) {
-  const auto beside = this_program().parent_path() / name;
-  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  const std::string what =
-      name == "lockstep-train" ? "the training half is not built here" : "it was not built with this";
-  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: " + what, "build it with `make build`");
-}
-
 [[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
@@ -31,6 +23,14 @@ std::string program_beside(const std::string& name) {
 }
 
 }  // namespace
+
+std::string program_beside(const std::string& name) {
+  const auto beside = this_program().parent_path() / name;
+  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
+  const std::string what =
+      name == "lockstep-train" ? "the training half is not built here" : "it was not built with this";
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: " + what, "build it with `make build`");
+}
 
 void hand_over_to(const std::string& name, const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {program_beside(name)};

@@ -12,6 +12,11 @@ namespace lockstep::cli {
 /// The folder of the programs: where this one lies.
 std::filesystem::path this_program();
 
+/// The path of the program of that name beside this one.
+///
+/// Throws: Error(kEnvironment) where it is not there.
+std::string program_beside(const std::string& name);
+
 /// The program of that name beside this one takes over: this process becomes `NAME ARGUMENTS`.
 ///
 /// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.

@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_ls(app, context);
     lockstep::cli::add_follow(app, context);
     lockstep::cli::add_stop(app, context);
+    lockstep::cli::add_plan(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_exec(app, context);
     lockstep::cli::add_doctor(app, context);

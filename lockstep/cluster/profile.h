@@ -53,6 +53,9 @@ struct ProfileDevices {
   std::vector<std::int64_t> numa;
   std::vector<std::string> cpu_masks;  ///< The cores nearest to each device; they need the whole node.
   bool fast_bf16 = true;
+  std::int64_t bus_gbs = 0;                  ///< Bus bandwidth of an all-reduce among a node's devices, in GB/s.
+  std::vector<std::string> peak_tflops;      ///< "bf16 312": of one device, by its data sheet.
+  std::vector<std::string> training_tflops;  ///< The same as published trainings attain it.
 };
 
 struct ProfileNetwork {
@@ -62,6 +65,7 @@ struct ProfileNetwork {
   std::vector<std::string> hcas;
   std::string host_suffix;                ///< What a host's name gets on the fast network: "i".
   std::int64_t port = 0;                  ///< Where ranks meet by this site's custom.
+  std::int64_t node_gbs = 0;              ///< What a node's adapters carry together in one direction, in GB/s.
   std::vector<std::string> expected_log;  ///< What the collectives' log says on the fast network.
 };
 
@@ -137,6 +141,7 @@ struct ProfileStorage {
   std::string node_local_large;  ///< A disk that a job gets with `node_local_large_flag`.
   std::string node_local_large_flag;
   std::int64_t purge_days = 0;
+  std::int64_t call_us = 0;  ///< What one file-system call costs there, in microseconds.
   std::string stripe;
   std::string proxy;
   bool internet = true;  ///< Compute nodes reach it.

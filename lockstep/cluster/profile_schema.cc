@@ -51,6 +51,9 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"devices.numa", [](P& p, Name) -> Slot { return &p.devices.numa; }, "the NUMA domain nearest to each device"},
     {"devices.cpu_masks", [](P& p, Name) -> Slot { return &p.devices.cpu_masks; }, "the cores nearest to each device"},
     {"devices.fast_bf16", [](P& p, Name) -> Slot { return &p.devices.fast_bf16; }, "bf16 is faster than fp32"},
+    {"devices.bus_gbs", [](P& p, Name) -> Slot { return &p.devices.bus_gbs; }, "GB/s of an all-reduce among a node's devices"},
+    {"devices.peak_tflops", [](P& p, Name) -> Slot { return &p.devices.peak_tflops; }, "by the data sheet, \"bf16 312\""},
+    {"devices.training_tflops", [](P& p, Name) -> Slot { return &p.devices.training_tflops; }, "as published trainings attain it, \"bf16 60\""},
 
     {"network.kind", [](P& p, Name) -> Slot { return &p.network.kind; }, "the fast network"},
     {"network.interfaces", [](P& p, Name) -> Slot { return &p.network.interfaces; }, "interfaces, best first"},
@@ -58,6 +61,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"network.hcas", [](P& p, Name) -> Slot { return &p.network.hcas; }, "InfiniBand adapters"},
     {"network.host_suffix", [](P& p, Name) -> Slot { return &p.network.host_suffix; }, "what a host's name gets on the fast network"},
     {"network.port", [](P& p, Name) -> Slot { return &p.network.port; }, "where ranks meet by this site's custom"},
+    {"network.node_gbs", [](P& p, Name) -> Slot { return &p.network.node_gbs; }, "GB/s of all of a node's adapters, one way"},
     {"network.expected_log", [](P& p, Name) -> Slot { return &p.network.expected_log; }, "what NCCL's log says on the fast network"},
 
     {"slurm.nodes", [](P& p, Name) -> Slot { return &p.slurm.nodes; }, "nodes there are"},
@@ -117,6 +121,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"storage.node_local_large", [](P& p, Name) -> Slot { return &p.storage.node_local_large; }, "a disk on each node, on demand"},
     {"storage.node_local_large_flag", [](P& p, Name) -> Slot { return &p.storage.node_local_large_flag; }, "the flag that gives it"},
     {"storage.purge_days", [](P& p, Name) -> Slot { return &p.storage.purge_days; }, "after which scratch loses a file"},
+    {"storage.call_us", [](P& p, Name) -> Slot { return &p.storage.call_us; }, "microseconds of one file-system call there"},
     {"storage.stripe", [](P& p, Name) -> Slot { return &p.storage.stripe; }, "how to spread large files"},
     {"storage.proxy", [](P& p, Name) -> Slot { return &p.storage.proxy; }, "the way to the internet from a compute node"},
     {"storage.internet", [](P& p, Name) -> Slot { return &p.storage.internet; }, "compute nodes reach the internet"},

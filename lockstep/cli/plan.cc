@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/plan.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/plan_machine.h"
+#include "lockstep/cluster/plan_text.h"
+#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/scaling.h"
+#include "lockstep/cluster/tool.h"
+#include "lockstep/recipe/builtin.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PlanOptions {
+  std::string recipe;
+  std::vector<std::string> sets;
+  std::vector<int> nodes = {1, 2, 4, 8};
+  std::string cluster = "auto";
+  int devices = 0;
+  std::string measured;
+  std::string facts;
+  bool json = false;
+};
+
+/// What the plan is for.
+struct Subject {
+  Recipe recipe;
+  Profile profile;
+  PlanSchedule schedule;
+  PlanTarget target;
+};
+
+PlanSchedule schedule_of(const Recipe& recipe) {
+  const auto whole = [&](const char* key) { return recipe.has(key) ? recipe.integer(key) : 0; };
+  PlanSchedule schedule;
+  schedule.global_batch = whole("data.global_batch");
+  schedule.batch = whole("data.batch");
+  schedule.accumulate = recipe.integer("trainer.accumulate");
+  schedule.drop_last = recipe.flag("data.drop_last");
+  schedule.bucket_bytes = recipe.real("trainer.bucket_mb") * (1 << 20);
+  schedule.epochs = whole("trainer.max_epochs");
+  schedule.max_steps = whole("trainer.max_steps");
+  if (recipe.has("trainer.max_time")) schedule.max_s = recipe.real("trainer.max_time");
+  schedule.validate_every = recipe.integer("trainer.validate_every");
+  schedule.save_every = whole("snapshot.every_epochs");
+  return schedule;
+}
+
+int ranks_of_node(const PlanOptions& options, const Recipe& recipe, const Profile& profile) {
+  if (options.devices > 0) return options.devices;
+  if (recipe.has("trainer.devices")) return static_cast<int>(recipe.integer("trainer.devices"));
+  return static_cast<int>(std::max<std::int64_t>(1, profile.devices.count));
+}
+
+Subject subject_of(const PlanOptions& options, const Context& context) {
+  std::vector<Override> overrides;
+  for (const auto& text : options.sets) overrides.push_back(override_of(text));
+  const ProfileLibrary library(context.env);
+  const auto here = Surroundings::of_process(context.env);
+  Subject subject{.recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides),
+                  .profile = library.chosen(options.cluster, here),
+                  .schedule = {},
+                  .target = {}};
+  subject.schedule = schedule_of(subject.recipe);
+  subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
+  const bool is_same = options.cluster == "auto" || library.detected(here).name == subject.profile.name;
+  // Steps are timed on processors: they say nothing of a node's devices.
+  subject.target.is_here = is_same && subject.profile.devices.count == 0;
+  return subject;
+}
+
+/// The batches that ranks will have: the smallest and the largest, and what lies between is near their line.
+std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vector<int>& nodes) {
+  std::set<std::int64_t> all;
+  for (const int each : nodes) {
+    all.insert(static_cast<std::int64_t>(batch_of_rank(subject.schedule, each * subject.target.ranks)));
+  }
+  if (all.size() == 1) return {*all.begin()};
+  return {*all.begin(), *all.rbegin()};
+}
+
+/// What `lockstep-train describe` says of the training, on this machine; nothing where it has failed, and said why.
+std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
+  const auto trainer = program_beside("lockstep-train");
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  // More ranks than cores would be timed while they wait for each other.
+  const int ranks = subject.target.is_here ? std::min(subject.target.ranks, cores) : 1;
+  std::vector<std::string> command;
+  if (ranks > 1) command = {this_program().string(), "launch", "-n", std::to_string(ranks), "--"};
+  command.insert(command.end(), {trainer, "describe", recipe_file(options.recipe, this_program()).string()});
+  for (const auto& text : options.sets) command.insert(command.end(), {"--set", text});
+  for (const char* text : {"cluster.nodes=1", "trainer.accelerator=auto"}) {
+    command.insert(command.end(), {"--set", text});
+  }
+  command.insert(command.end(), {"--devices", std::to_string(ranks)});
+  if (subject.target.is_here) {
+    for (const auto batch : batches_to_time(subject, options.nodes)) {
+      command.insert(command.end(), {"--batch", std::to_string(batch)});
+    }
+  } else {
+    command.emplace_back("--count-only");
+  }
+  const auto result = run_tool(command, context.env);
+  if (result.exit_code == 0) return facts_of_json(result.output, "`lockstep-train describe`");
+  std::cerr << result.errors;
+  context.exit_code = result.exit_code;
+  return std::nullopt;
+}
+
+void plan(const PlanOptions& options, Context& context) {
+  check_nodes(options.nodes);
+  auto subject = subject_of(options, context);
+  if (!options.measured.empty()) {
+    const auto run = figures_of_run(options.measured);
+    subject.target.measured = {.at = {run.nodes, run.ranks / run.nodes}, .seconds = run.step_s, .batch = run.batch};
+    subject.target.measured_in = options.measured;
+  }
+  const auto facts = options.facts.empty() ? described(options, subject, context)
+                                           : facts_of_json(text_of_file(options.facts), options.facts);
+  if (!facts) return;
+  subject.target.is_here = subject.target.is_here && facts->is_timed;
+  const PlanQuestion question{.facts = *facts,
+                              .schedule = subject.schedule,
+                              .machine = plan_machine(subject.profile, *facts, subject.target),
+                              .nodes = options.nodes};
+  const auto points = predicted(question);
+  if (options.json) return print_json(plan_json(question, points));
+  print_text(plan_text(question, points));
+}
+
+}  // namespace
+
+void check_nodes(const std::vector<int>& nodes) {
+  for (const int each : nodes) {
+    if (each > 0) continue;
+    throw Error(ErrorKind::kUsage, "--nodes has " + std::to_string(each) + ", want whole numbers from 1 on",
+                "for example --nodes 1,2,4");
+  }
+}
+
+void add_plan(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("plan", "Predict memory, step and epoch times and efficiency on numbers of nodes");
+  auto options = std::make_shared<PlanOptions>();
+  command->add_option("RECIPE", options->recipe, "A TOML file, or the name of a built-in recipe")->required();
+  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4")->delimiter(',')->type_name("N,N…");
+  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");
+  command->add_option("--devices", options->devices, "Ranks of each node")->type_name("N");
+  command->add_option("--measured", options->measured, "A run on that system, from whose steps to go on")
+      ->type_name("RUN");
+  command->add_option("--facts", options->facts, "What `lockstep-train describe` printed, instead of asking it")
+      ->type_name("FILE");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->callback([&context, options] { plan(*options, context); });
+}
+
+}  // namespace lockstep::cli

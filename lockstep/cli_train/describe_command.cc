@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/describe_command.h"
+
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/cli_train/step_cost.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmSteps = 3;
+constexpr int kFewestSteps = 5;
+constexpr double kTimedSeconds = 3;
+constexpr double kLongestSeconds = 20;  ///< Of timed steps: a large model has few of them.
+
+/// One rank's time in a step.
+struct StepSeconds {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+
+  double all() const { return forward + backward + update; }
+};
+
+/// What is trained, as the trainer would.
+struct Subject {
+  std::unique_ptr<NetworkTask> module;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::vector<at::Tensor> trained;
+  Precision precision = Precision::kFp32;
+};
+
+Batch first_of(const Batch& batch, std::int64_t samples) {
+  Batch part = batch;
+  for (auto& field : part.fields) field = field.narrow(0, 0, samples);
+  part.ids.resize(static_cast<std::size_t>(samples));
+  part.global_samples = samples;
+  return part;
+}
+
+at::Tensor forward(const Subject& subject, const Batch& batch) {
+  subject.module->metrics().begin_batch(batch.samples());
+  const AutocastScope autocast(subject.precision, subject.trained[0].device());
+  auto loss = subject.module->training_step(batch);
+  (void)loss.item<double>();
+  return loss;
+}
+
+StepSeconds timed_step(const Subject& subject, const Batch& batch) {
+  const auto start = Clock::now();
+  const auto loss = forward(subject, batch);
+  const auto forwarded = Clock::now();
+  loss.backward();
+  const auto backed = Clock::now();
+  subject.optimizer->step();
+  subject.optimizer->zero_grad();
+  return {seconds_between(start, forwarded), seconds_between(forwarded, backed), seconds_between(backed, Clock::now())};
+}
+
+double at_share(std::vector<double> values, double share) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+double median(std::vector<double> values) { return at_share(std::move(values), 0.5); }
+
+/// The mean over ranks.
+double over_ranks(Group& group, double value) {
+  auto tensor = at::full({1}, value, at::kDouble);
+  group.all_reduce_sum(tensor);
+  return tensor.item<double>() / group.world();
+}
+
+/// Times steps of this batch on all ranks at once, so that they share the machine as they will.
+Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
+  for (int i = 0; i < kWarmSteps; ++i) timed_step(subject, batch);
+  group.barrier();
+  std::vector<double> forwards;
+  std::vector<double> backwards;
+  std::vector<double> updates;
+  std::vector<double> all;
+  const auto start = Clock::now();
+  while (true) {
+    const auto step = timed_step(subject, batch);
+    forwards.push_back(step.forward);
+    backwards.push_back(step.backward);
+    updates.push_back(step.update);
+    all.push_back(step.all());
+    const double passed = seconds_between(start, Clock::now());
+    if (passed > kLongestSeconds || (passed > kTimedSeconds && all.size() >= kFewestSteps)) break;
+  }
+  // Half of what lies between the 16th and 84th of a hundred steps: a pause of the machine does not count.
+  const double spread = (at_share(all, 0.84) - at_share(all, 0.16)) / 2 / median(all);
+  return {{"samples", batch.samples()},
+          {"forward_s", over_ranks(group, median(forwards))},
+          {"backward_s", over_ranks(group, median(backwards))},
+          {"update_s", over_ranks(group, median(updates))},
+          {"spread", over_ranks(group, spread)}};
+}
+
+/// Adds what a step of this batch computes and keeps for its backward pass.
+void add_cost(Json& entry, const Subject& subject, const Batch& batch) {
+  const StepCostScope scope;
+  const auto loss = forward(subject, batch);
+  entry["activation_bytes"] = scope.cost().live_bytes();
+  loss.backward();
+  entry["flops"] = scope.cost().flops();
+  subject.optimizer->zero_grad();
+}
+
+/// Bytes that the optimizer allocates in its first update.
+std::int64_t optimizer_bytes(const Subject& subject, const Batch& batch) {
+  const StepCostScope scope;
+  forward(subject, batch).backward();
+  const auto before = scope.cost().live_bytes();
+  subject.optimizer->step();
+  const auto after = scope.cost().live_bytes();
+  subject.optimizer->zero_grad();
+  return after - before;
+}
+
+/// For each parameter that is trained: its size, and when in the backward pass its gradient comes.
+Json gradients_of(const Subject& subject, const Batch& batch) {
+  std::vector<Clock::time_point> came(subject.trained.size());
+  std::vector<unsigned> hooks;
+  for (std::size_t i = 0; i < came.size(); ++i) {
+    hooks.push_back(subject.trained[i].register_hook([&came, i](const at::Tensor&) { came[i] = Clock::now(); }));
+  }
+  const auto loss = forward(subject, batch);
+  const auto start = Clock::now();
+  loss.backward();
+  const double whole = seconds_between(start, Clock::now());
+  auto list = Json::array();
+  for (std::size_t i = 0; i < came.size(); ++i) {
+    const auto& each = subject.trained[i];
+    each.remove_hook(hooks[i]);
+    const double ready = came[i] < start ? 1 : seconds_between(start, came[i]) / whole;
+    list.push_back({{"bytes", each.nbytes()}, {"ready", std::min(1.0, ready)}});
+  }
+  subject.optimizer->zero_grad();
+  return list;
+}
+
+/// All-reduces of rising sizes among these ranks, each alone on the machine.
+Json reduces_of(Group& group) {
+  auto list = Json::array();
+  if (group.world() == 1) return list;
+  for (const std::int64_t bytes : {std::int64_t{4} << 10, std::int64_t{64} << 10, std::int64_t{1} << 20,
+                                   std::int64_t{8} << 20, std::int64_t{32} << 20}) {
+    auto tensor = at::zeros({bytes / 4});
+    std::vector<double> seconds;
+    for (int i = 0; i < 9; ++i) {
+      group.barrier();
+      const auto start = Clock::now();
+      group.all_reduce_sum(tensor);
+      seconds.push_back(seconds_between(start, Clock::now()));
+    }
+    list.push_back({{"bytes", bytes}, {"seconds", over_ranks(group, median(seconds))}});
+  }
+  return list;
+}
+
+double read_seconds(const Loader& loader) {
+  constexpr std::int64_t kSamples = 64;
+  const auto& source = loader.source();
+  const auto count = std::min<std::int64_t>(kSamples, source.size());
+  const auto start = Clock::now();
+  for (std::int64_t id = 0; id < count; ++id) batch_of_one(source, {.seed = 0, .epoch = 0, .id = id});
+  return seconds_between(start, Clock::now()) / static_cast<double>(count);
+}
+
+std::string processor() {
+  for (const auto& line : split(text_of_file("/proc/cpuinfo"), '\n')) {
+    if (line.starts_with("model name")) return std::string(trimmed(line.substr(line.find(':') + 1)));
+  }
+  return "a processor";
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& each : tensors) bytes += static_cast<std::int64_t>(each.nbytes());
+  return bytes;
+}
+
+/// A batch with as many samples as the largest one asked for.
+Batch samples_for(const Recipe& recipe, Loader& loader, std::int64_t samples) {
+  auto batch = loader.next();
+  LOCKSTEP_ASSERT(batch);
+  if (batch->samples() >= samples) return *batch;
+  throw Error(ErrorKind::kUsage,
+              "--batch asks for " + std::to_string(samples) + " samples, but " + recipe.name() + " has " +
+                  std::to_string(batch->samples()) + " in a batch",
+              "ask for less, or set data.global_batch");
+}
+
+void add_sizes(Json& object, const Subject& subject) {
+  std::int64_t parameters = 0;
+  for (const auto& each : subject.trained) parameters += each.numel();
+  object["parameters"] = parameters;
+  object["weight_bytes"] = bytes_of(subject.module->parameters());
+  object["gradient_bytes"] = bytes_of(subject.trained);
+  object["buffer_bytes"] = bytes_of(subject.module->buffers());
+}
+
+Json described(const DescribeRequest& request, const Recipe& recipe, Group& group) {
+  RecipeData data(recipe);
+  data.setup();
+  Subject subject;
+  std::vector<std::string> notes;
+  subject.module = task_of(recipe, data.sets(), notes);
+  subject.module->train();
+  subject.optimizer = subject.module->configure_optimizer();
+  subject.precision = precision_named(recipe.text("trainer.precision"));
+  for (const auto& each : subject.module->parameters()) {
+    if (each.requires_grad()) subject.trained.push_back(each);
+  }
+  const auto loader = data.train_loader({0, 1});
+  auto batches = request.batches;
+  if (request.counts_only) batches = {std::min<std::int64_t>(2, loader->options().global_batch)};
+  if (batches.empty()) batches = {loader->options().global_batch};
+  const auto batch = samples_for(recipe, *loader, *std::ranges::max_element(batches));
+  const auto smallest = first_of(batch, *std::ranges::min_element(batches));
+
+  Json object = {{"schema", 1},
+                 {"model", recipe.text("model.name")},
+                 {"precision", recipe.text("trainer.precision")},
+                 {"device", processor()},
+                 {"ranks", group.world()},
+                 {"threads", at::get_num_threads()},
+                 {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
+                 {"is_timed", !request.counts_only},
+                 {"train_samples", data.sets().train->size()},
+                 {"validation_samples", data.sets().validation ? data.sets().validation->size() : 0}};
+  add_sizes(object, subject);
+  object["optimizer_bytes"] = optimizer_bytes(subject, smallest);
+  object["start_s"] = seconds_since_process_start();
+  object["gradients"] = gradients_of(subject, smallest);
+  object["read_s"] = read_seconds(*loader);
+  object["batches"] = Json::array();
+  for (const auto samples : batches) {
+    const auto part = first_of(batch, samples);
+    Json entry = {{"samples", samples}, {"forward_s", 0}, {"backward_s", 0}, {"update_s", 0}, {"spread", 0}};
+    if (!request.counts_only) entry = timed_batch(subject, part, group);
+    add_cost(entry, subject, part);
+    object["batches"].push_back(entry);
+  }
+  object["reduces"] = reduces_of(group);
+  return object;
+}
+
+}  // namespace
+
+int run_describe(const DescribeRequest& request, const Environment& env) {
+  return as_rank(env, [&](const Placement& placement) {
+    const Recipe recipe = recipe_of(request.train, env, std::filesystem::read_symlink("/proc/self/exe"));
+    auto group = met_for(recipe, placement, env);
+    const auto object = described(request, recipe, group);
+    if (group.is_main()) std::cout << object.dump() << std::endl;
+    return 0;
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/step_cost.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+using Inputs = c10::ArrayRef<const c10::IValue>;
+
+/// [.., m, k] times [.., k, n].
+double product_flops(const at::Tensor& a, const at::Tensor& b) {
+  return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
+}
+
+/// `places` are the output's, of all samples: each takes the whole kernel once.
+double convolution_flops(double places, const at::Tensor& weight) {
+  return 2.0 * places * static_cast<double>(weight.numel());
+}
+
+double output_places(const at::Tensor& output) {
+  return static_cast<double>(output.numel()) / static_cast<double>(output.size(1));
+}
+
+// The arguments of aten::convolution: input, weight, bias, stride, padding, dilation, transposed…
+double forward_places(Inputs inputs) {
+  const auto input = inputs[0].toTensor();
+  const auto weight = inputs[1].toTensor();
+  if (inputs[6].toBool()) return output_places(input);
+  const auto stride = inputs[3].toIntVector();
+  const auto padding = inputs[4].toIntVector();
+  const auto dilation = inputs[5].toIntVector();
+  double places = static_cast<double>(input.size(0));
+  for (std::int64_t i = 2; i < input.dim(); ++i) {
+    const auto at = [i](const std::vector<std::int64_t>& list) {
+      return list.size() == 1 ? list[0] : list.at(static_cast<std::size_t>(i - 2));
+    };
+    const auto reach = at(dilation) * (weight.size(i) - 1) + 1;
+    places *= static_cast<double>((input.size(i) + 2 * at(padding) - reach) / at(stride) + 1);
+  }
+  return places;
+}
+
+double attention_flops(const at::Tensor& query, const at::Tensor& key) {
+  return 2 * 2.0 * static_cast<double>(query.numel()) * static_cast<double>(key.size(-2));
+}
+
+double flops_of(std::string_view name, Inputs inputs) {
+  if (name == "aten::mm" || name == "aten::bmm") return product_flops(inputs[0].toTensor(), inputs[1].toTensor());
+  if (name == "aten::addmm" || name == "aten::baddbmm") {
+    return product_flops(inputs[1].toTensor(), inputs[2].toTensor());
+  }
+  if (name == "aten::convolution") return convolution_flops(forward_places(inputs), inputs[1].toTensor());
+  if (name == "aten::convolution_backward") {
+    // The last argument says which of input, weight and bias get a gradient.
+    const auto wanted = inputs[10].toBoolList();
+    const double products = (wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0);
+    return products * convolution_flops(output_places(inputs[0].toTensor()), inputs[2].toTensor());
+  }
+  if (name == "aten::_scaled_dot_product_flash_attention_for_cpu") {
+    return attention_flops(inputs[0].toTensor(), inputs[1].toTensor());
+  }
+  // It makes the forward's two products again, one of them, and four more.
+  if (name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward") {
+    return 2.5 * attention_flops(inputs[1].toTensor(), inputs[2].toTensor());
+  }
+  return 0;
+}
+
+std::unique_ptr<at::ObserverContext> on_operation(const at::RecordFunction& function) {
+  auto* cost = static_cast<StepCost*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
+  if (cost != nullptr) cost->add_flops(flops_of(function.name(), function.inputs()));
+  return nullptr;
+}
+
+}  // namespace
+
+StepCostScope::StepCostScope()
+    : cost_(std::make_shared<StepCost>()),
+      guard_(c10::DebugInfoKind::PROFILER_STATE, cost_),
+      callback_(at::addThreadLocalCallback(
+          at::RecordFunctionCallback(&on_operation).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {}
+
+StepCostScope::~StepCostScope() { at::removeCallback(callback_); }
+
+}  // namespace lockstep

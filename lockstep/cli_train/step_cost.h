@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace lockstep {
+
+/// Operations and memory of this thread's work, and of the backward passes that it starts.
+class StepCost final : public c10::MemoryReportingInfoBase {
+ public:
+  /// Of matrix products, convolutions and attention; a multiplication and an addition are two.
+  double flops() const { return flops_; }
+  /// Allocated and not yet freed since counting began.
+  std::int64_t live_bytes() const { return live_bytes_; }
+
+  void add_flops(double flops) { flops_ += flops; }
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
+    live_bytes_ += bytes;
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+ private:
+  double flops_ = 0;
+  std::int64_t live_bytes_ = 0;
+};
+
+/// Counts while it lives.
+class StepCostScope {
+ public:
+  StepCostScope();
+  ~StepCostScope();
+  StepCostScope(const StepCostScope&) = delete;
+  StepCostScope& operator=(const StepCostScope&) = delete;
+
+  const StepCost& cost() const { return *cost_; }
+
+ private:
+  std::shared_ptr<StepCost> cost_;
+  c10::DebugInfoGuard guard_;
+  at::CallbackHandle callback_;
+};
+
+}  // namespace lockstep

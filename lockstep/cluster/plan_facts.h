@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// A tensor that is trained.
+struct PlanGradient {
+  double bytes = 0;
+  double ready = 1;  ///< Share of the backward pass after which its gradient is there.
+};
+
+/// What one rank's batch costs.
+struct BatchCost {
+  std::int64_t samples = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  double update_s = 0;
+  double spread = 0;  ///< Standard deviation of a step over its mean.
+  double flops = 0;   ///< Of matrix products and convolutions, both passes.
+  double activation_bytes = 0;
+};
+
+/// An all-reduce as it was measured.
+struct ReduceCost {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+/// What `plan` needs to know of a training: what `lockstep-train describe` found out on one machine.
+struct TrainingFacts {
+  std::string model;
+  std::string precision;
+  std::string device;
+  int ranks = 1;    ///< That were measured side by side.
+  int threads = 1;  ///< Of each.
+  int cores = 1;    ///< Of the machine.
+  bool is_timed = false;
+  std::int64_t parameters = 0;
+  double weight_bytes = 0;
+  double gradient_bytes = 0;
+  double optimizer_bytes = 0;
+  double buffer_bytes = 0;
+  std::vector<PlanGradient> gradients;  ///< In the order of the module's parameters.
+  std::int64_t train_samples = 0;
+  std::int64_t validation_samples = 0;
+  double read_s = 0;                ///< To read and transform one sample on one thread.
+  double start_s = 0;               ///< From a process's start to its first step.
+  std::vector<BatchCost> batches;   ///< By rising size, one at least.
+  std::vector<ReduceCost> reduces;  ///< Among those ranks, by rising size; empty for one rank.
+};
+
+/// The last line of `text`, which is one JSON object; `from` names it in errors.
+///
+/// Throws: Error(kData) where it is none, or lacks something.
+TrainingFacts facts_of_json(std::string_view text, const std::string& from);
+
+/// The cost of a batch of `samples`: between two that were measured, or beyond them, along a line. Never less than
+/// none.
+BatchCost cost_at(const TrainingFacts& facts, double samples);
+
+}  // namespace lockstep
