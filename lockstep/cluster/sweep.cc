@@ -42,14 +42,14 @@ std::vector<std::string> values_in(std::string_view list) {
   return values;
 }
 
-Variation variation_of(const std::string& text) {
+Variation variation_of(const std::string& text, const std::string& flag) {
   const auto equals = text.find('=');
   Variation found{.key = std::string(trimmed(std::string_view(text).substr(0, equals))), .values = {}};
   if (equals != std::string::npos) found.values = values_in(std::string_view(text).substr(equals + 1));
   const bool has_gap = std::ranges::any_of(found.values, [](const auto& value) { return value.empty(); });
   if (found.key.empty() || found.values.empty() || has_gap) {
-    throw Error(ErrorKind::kUsage, "--sweep: '" + text + "' varies nothing, want KEY=VALUE,VALUE…",
-                "for example --sweep optimizer.lr=0.1,0.01");
+    throw Error(ErrorKind::kUsage, flag + ": '" + text + "' varies nothing, want KEY=VALUE,VALUE…",
+                "for example " + flag + " optimizer.lr=0.1,0.01");
   }
   return found;
 }
@@ -69,14 +69,14 @@ std::string folder_name(std::size_t number, std::size_t count, const std::vector
 
 }  // namespace
 
-std::vector<Trial> trials_of(const std::vector<std::string>& sweeps) {
+std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::string& flag) {
   std::vector<std::vector<std::string>> combinations(1);
   std::set<std::string> keys;
   for (const auto& text : sweeps) {
-    const auto variation = variation_of(text);
+    const auto variation = variation_of(text, flag);
     if (!keys.insert(variation.key).second) {
-      throw Error(ErrorKind::kUsage, "--sweep varies '" + variation.key + "' twice",
-                  "put all of its values into one: --sweep " + variation.key + "=VALUE,VALUE");
+      throw Error(ErrorKind::kUsage, flag + " varies '" + variation.key + "' twice",
+                  "put all of its values into one: " + flag + " " + variation.key + "=VALUE,VALUE");
     }
     if (combinations.size() * variation.values.size() > kMostTrials) {
       throw Error(ErrorKind::kUsage, "the sweep has more than " + std::to_string(kMostTrials) + " trials",

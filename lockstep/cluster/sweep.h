@@ -13,9 +13,9 @@ struct Trial {
 };
 
 /// Every combination of "a.b=v,w" with the others, the first setting changing slowest. Commas in brackets or quotes
-/// belong to a value.
+/// belong to a value. `flag` is what gave them, for errors.
 ///
 /// Throws: Error(kUsage) for one without values, for a setting that is varied twice, and for more than 1000 trials.
-std::vector<Trial> trials_of(const std::vector<std::string>& sweeps);
+std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::string& flag = "--sweep");
 
 }  // namespace lockstep

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/queue.h"
+#include "lockstep/cluster/scale_study.h"
+#include "lockstep/cluster/shell_text.h"
+#include "lockstep/cluster/tool.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kLookAgain{2};
+
+struct ScaleOptions {
+  std::string subject;  ///< A recipe, or the folder of a study.
+  std::vector<std::string> sets;
+  std::vector<std::string> passed;  ///< On to `submit`: "--time=01:00:00".
+  std::vector<int> nodes = {1, 2, 4};
+  std::vector<std::string> vary;
+  std::string study_dir;
+  bool is_local = false;
+  bool waits = true;
+  bool dry_run = false;
+  bool json = false;
+};
+
+/// The words that make this study what it is: the same ones find it again.
+std::vector<std::string> words_of(const ScaleOptions& options) {
+  std::vector<std::string> counts;
+  for (const int each : options.nodes) counts.push_back(std::to_string(each));
+  std::vector<std::string> words = {"lockstep", "scale", options.subject, "--nodes", joined(counts, ",")};
+  if (options.is_local) words.emplace_back("--local");
+  for (const auto& text : options.vary) words.insert(words.end(), {"--vary", text});
+  for (const auto& text : options.sets) words.insert(words.end(), {"--set", text});
+  words.insert(words.end(), options.passed.begin(), options.passed.end());
+  return words;
+}
+
+fs::path study_folder(const ScaleOptions& options, const std::string& command, const Context& context) {
+  if (!options.study_dir.empty()) return fs::absolute(options.study_dir).lexically_normal();
+  const auto root = options.is_local ? fs::absolute("runs") : runs_here(context.env);
+  const auto name = fs::path(options.subject).stem().string();
+  return root / (name + "-scale-" + hex64(xxh3_64(command)).substr(0, 8));
+}
+
+/// The study that is meant: one that is there, or a new one.
+Study study_of(ScaleOptions& options, const Context& context) {
+  if (auto there = read_study(options.subject)) {
+    there->folder = fs::absolute(there->folder).lexically_normal();
+    options.subject.clear();
+    return *there;
+  }
+  check_nodes(options.nodes);
+  const auto command = shell_quoted(words_of(options));
+  const auto folder = study_folder(options, command, context);
+  if (auto there = read_study(folder)) {
+    if (there->command != command) {
+      throw Error(ErrorKind::kUsage, "'" + folder.string() + "' holds another study: " + there->command,
+                  "name another folder with --study-dir");
+    }
+    context.log.info("goes on with the study in " + folder.string() + "; remove it to start anew");
+    return *there;
+  }
+  return {.folder = folder,
+          .is_local = options.is_local,
+          .command = command,
+          .points = study_points(options.nodes, options.vary)};
+}
+
+std::vector<PointState> states_of(const Study& study, const QueuedJobs& queue) {
+  std::vector<PointState> states;
+  for (const auto& point : study.points) states.push_back(state_of(study, point, queue));
+  return states;
+}
+
+/// A study that is found by its folder has no recipe at hand: what it has not started, its own command starts.
+[[noreturn]] void refuse_without_recipe(const Study& study) {
+  throw Error(ErrorKind::kUsage, "the study in '" + study.folder.string() + "' has runs that were never started",
+              "repeat its command: " + study.command);
+}
+
+/// `lockstep VERB RECIPE` for one point.
+std::vector<std::string> command_of(const std::string& verb, const ScaleOptions& options, const Study& study,
+                                    const StudyPoint& point) {
+  std::vector<std::string> command = {this_program().string(), verb, options.subject, "--run-dir",
+                                      study.run_dir(point).string()};
+  for (const auto& text : options.sets) command.insert(command.end(), {"--set", text});
+  for (const auto& text : point.sets) command.insert(command.end(), {"--set", text});
+  return command;
+}
+
+/// What a command printed; nothing where it failed: it has said why, and its exit code is this one's.
+std::optional<std::string> output_of(const std::vector<std::string>& command, Context& context) {
+  const auto result = run_tool(command, context.env);
+  std::cerr << result.errors;
+  if (result.exit_code == 0) return result.output;
+  context.exit_code = result.exit_code;
+  return std::nullopt;
+}
+
+/// Submits what has not been. All jobs are worked out before the first is submitted. A claim: nothing refused.
+bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
+  std::vector<std::vector<std::string>> commands;
+  for (const auto& point : study.points) {
+    if (state_of(study, point, {}) != PointState::kAbsent) continue;
+    if (options.subject.empty()) refuse_without_recipe(study);
+    commands.push_back(command_of("submit", options, study, point));
+    auto& command = commands.back();
+    command.insert(command.end(), {"--nodes", std::to_string(point.nodes)});
+    command.insert(command.end(), options.passed.begin(), options.passed.end());
+    auto dry = command;
+    dry.emplace_back("--dry-run");
+    const auto script = output_of(dry, context);
+    if (!script) return false;
+    if (options.dry_run) print_text(*script);
+  }
+  if (options.dry_run) return true;
+  write_study(study);
+  for (auto& command : commands) {
+    command.emplace_back("--json");
+    const auto output = output_of(command, context);
+    if (!output) return false;
+    const auto job = nlohmann::json::parse(*output);
+    context.log.info("job " + job.at("job").get<std::string>() + ": " + std::to_string(job.at("nodes").get<int>()) +
+                     " nodes, " + std::to_string(job.at("tasks").get<int>()) + " ranks, " +
+                     job.at("run_dir").get<std::string>());
+  }
+  if (!commands.empty()) JobQueueView(context.env).forget();
+  return true;
+}
+
+/// Waits until no job of the study is queued. A claim: all have finished.
+bool wait_for_jobs(const Study& study, const Context& context) {
+  const JobQueueView view(context.env);
+  std::string shown;
+  while (true) {
+    const auto states = states_of(study, view.jobs());
+    if (const auto text = progress_of(states); text != shown) {
+      shown = text;
+      context.log.info(text);
+    }
+    const bool goes_on = std::ranges::any_of(
+        states, [](auto state) { return state == PointState::kWaiting || state == PointState::kRunning; });
+    if (!goes_on) return std::ranges::count(states, PointState::kFinished) == std::ssize(states);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+/// Runs, one after the other, what has not finished. A failing run ends the study with its code.
+void run_locally(const ScaleOptions& options, const Study& study, Context& context) {
+  write_study(study);
+  for (std::size_t i = 0; i < study.points.size(); ++i) {
+    const auto& point = study.points[i];
+    if (state_of(study, point, {}) == PointState::kFinished) continue;
+    if (options.subject.empty()) refuse_without_recipe(study);
+    context.log.info("run " + std::to_string(i + 1) + " of " + std::to_string(study.points.size()) + ": " +
+                     std::to_string(point.nodes) + (point.nodes == 1 ? " rank " : " ranks ") + point.label());
+    auto command = command_of("train", options, study, point);
+    command.insert(command.end(), {"--devices", std::to_string(point.nodes)});
+    const auto result = run_tool(command, context.env);
+    if (result.exit_code == 0) continue;
+    std::cerr << result.errors;
+    context.exit_code = result.exit_code;
+    return;
+  }
+}
+
+void report_failures(const Study& study, const QueuedJobs& queue, Context& context) {
+  for (const auto& point : study.points) {
+    if (state_of(study, point, queue) != PointState::kFailed) continue;
+    context.log.error("the run on " + std::to_string(point.nodes) + (point.nodes == 1 ? " node" : " nodes") +
+                      " ended without a result\n  hint: its log is " +
+                      (study.run_dir(point) / "logs" / "job.log").string());
+  }
+  context.exit_code = exit_code(ErrorKind::kEnvironment);
+}
+
+void show(const Study& study, const ScaleOptions& options) {
+  const auto rows = study_rows(study);
+  if (rows.empty()) return;
+  write_results(study, rows);
+  if (options.json) {
+    print_json({{"schema", 1}, {"study_dir", study.folder.string()}, {"rows", scaling_json(rows)}});
+  } else {
+    print_text(markdown_table(scaling_table(rows)) + "\nstudy folder " + study.folder.string() + "\n");
+  }
+}
+
+void check_local(const ScaleOptions& options) {
+  if (!options.is_local || (options.passed.empty() && !options.dry_run && options.waits)) return;
+  throw Error(
+      ErrorKind::kUsage,
+      "--local runs on this machine, but " +
+          (options.passed.empty() ? std::string(options.dry_run ? "--dry-run" : "--no-wait") : options.passed.front()) +
+          " is of jobs",
+      "leave one of them out");
+}
+
+void scale(ScaleOptions& options, Context& context) {
+  check_local(options);
+  const auto study = study_of(options, context);
+  if (study.is_local) {
+    run_locally(options, study, context);
+    return show(study, options);
+  }
+  if (!submit_absent(options, study, context) || options.dry_run) return;
+  if (!options.waits) {
+    context.log.info("lockstep scale " + shell_quoted({study.folder.string()}) + " waits for it and makes the table");
+    return show(study, options);
+  }
+  if (!wait_for_jobs(study, context)) report_failures(study, JobQueueView(context.env).jobs(), context);
+  show(study, options);
+}
+
+/// An option that goes on to `submit` as it is.
+void add_passed(CLI::App& command, std::vector<std::string>& passed, const std::string& flag, const std::string& help) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&passed, flag](const std::vector<std::string>& values) {
+            for (const auto& value : values) passed.push_back(flag + "=" + value);
+          },
+          help)
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_scale(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("scale", "A scaling study: run a recipe on numbers of nodes, and make the table");
+  auto options = std::make_shared<ScaleOptions>();
+  command->add_option("RECIPE", options->subject, "A TOML file, a built-in recipe's name, or a study's folder")
+      ->required();
+  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
+      ->delimiter(',')
+      ->type_name("N,N…");
+  command->add_flag("--local", options->is_local, "On this machine, one run after the other");
+  command->add_option("--vary", options->vary, "The same for each value of a setting: table.key=v,w")
+      ->allow_extra_args(false);
+  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+      ->allow_extra_args(false);
+  for (const auto* flag : {"--devices", "--tasks-per-node", "--cores-per-task", "--cluster", "--account", "--partition",
+                           "--qos", "--time", "--container", "--conda", "--sbatch"}) {
+    add_passed(*command, options->passed, flag, "As submit takes it");
+  }
+  command->add_option("--study-dir", options->study_dir, "The study's folder")->type_name("DIR");
+  command->add_flag("!--no-wait", options->waits, "Submit and return; the same command later makes the table");
+  command->add_flag("--dry-run", options->dry_run, "Print the batch scripts, and create nothing");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->callback([&context, options] { scale(*options, context); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`lockstep scale` under a real Slurm: submits a study, waits for it, and its table is what the runs' own records say."""
+import csv
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import bed as test_bed
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOCKSTEP = str(pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin")) / "lockstep")
+SHORT = [str(ROOT / "recipes/digits.toml"), "--devices", "0", "--tasks-per-node", "2", "--time", "00:05:00",
+         "--set", "trainer.max_epochs=2", "--set", "data.global_batch=48"]
+
+
+def lines_of(run_dir):
+    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+class Scale(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.bed = cls.enterClassContext(test_bed.Bed())
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
+
+    def scale(self, *words, code=0):
+        environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
+        done = subprocess.run([LOCKSTEP, "scale", *[str(word) for word in words]], text=True, capture_output=True, check=False,
+                              cwd=self.folder, env=environment, timeout=600)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def jobs(self, text):
+        return re.findall(r"job (\d+): ", text)
+
+    def check_against_records(self, rows):
+        """Each row's figures, worked out again from its run's metrics.jsonl and result.json."""
+        first = None
+        for row in rows:
+            run_dir = pathlib.Path(row["run_dir"])
+            lines = lines_of(run_dir)
+            started = next(line for line in lines if line["event"] == "run_started")
+            ended = next(line for line in lines if line["event"] == "run_ended")
+            result = json.loads((run_dir / "result.json").read_text())
+            layout = json.loads((run_dir / "layout.json").read_text())
+            self.assertEqual((row["nodes"], row["ranks"]), (layout["nodes"], result["world"]))
+            self.assertEqual((row["steps"], row["batch"]), (result["steps"], started["batch"]))
+            self.assertAlmostEqual(row["epoch_s"], ended["seconds"] / result["epochs"], places=9)
+            self.assertAlmostEqual(row["samples_per_second"], result["samples_per_second"], places=6)
+            self.assertAlmostEqual(row["step_s"], result["samples"] / result["samples_per_second"] / result["steps"], places=9)
+            self.assertAlmostEqual(row["run_s"], ended["seconds"] + result["time_to_first_step_s"], places=9)
+            self.assertAlmostEqual(row["node_hours"], row["run_s"] * layout["nodes"] / 3600, places=9)
+            validation = sum(line["seconds"] for line in lines if line["event"] == "validation") / result["epochs"]
+            self.assertAlmostEqual(row["phases_s"]["validation"], validation, places=9)
+            self.assertAlmostEqual(sum(row["phases_s"].values()), row["epoch_s"], delta=0.05 * row["epoch_s"])
+            first = first or row
+            self.assertAlmostEqual(row["speed_up"], first["epoch_s"] / row["epoch_s"], places=9)
+            self.assertAlmostEqual(row["efficiency"], row["speed_up"] * first["ranks"] / row["ranks"], places=9)
+
+    def test_one_two_and_four_nodes_make_the_table(self):
+        done = self.scale(*SHORT, "--nodes", "1,2,4", "--study-dir", "study", "--json")
+        self.assertEqual(len(self.jobs(done.stderr)), 3, done.stderr)
+        self.assertIn("3 of 3 finished", done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([(row["nodes"], row["ranks"]) for row in rows], [(1, 2), (2, 4), (4, 8)])
+        self.check_against_records(rows)
+        study = self.folder / "study"
+        self.assertEqual(json.loads((study / "scaling.json").read_text())["rows"], rows)
+        with (study / "scaling.csv").open(newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual([each["ranks"] for each in table], ["2", "4", "8"])
+        self.assertEqual(float(table[1]["speed-up"]), round(rows[1]["speed_up"], 2))
+        self.assertIn("| nodes | ranks | batch | step | time per epoch |", (study / "scaling.md").read_text())
+        xml.etree.ElementTree.parse(study / "scaling.svg")
+
+        again = self.scale(*SHORT, "--nodes", "1,2,4", "--study-dir", "study", "--json")
+        self.assertEqual(self.jobs(again.stderr), [], "nothing is submitted twice")
+        self.assertEqual(json.loads(again.stdout)["rows"], rows)
+
+    def test_a_study_is_left_and_taken_up_again_by_its_folder(self):
+        done = self.scale(*SHORT, "--nodes", "1", "--vary", "model.hidden=[16],[64]", "--study-dir", "later", "--no-wait")
+        self.assertEqual(len(self.jobs(done.stderr)), 2, done.stderr)
+        rows = json.loads(self.scale("later", "--json").stdout)["rows"]
+        self.assertEqual([row["varied"] for row in rows], ["model.hidden=[16]", "model.hidden=[64]"])
+        self.check_against_records(rows[:1])
+
+    def test_a_run_that_fails_is_named_with_its_log(self):
+        done = self.scale(*SHORT, "--nodes", "1", "--study-dir", "broken", "--set", "data.path=/no/such/folder", code=4)
+        self.assertIn("the run on 1 node ended without a result", done.stderr)
+        self.assertIn("broken/01-nodes-1/logs/job.log", done.stderr)
+
+
+test_bed.skip_where_impossible()
+unittest.main(verbosity=2)
