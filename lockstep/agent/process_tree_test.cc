@@ -66,9 +66,9 @@ TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
   ASSERT_TRUE(sum);
   EXPECT_EQ(sum->processes, 2);
   EXPECT_GT(sum->memory_bytes, 100000U);
+  EXPECT_TRUE(start_of_process(child));
   ::close(ends[1]);
   ::close(ends[0]);
-  EXPECT_TRUE(start_of_process(child));
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(start_of_process(child), std::nullopt) << "what only waits for its parent runs no more";
