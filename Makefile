@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a person types. Each target sets up what it needs by itself; the work is done by the scripts in tools/.
-.PHONY: help setup build demo test soak bench check format install clean
+.PHONY: help setup build demo test soak bench check format install dist clean
 
 help:
 	@echo 'make demo     set up, build, and train real digits on two ranks'
@@ -8,6 +8,7 @@ help:
 	@echo 'make build    build/release/bin/lockstep'
 	@echo 'make setup    only install what is missing: Debian packages (as root) and LibTorch'
 	@echo 'make install  into PREFIX (/usr/local)'
+	@echo 'make dist     dist/: lockstep as one file for any Linux, a wheel, and a source bundle'
 	@echo 'make check    format, tidy, layers, budgets, headers, docs'
 	@echo 'make format   put every source into the agreed format'
 	@echo 'make soak     the long counts, all sanitizers, other LibTorch versions; writes docs/soak.md (hours)'
@@ -51,6 +52,10 @@ format:
 install: setup
 	@tools/build release
 	@cmake --install build/release --prefix "$(or $(PREFIX),/usr/local)"
+
+dist:
+	@tools/setup build
+	@tools/dist
 
 clean:
 	@rm -rf build

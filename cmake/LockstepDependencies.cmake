@@ -1,7 +1,13 @@
 # Each dependency as one target, lockstep::NAME: the system's package first, third_party/ (brought by `make dist`) second.
+option(LOCKSTEP_BUNDLED "Take every dependency from third_party/, whatever the system has" OFF)
+set(LOCKSTEP_SYSTEM_PATHS)
+if(LOCKSTEP_BUNDLED)
+  set(LOCKSTEP_SYSTEM_PATHS NO_DEFAULT_PATH)
+endif()
+
 function(lockstep_header_only name header package)
   find_path(LOCKSTEP_${name}_INCLUDE ${header}
-    HINTS ${PROJECT_SOURCE_DIR}/third_party/${name}/include ${PROJECT_SOURCE_DIR}/third_party/${name})
+    PATHS ${PROJECT_SOURCE_DIR}/third_party/${name}/include ${PROJECT_SOURCE_DIR}/third_party/${name} ${LOCKSTEP_SYSTEM_PATHS})
   if(NOT LOCKSTEP_${name}_INCLUDE)
     message(FATAL_ERROR "${header} was not found.\n  hint: apt-get install ${package}, or unpack it in third_party/${name}")
   endif()
@@ -19,14 +25,49 @@ lockstep_header_only(json nlohmann/json.hpp nlohmann-json3-dev)
 lockstep_header_only(xxhash xxhash.h libxxhash-dev)
 
 find_package(Threads REQUIRED)
-find_package(ZLIB REQUIRED)
-add_library(lockstep::zlib ALIAS ZLIB::ZLIB)
 
-# lockstep_c_library(name package target debian): a library with a find module of CMake's; third_party/NAME is an install prefix.
+# A library's sources in third_party/NAME/source, built with the compiler of $CC into an install prefix.
+function(lockstep_build_third_party name prefix)
+  if(EXISTS ${prefix}/built)
+    return()
+  endif()
+  message(STATUS "Building third_party/${name}")
+  set(folder ${CMAKE_BINARY_DIR}/third_party/${name}-build)
+  set(common -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+    -DCMAKE_INSTALL_PREFIX=${prefix} -DCMAKE_INSTALL_LIBDIR:STRING=lib -DCMAKE_PREFIX_PATH=${CMAKE_BINARY_DIR}/third_party/zlib
+    -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DPNG_SHARED=OFF -DPNG_TESTS=OFF -DPNG_EXECUTABLES=OFF)
+  set(tree ${PROJECT_SOURCE_DIR}/third_party/${name})
+  if(NOT EXISTS ${tree}/CMakeLists.txt)
+    string(APPEND tree /source)
+  endif()
+  foreach(step "-S;${tree};-B;${folder};-G;${CMAKE_GENERATOR};${common}"
+      "--build;${folder};--target;install")
+    execute_process(COMMAND ${CMAKE_COMMAND} ${step} RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+    if(failed)
+      message(FATAL_ERROR "third_party/${name} could not be built:\n${said}\n  hint: it needs a C compiler; CC names one")
+    endif()
+  endforeach()
+  # A program is to carry the library, not to name a file of this build folder.
+  file(GLOB shared ${prefix}/lib/*.so*)
+  if(shared)
+    file(REMOVE ${shared})
+  endif()
+  file(TOUCH ${prefix}/built)
+endfunction()
+
+# lockstep_c_library(name package target debian): a library with a find module of CMake's; third_party/NAME is an install
+# prefix, or holds its sources in source/.
 macro(lockstep_c_library name package target debian)
-  find_package(${package} QUIET)
+  if(NOT LOCKSTEP_BUNDLED)
+    find_package(${package} QUIET)
+  endif()
   if(NOT ${package}_FOUND)
-    list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/third_party/${name})
+    set(prefix ${PROJECT_SOURCE_DIR}/third_party/${name})
+    if(EXISTS ${prefix}/source)
+      set(prefix ${CMAKE_BINARY_DIR}/third_party/${name})
+      lockstep_build_third_party(${name} ${prefix})
+    endif()
+    list(PREPEND CMAKE_PREFIX_PATH ${prefix})
     find_package(${package} QUIET)
   endif()
   if(NOT ${package}_FOUND)
@@ -35,15 +76,16 @@ macro(lockstep_c_library name package target debian)
   add_library(lockstep::${name} ALIAS ${target})
 endmacro()
 
+lockstep_c_library(zlib ZLIB ZLIB::ZLIB zlib1g-dev)
 lockstep_c_library(jpeg JPEG JPEG::JPEG libjpeg62-turbo-dev)
 lockstep_c_library(png PNG PNG::PNG libpng-dev)
 
 # Without HDF5 all else is built; data of that kind is then an error that says so. CMake's own module needs a C compiler.
 set(LOCKSTEP_HDF5_PREFIX ${PROJECT_SOURCE_DIR}/third_party/hdf5)
 find_path(LOCKSTEP_HDF5_INCLUDE hdf5.h HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
-  PATH_SUFFIXES include include/hdf5/serial hdf5/serial)
+  PATH_SUFFIXES include include/hdf5/serial hdf5/serial ${LOCKSTEP_SYSTEM_PATHS})
 find_library(LOCKSTEP_HDF5_LIBRARY NAMES hdf5_serial hdf5 HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
-  PATH_SUFFIXES lib)
+  PATH_SUFFIXES lib ${LOCKSTEP_SYSTEM_PATHS})
 if(NOT LOCKSTEP_HDF5_INCLUDE OR NOT LOCKSTEP_HDF5_LIBRARY)
   message(STATUS "HDF5 was not found: building without data.kind = \"hdf5\" (apt-get install libhdf5-dev)")
 endif()
