@@ -68,7 +68,7 @@ class Script:
     def compare(self, golden):
         text = self.text.replace(self.folder, "/FOLDER").replace(str(RECIPES), "/RECIPES")
         text = text.replace(str(pathlib.Path(LOCKSTEP).parent), "/BIN")
-        text = re.sub(r"'(/(?:BIN|RECIPES)[\w./-]*)'", r"\1", text)  # Quoted where this clone's path has a space.
+        text = re.sub(r"""(['"])(/(?:BIN|RECIPES)[\w./-]*)\1""", r"\2", text)  # Quoted where this clone's path has a space.
         if UPDATE:
             golden.write_text(text)
         assert text == golden.read_text(), f"{golden} differs: run with --update and look at the change"
