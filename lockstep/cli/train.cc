@@ -26,7 +26,10 @@ struct Part {
 Part part_of_run(const Recipe& recipe, const Environment& env) {
   Part part{.placement = placement_from(env)};
   const bool is_alone = part.placement.world == 1;
-  if (is_alone && recipe.has("trainer.devices")) part.local_ranks = static_cast<int>(recipe.integer("trainer.devices"));
+  const bool has_copies = recipe.text("trainer.strategy") == "dp";
+  if (is_alone && recipe.has("trainer.devices") && !has_copies) {
+    part.local_ranks = static_cast<int>(recipe.integer("trainer.devices"));
+  }
   if (part.local_ranks > 1 && recipe.text("trainer.strategy") == "single") {
     throw Error(ErrorKind::kRecipe,
                 "trainer.strategy is single, but trainer.devices (" + recipe.origin("trainer.devices").where + ") is " +
@@ -108,13 +111,18 @@ int train(const TrainRequest& request, const Context& context) {
     print_plan(request, recipe, part, run_dir);
     return 0;
   }
+  std::vector<std::string> arguments = {"train"};
+  if (!request.find.empty()) {
+    const auto own = arguments_of(request, {});
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    return hand_over(arguments, part.local_ranks, {}, context);
+  }
   if (const auto result = result_already_there(request, recipe, run_dir)) {
     if (!part.placement.is_main()) return 0;
     context.log.info("the run in " + run_dir.string() + " is finished; --resume none starts anew");
     if (request.json) print_text(*result + "\n");
     return 0;
   }
-  std::vector<std::string> arguments = {"train"};
   const auto own = arguments_of(request, run_dir.string());
   arguments.insert(arguments.end(), own.begin(), own.end());
   const auto logs = part.local_ranks > 1 ? RunFolder::create(run_dir).logs() : std::filesystem::path();

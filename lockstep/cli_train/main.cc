@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/cli_train/eval_command.h"
+#include "lockstep/cli_train/find_command.h"
 #include "lockstep/cli_train/train_command.h"
 
 // Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
@@ -32,7 +33,7 @@ int main(int argc, char** argv) {
     }
     if (eval->parsed()) return lockstep::run_eval(evaluation, env);
     if (predict->parsed()) return lockstep::run_predict(evaluation, env);
-    return lockstep::run_train(train, env);
+    return train.find.empty() ? lockstep::run_train(train, env) : lockstep::run_find(train, env);
   } catch (const lockstep::Error& error) {
     log.error(error.what());
     return exit_code(error.kind());

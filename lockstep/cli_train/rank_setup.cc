@@ -28,7 +28,13 @@ int threads_of(const Recipe& recipe, const Placement& placement) {
 }
 
 void check_ranks(const Recipe& recipe, const Placement& placement) {
-  if (recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
+  const auto strategy = recipe.text("trainer.strategy");
+  if ((strategy == "single" || strategy == "dp") && placement.world > 1) {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.strategy is " + strategy + ", but there are " + std::to_string(placement.world) + " ranks",
+                "start one rank, or set trainer.strategy = \"ddp\"");
+  }
+  if (strategy != "dp" && recipe.has("trainer.devices") && recipe.integer("trainer.devices") != placement.local_world) {
     throw Error(ErrorKind::kEnvironment,
                 placement.source + " started " + std::to_string(placement.local_world) +
                     " ranks on this node, trainer.devices (" + recipe.origin("trainer.devices").where + ") wants " +
@@ -40,11 +46,6 @@ void check_ranks(const Recipe& recipe, const Placement& placement) {
                 placement.source + " started ranks on " + std::to_string(placement.nodes) + " nodes, cluster.nodes (" +
                     recipe.origin("cluster.nodes").where + ") wants " + std::to_string(recipe.integer("cluster.nodes")),
                 "start on as many nodes as cluster.nodes says, or leave that out");
-  }
-  if (recipe.text("trainer.strategy") == "single" && placement.world > 1) {
-    throw Error(ErrorKind::kRecipe,
-                "trainer.strategy is single, but there are " + std::to_string(placement.world) + " ranks",
-                "start one rank, or set trainer.strategy = \"ddp\"");
   }
 }
 

@@ -51,6 +51,8 @@ ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan) {
     options.schedule = StepSchedule{recipe.integer("scheduler.step_size"), recipe.real("scheduler.gamma")};
   } else if (name == "multistep") {
     options.schedule = MultiStepSchedule{recipe.integers("scheduler.milestones"), recipe.real("scheduler.gamma")};
+  } else if (name == "exponential") {
+    options.schedule = ExponentialSchedule{recipe.real("scheduler.gamma")};
   } else if (name == "cosine") {
     options.schedule = CosineSchedule{length_of(recipe, "scheduler.T_max", planned), recipe.real("scheduler.eta_min")};
   } else if (name == "linear") {

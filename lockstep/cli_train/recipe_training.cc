@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
+#include "lockstep/models/plugin.h"
+#include "lockstep/models/script_network.h"
 #include "lockstep/models/weights.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/masked_language_model.h"
@@ -59,8 +61,30 @@ NetworkOptions network_of(const Recipe& recipe, const SampleSource& source) {
   return network;
 }
 
+std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network) {
+  const auto file = recipe.named_file("model.name");
+  if (!file) return make_network(network);
+  return network.name.starts_with("script:") ? make_script_network(*file, network)
+                                             : make_plugin_network(*file, network);
+}
+
+// What is done between ranks, one rank cannot do; better to hear that than to believe it was done.
+void require_ranks_for(const Recipe& recipe, const std::string& key, bool is_set) {
+  const auto strategy = recipe.text("trainer.strategy");
+  if (!is_set || strategy == "auto" || strategy == "ddp") return;
+  throw Error(ErrorKind::kRecipe,
+              key + " (" + recipe.origin(key).where + ") works between ranks, and trainer.strategy is " + strategy,
+              "leave it out, or set trainer.strategy = \"ddp\"");
+}
+
 StepOptions step_of(const Recipe& recipe) {
   StepOptions step;
+  require_ranks_for(recipe, "trainer.sync_batchnorm", recipe.flag("trainer.sync_batchnorm"));
+  require_ranks_for(recipe, "trainer.static_graph", recipe.flag("trainer.static_graph"));
+  require_ranks_for(recipe, "trainer.compression", recipe.text("trainer.compression") != "none");
+  if (recipe.text("trainer.strategy") == "dp" && recipe.has("trainer.devices")) {
+    step.replicas = recipe.integer("trainer.devices");
+  }
   step.precision = precision_named(recipe.text("trainer.precision"));
   step.accumulate = recipe.integer("trainer.accumulate");
   if (recipe.has("trainer.clip_norm")) step.clip_norm = recipe.real("trainer.clip_norm");
@@ -69,6 +93,11 @@ StepOptions step_of(const Recipe& recipe) {
   step.deterministic = recipe.flag("trainer.deterministic");
   step.parallel.bucket_mib = recipe.real("trainer.bucket_mb");
   step.parallel.find_unused_parameters = recipe.flag("trainer.find_unused_parameters");
+  step.parallel.static_graph = recipe.flag("trainer.static_graph");
+  step.parallel.compression = {.kind = compression_named(recipe.text("trainer.compression")),
+                               .rank = recipe.integer("trainer.compression_rank"),
+                               .start_step = recipe.integer("trainer.compression_start"),
+                               .seed = seed_of(recipe)};
   return step;
 }
 
@@ -115,8 +144,9 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.normalisation = sets.normalisation;
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
+  task.rebuild = [&recipe, network] { return built_network(recipe, network); };
   torch::manual_seed(seed_of(recipe));
-  auto made = make_network(network);
+  auto made = task.rebuild();
   std::unique_ptr<NetworkTask> module;
   if (recipe.text("data.kind") == "text") {
     module = std::make_unique<MaskedLanguageModel>(made, task);

@@ -106,10 +106,22 @@ const T& held(const Setting& setting) {
 }
 
 /// A path as another folder's recipe would have to say it: what begins with a variable or ~ is whole already.
-std::string portable(const Setting& setting) {
-  const auto& text = std::get<std::string>(setting.value);
+std::string portable(const Setting& setting, const std::string& text) {
   if (text.starts_with('$') || text == "~" || text.starts_with("~/")) return text;
   return fs::absolute(setting.base / text).lexically_normal().string();
+}
+
+bool is_file_named(const SettingRow& row, const std::string& text) {
+  const auto names = words(row.rule.names);
+  return std::any_of(names.begin(), names.end(), [&](const auto& name) { return names_file(name, text); });
+}
+
+std::string value_in_toml(const SettingRow& row, const Setting& setting) {
+  const auto* text = std::get_if<std::string>(&setting.value);
+  if (row.type == SettingType::kPath) return toml_quoted(portable(setting, *text));
+  if (text == nullptr || !is_file_named(row, *text)) return toml_of(setting.value);
+  const auto colon = text->find(':') + 1;
+  return toml_quoted(text->substr(0, colon) + portable(setting, text->substr(colon)));
 }
 
 }  // namespace
@@ -195,9 +207,19 @@ std::vector<std::string> Recipe::texts(std::string_view key) const {
 
 fs::path Recipe::path(std::string_view key) const {
   LOCKSTEP_ASSERT(row_of(key).type == SettingType::kPath);
+  return resolved(key, held<std::string>(setting(key)));
+}
+
+std::optional<fs::path> Recipe::named_file(std::string_view key) const {
+  const auto& text = held<std::string>(setting(key));
+  if (!is_file_named(row_of(key), text)) return std::nullopt;
+  return resolved(key, text.substr(text.find(':') + 1));
+}
+
+fs::path Recipe::resolved(std::string_view key, const std::string& text) const {
   const auto& found = setting(key);
   try {
-    return fs::absolute(found.base / expanded(held<std::string>(found), env_)).lexically_normal();
+    return fs::absolute(found.base / expanded(text, env_)).lexically_normal();
   } catch (const Error& error) {
     throw Error(error.kind(), found.origin.where + ": " + std::string(key) + ": " + error.what());
   }
@@ -215,8 +237,7 @@ std::string Recipe::to_toml() const {
       if (table_of(row.key) != table || row.key == last || found == settings_.end()) continue;
       last = row.key;
       const auto& setting = found->second;
-      const std::string value =
-          row.type == SettingType::kPath ? toml_quoted(portable(setting)) : toml_of(setting.value);
+      const std::string value = value_in_toml(row, setting);
       lines += std::string(row.key.substr(table.size() + 1)) + " = " + value + "  # " +
                as_comment(setting.origin.where) + "\n";
     }

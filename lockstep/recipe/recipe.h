@@ -85,6 +85,9 @@ class Recipe {
   /// Throws: Error(kRecipe) where it names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
+  /// The same of what stands behind the colon of "script:net.pt"; nothing where the value has no such form.
+  std::optional<std::filesystem::path> named_file(std::string_view key) const;
+
   /// "digits.toml:7", "--set", "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
 
@@ -107,6 +110,7 @@ class Recipe {
   Recipe(const std::string& file_name, const Environment& env);
   void settle(const SettingsText& text, const std::vector<Override>& overrides);
   const Setting& setting(std::string_view key) const;
+  std::filesystem::path resolved(std::string_view key, const std::string& text) const;
 
   std::string name_;
   Environment env_;

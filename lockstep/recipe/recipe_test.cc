@@ -202,6 +202,15 @@ TEST(Recipe, WritesItselfSoThatItReadsBackTheSame) {
   EXPECT_NE(recipe.to_toml().find("lr = 1e-07  # --set\n"), std::string::npos) << recipe.to_toml();
 }
 
+TEST(Recipe, ResolvesTheFileThatAModelsNameHolds) {
+  const auto recipe = Recipe::parse("[model]\nname = 'script:nets/a.pt'\n[data]\nkind = 'synthetic'\n", "r.toml",
+                                    "/recipes", Environment{});
+  EXPECT_EQ(recipe.named_file("model.name"), "/recipes/nets/a.pt");
+  EXPECT_NE(recipe.to_toml().find("name = \"script:/recipes/nets/a.pt\""), std::string::npos) << recipe.to_toml();
+  EXPECT_FALSE(digits().named_file("model.name"));
+  EXPECT_THROW(Recipe::parse("[model]\nname = 'script:'\n", "r.toml", "/recipes", Environment{}), Error);
+}
+
 TEST(Recipe, WritesAPathWithAVariableAsItWasWritten) {
   const std::string text = digits({set("data.path", "$SCRATCH/mnist")}).to_toml();
   EXPECT_NE(text.find("path = \"$SCRATCH/mnist\""), std::string::npos) << text;

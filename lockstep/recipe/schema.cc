@@ -42,7 +42,7 @@ constexpr SettingTies same_as(std::string_view key) { return {.same_as = key}; }
 // Folded by hand, since the formatter would give some rows a line for each field.
 // clang-format off
 constexpr auto kRows = std::to_array<SettingRow>({
-    {"model.name", kText, kMustBeSet, one_of("mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert"), "",
+    {"model.name", kText, kMustBeSet, one_of("mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert script:FILE plugin:FILE"), "",
      "the network; its number of classes comes from the data"},
     {"model.hidden", kIntegers, "[128]", kWidths, "", "widths of the hidden layers, first to last", only_for("mlp")},
     {"model.stem", kText, "imagenet", one_of("imagenet cifar"), "",
@@ -99,7 +99,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "ranks on each node; by default one for each GPU, or one where there is none", {}, kAside},
     {"trainer.num_nodes", kInteger, "", kCount, "nodes",
      "another name for cluster.nodes", same_as("cluster.nodes"), kAside},
-    {"trainer.strategy", kText, "auto", one_of("auto single ddp"), "", "one rank, or data-parallel ranks", {}, kAside},
+    {"trainer.strategy", kText, "auto", one_of("auto single ddp dp"), "",
+     "one rank; data-parallel ranks; or one rank with a copy of the model for each device", {}, kAside},
     {"trainer.precision", kText, "fp32", one_of("fp64 fp32 tf32 bf16 fp16"), "",
      "the arithmetic; bf16 and fp16 keep weights in float32"},
     {"trainer.accumulate", kInteger, "1", kCount, "batches", "what is added up before each update of the weights"},
@@ -109,6 +110,12 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.sync_batchnorm", kFlag, "false", {}, "", "BatchNorm takes its statistics over all ranks"},
     {"trainer.deterministic", kFlag, "false", {}, "", "only algorithms that give the same bits each time"},
     {"trainer.find_unused_parameters", kFlag, "false", {}, "", "for models whose loss leaves some parameters out"},
+    {"trainer.static_graph", kFlag, "false", {}, "",
+     "the loss leaves out the same parameters in each step: they are found once"},
+    {"trainer.compression", kText, "none", one_of("none fp16 bf16 powersgd"), "",
+     "how gradients travel: rounded, or as products of thin matrices"},
+    {"trainer.compression_rank", kInteger, "1", kCount, "columns", "of powersgd's matrices"},
+    {"trainer.compression_start", kInteger, "1000", kCount, "steps", "before powersgd begins; at least 2"},
     {"trainer.average", kText, "none", one_of("none ema swa"), "",
      "a second set of weights, averaged over steps or over epochs' ends; validation sees it"},
     {"trainer.average_decay", kReal, "0.999", kShare, "", "of ema, a step"},
@@ -139,16 +146,17 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"optimizer.groups", kTexts, "", {}, "",
      "rates for some parameters, e.g. \"*.bias weight_decay=0\", \"fc.* lr=0.01\"; the first that fits counts"},
 
-    {"scheduler.name", kText, "constant", one_of("constant step multistep cosine linear onecycle plateau"), "",
+    {"scheduler.name", kText, "constant", one_of("constant step multistep exponential cosine linear onecycle plateau"), "",
      "how the learning rate moves: PyTorch's scheduler of that name"},
     {"scheduler.interval", kText, "epoch", one_of("epoch step"), "", "what the scheduler counts",
-     only_for("constant step multistep cosine linear plateau")},
+     only_for("constant step multistep exponential cosine linear plateau")},
     {"scheduler.interval", kText, "step", one_of("epoch step"), "", "what the scheduler counts", only_for("onecycle")},
     {"scheduler.warmup", kInteger, "0", kCountOr0, "", "epochs or steps in which the rate first rises linearly"},
     {"scheduler.warmup_start_factor", kReal, "0.1", kShare, "", "of the rate, where the warm-up begins"},
     {"scheduler.step_size", kInteger, "30", kCount, "", "from one lowering to the next", only_for("step")},
     {"scheduler.milestones", kIntegers, kMustBeSet, kWidths, "", "when the rate is lowered", only_for("multistep")},
     {"scheduler.gamma", kReal, "0.1", kAbove0, "", "what the rate is multiplied by", only_for("step multistep")},
+    {"scheduler.gamma", kReal, "0.95", kAbove0, "", "what the rate is multiplied by", only_for("exponential")},
     {"scheduler.T_max", kInteger, "", kCount, "", "the length of the fall; by default the whole run", only_for("cosine")},
     {"scheduler.eta_min", kReal, "0", kAtLeast0, "", "where the rate ends", only_for("cosine")},
     {"scheduler.start_factor", kReal, "0.3333333333333333", kAbove0, "", "of the rate, at the start", only_for("linear")},
@@ -273,6 +281,13 @@ std::string wanted(const SettingRow& row) {
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
   return text;
+}
+
+bool names_file(std::string_view name, std::string_view text) {
+  constexpr std::string_view kFile = "FILE";
+  if (!name.ends_with(std::string(":").append(kFile))) return false;
+  name.remove_suffix(kFile.size());
+  return text.starts_with(name) && text.size() > name.size();
 }
 
 std::vector<std::string> words(std::string_view list) {

@@ -18,10 +18,13 @@ enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kInteg
 struct SettingRule {
   std::string_view wanted = {};           ///< "at least 1": completes "want …" and the help.
   bool (*holds)(double value) = nullptr;  ///< Numbers only.
-  std::string_view names = {};            ///< Text only: the words allowed, separated by spaces; empty for any.
-  std::size_t min_length = 0;             ///< Lists only.
+  std::string_view names = {};  ///< Text only: the words allowed, separated by spaces, or "kind:FILE"; empty for any.
+  std::size_t min_length = 0;   ///< Lists only.
   std::size_t max_length = std::numeric_limits<std::size_t>::max();
 };
+
+/// A claim: `name` is a word of SettingRule::names such as "script:FILE", and `text` is one: "script:net.pt".
+bool names_file(std::string_view name, std::string_view text);
 
 /// How a setting depends on others. Lists are separated by spaces.
 struct SettingTies {

@@ -24,6 +24,7 @@ std::vector<std::string> arguments_of(const TrainRequest& request, const std::st
   std::vector<std::string> out = {request.recipe, "--resume", request.resume};
   for (const auto& text : request.sets) out.insert(out.end(), {"--set", text});
   if (request.devices_given) out.insert(out.end(), {"--devices", std::to_string(request.devices)});
+  if (!request.find.empty()) out.insert(out.end(), {"--find", request.find});
   if (!run_dir.empty()) out.insert(out.end(), {"--run-dir", run_dir});
   if (request.json) out.emplace_back("--json");
   return out;

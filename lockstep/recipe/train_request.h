@@ -17,6 +17,7 @@ struct TrainRequest {
   bool devices_given = false;
   std::string resume = "auto";  ///< auto, none, or a snapshot's or run's path.
   std::string run_dir;          ///< Empty: named by recipe and job, or time.
+  std::string find;             ///< lr or batch: what to find instead of training; empty to train.
   bool dry_run = false;
   bool json = false;
 };
@@ -32,6 +33,7 @@ void bind_options(App& app, TrainRequest& request) {
   });
   app.add_option("--resume", request.resume, "auto, none, or the path of a snapshot or a run");
   app.add_option("--run-dir", request.run_dir, "The run's folder");
+  app.add_option("--find", request.find, "lr or batch: finds what to set by short trainings that leave nothing behind");
   app.add_flag("--dry-run", request.dry_run, "Says what would be trained, and creates nothing");
   app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
 }

@@ -38,7 +38,8 @@ SettingValue text_value(const SettingRow& row, const RawSetting& raw) {
   if (!text || text->empty() || text->find('\0') != std::string::npos) refuse(row, raw);
   if (row.rule.names.empty()) return *text;
   const auto names = words(row.rule.names);
-  if (std::find(names.begin(), names.end(), *text) == names.end()) {
+  if (std::none_of(names.begin(), names.end(),
+                   [&](const auto& name) { return *text == name || names_file(name, *text); })) {
     const auto near = nearest_name(*text, names);
     refuse(row, raw, near ? "did you mean '" + *near + "'?" : "");
   }

@@ -19,6 +19,9 @@ class Classifier : public NetworkTask {
   void validation_step(const Batch& batch) override;
   /// Shape: the classes' probabilities, [N, classes].
   at::Tensor predict_step(const Batch& batch) override;
+  std::unique_ptr<Module> replica() const override {
+    return std::make_unique<Classifier>(another_network(), classes_, options());
+  }
   void on_validation_start() override { confusion_.clear(); }
   /// "val_f1", the mean over classes.
   std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;

@@ -116,7 +116,20 @@ void FitLoop::start() {
   if (options_.step.sync_batchnorm) synchronise_statistics();
   const auto parallel = resume();
   state_.data_size = train_->source().size();
+  if (scaler_ && parallel.compression.kind == Compression::kPowerSgd) {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.compression is powersgd with precision fp16: what it keeps would be spoilt by an overflow",
+                "use bf16, or compression fp16");
+  }
   parallel_ = std::make_unique<DistributedDataParallel>(module_, group_, parallel);
+  restore_compression();
+  if (options_.step.replicas > 1) {
+    if (group_.world() > 1) {
+      throw Error(ErrorKind::kRecipe, "strategy dp has one rank, and there are " + std::to_string(group_.world()),
+                  "start one, or use strategy ddp");
+    }
+    replicas_ = std::make_unique<Replicas>(module_, options_.step.replicas, options_.step.precision);
+  }
   for (auto* extension : participants_.extensions) extension->start(module_);
   first_step_ = state_.step;
   first_samples_ = state_.samples;

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/models/batch_norm.h"
+#include "lockstep/train/replicas.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {
@@ -63,7 +64,9 @@ class FitLoop {
   // A step.
   Work next_work();
   void step(const Work& work);
+  void backward(const Batch& batch, std::int64_t index, std::int64_t global_samples);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
+  void count_loss(double sum, std::int64_t samples);
   const Batch* runs_for(const Batch& batch);
   void update();
   void raise_signals();
@@ -82,9 +85,10 @@ class FitLoop {
   // Snapshots.
   DataParallelOptions resume();
   void restore_participants(const std::filesystem::path& snapshot);
+  void restore_compression();
   void save();
   TrainingState state_of_all_ranks();
-  std::vector<SavedTensor> saved_by_extensions() const;
+  std::vector<SavedTensor> tensors_besides();
 
   const TrainerOptions& options_;
   Participants participants_;
@@ -99,6 +103,7 @@ class FitLoop {
   std::optional<Batch> stand_in_;
   std::vector<at::Tensor> trained_;
   std::unique_ptr<DistributedDataParallel> parallel_;
+  std::unique_ptr<Replicas> replicas_;  ///< For strategy "dp" alone.
 
   TrainingState state_;                  ///< Sums in it are this rank's part; save() and finish() add them up.
   std::int64_t epoch_samples_ = 0;       ///< Of all ranks, as limited.

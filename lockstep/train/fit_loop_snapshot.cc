@@ -9,6 +9,8 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kCompression = "compression";
+
 using Numbers = std::map<std::string, double>;
 
 void add_numbers(Numbers& to, const std::string& owner, const Numbers& numbers) {
@@ -80,8 +82,17 @@ TrainingState FitLoop::state_of_all_ranks() {
   return state;
 }
 
-std::vector<SavedTensor> FitLoop::saved_by_extensions() const {
+void FitLoop::restore_compression() {
+  const auto& from = options_.snapshot.resume_from;
+  if (!from || options_.step.parallel.compression.kind == Compression::kNone) return;
+  parallel_->restore_compression(of_owner(extension_tensors(*from), kCompression));
+}
+
+std::vector<SavedTensor> FitLoop::tensors_besides() {
   std::vector<SavedTensor> out;
+  for (const auto& [name, tensor] : parallel_->compression_state()) {
+    out.push_back({std::string(kCompression) + "." + name, tensor});
+  }
   for (const auto* extension : participants_.extensions) {
     for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor});
   }
@@ -96,8 +107,9 @@ void FitLoop::save() {
   parallel_->broadcast_buffers();
   const auto state = state_of_all_ranks();
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
+  const auto besides = tensors_besides();
   on_rank_zero(group_, [&] {
-    const auto content = content_of(module_, *optimizer_, state, saved_by_extensions());
+    const auto content = content_of(module_, *optimizer_, state, besides);
     const auto written = write_snapshot(options.folder, content, {.keep = options.keep, .is_best = is_best_});
     event.path = written.path;
     event.bytes = written.bytes;

@@ -58,12 +58,12 @@ void FitLoop::step(const Work& work) {
   scheduler_->prepare(state_.step, state_.epoch);
   for (std::size_t i = 0; i < work.batches.size(); ++i) {
     const auto& batch = work.batches[i];
-    const auto loss = loss_of(batch, static_cast<std::int64_t>(i));
+    const auto index = static_cast<std::int64_t>(i);
     if (i + 1 < work.batches.size()) {
       const auto guard = parallel_->no_sync();
-      parallel_->backward(loss, batch.samples(), work.global_samples);
+      backward(batch, index, work.global_samples);
     } else {
-      parallel_->backward(loss, batch.samples(), work.global_samples);
+      backward(batch, index, work.global_samples);
     }
     for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
   }
@@ -72,6 +72,24 @@ void FitLoop::step(const Work& work) {
   state_.place += work.global_samples;
   state_.samples += work.global_samples;
   for (auto* extension : participants_.extensions) extension->after_step(state_);
+}
+
+void FitLoop::backward(const Batch& batch, std::int64_t index, std::int64_t global_samples) {
+  if (!replicas_) {
+    parallel_->backward(loss_of(batch, index), batch.samples(), global_samples);
+    return;
+  }
+  seed_step(options_.seed, state_.step, index, group_.rank());
+  count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples());
+  // Gradients are there already; this tells of signals.
+  parallel_->backward({}, 0, global_samples);
+}
+
+void FitLoop::count_loss(double sum, std::int64_t samples) {
+  state_.loss_sum += sum;
+  state_.loss_samples += samples;
+  logged_loss_sum_ += sum;
+  logged_loss_samples_ += samples;
 }
 
 // The batch's mean loss, ready for backward; undefined where this rank runs nothing.
@@ -86,11 +104,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
     loss = module_.training_step(*runs);
   }
   if (batch.samples() == 0) return loss;
-  const double sum = loss.item<double>() * static_cast<double>(batch.samples());
-  state_.loss_sum += sum;
-  state_.loss_samples += batch.samples();
-  logged_loss_sum_ += sum;
-  logged_loss_samples_ += batch.samples();
+  count_loss(loss.item<double>() * static_cast<double>(batch.samples()), batch.samples());
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 

@@ -17,6 +17,9 @@ class MaskedLanguageModel : public NetworkTask {
   at::Tensor training_step(const Batch& batch) override;
   /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked places.
   void validation_step(const Batch& batch) override;
+  std::unique_ptr<Module> replica() const override {
+    return std::make_unique<MaskedLanguageModel>(another_network(), options());
+  }
   /// "val_perplexity": e to the val_loss.
   std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;
 };

@@ -18,6 +18,15 @@ void MeanMetrics::add(const std::string& name, double mean) {
   sum.samples += samples_;
 }
 
+void MeanMetrics::take(MeanMetrics& other) {
+  for (const auto& [name, sum] : other.sums_) {
+    auto& own = sums_[name];
+    own.total += sum.total;
+    own.samples += sum.samples;
+  }
+  other.clear();
+}
+
 // Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
 MetricSums MeanMetrics::sums_over_ranks(Group& group) const {
   std::vector<std::string> names;

@@ -18,6 +18,8 @@ class MeanMetrics {
   void begin_batch(std::int64_t samples) { samples_ = samples; }
   void add(const std::string& name, double mean);
   void clear() { sums_.clear(); }
+  /// Adds another's sums to these, and clears them there.
+  void take(MeanMetrics& other);
   /// Goes on from sums of before.
   void restore(MetricSums sums) { sums_ = std::move(sums); }
 

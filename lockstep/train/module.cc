@@ -19,4 +19,9 @@ void Module::log(const std::string& name, const at::Tensor& value) { metrics_.ad
 
 void Module::log(const std::string& name, double value) { metrics_.add(name, value); }
 
+std::unique_ptr<Module> Module::replica() const {
+  throw Error(ErrorKind::kUsage, "strategy dp trains copies of the module, and it makes none",
+              "override Module::replica(), or use strategy ddp");
+}
+
 }  // namespace lockstep

@@ -46,6 +46,10 @@ class Module : public torch::nn::Module {
   /// How learning rates move; called after configure_optimizer(). Unless overridden they stay.
   virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
+  /// Another one of the same kind with any weights, for strategy "dp".
+  /// Throws: Error(kUsage) unless overridden.
+  virtual std::unique_ptr<Module> replica() const;
+
   /// What log() has gathered. For the trainer.
   MeanMetrics& metrics() { return metrics_; }
 

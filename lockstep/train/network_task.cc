@@ -27,4 +27,9 @@ ScheduleOptions NetworkTask::configure_schedule(const TrainingPlan& plan) {
   return options_.schedule ? options_.schedule(plan) : ScheduleOptions{};
 }
 
+std::shared_ptr<Network> NetworkTask::another_network() const {
+  if (!options_.rebuild) Module::replica();
+  return options_.rebuild();
+}
+
 }  // namespace lockstep

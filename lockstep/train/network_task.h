@@ -23,7 +23,8 @@ struct TaskOptions {
   std::optional<Normalisation> normalisation{};                    ///< Of images.
   Mixing mixing{};                                                 ///< Of a training batch's samples.
   double label_smoothing = 0;
-  std::uint64_t seed = 0;  ///< Of the mixing.
+  std::uint64_t seed = 0;                               ///< Of the mixing.
+  std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
 };
 
 /// A built-in network with what is learnt from it. The network's weights keep the names that other programs know.
@@ -37,6 +38,8 @@ class NetworkTask : public Module {
   NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
 
   const TaskOptions& options() const { return options_; }
+  /// Throws: Error(kUsage) where there is no rebuild().
+  std::shared_ptr<Network> another_network() const;
   /// Shape: as Network::forward().
   at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }
 

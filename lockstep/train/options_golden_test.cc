@@ -55,6 +55,7 @@ const LinearSchedule kLinear{.start_factor = 0.25, .end_factor = 0.75, .total_it
 TEST(Scheduler, GivesPyTorchsRates) {
   expect_rates("step", {.schedule = kStep});
   expect_rates("multistep", {.schedule = kMultiStep, .by_step = true});
+  expect_rates("exponential", {.schedule = ExponentialSchedule{.gamma = 0.8}});
   expect_rates("cosine", {.schedule = kCosine});
   expect_rates("linear", {.schedule = kLinear});
   expect_rates("onecycle", {.schedule = OneCycleSchedule{.max_lr = 0.5, .total_steps = 12}, .by_step = true});

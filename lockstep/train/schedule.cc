@@ -55,6 +55,7 @@ struct RateAt {
         std::count_if(s.milestones.begin(), s.milestones.end(), [this](auto each) { return each <= t; });
     return base * std::pow(s.gamma, static_cast<double>(passed));
   }
+  double operator()(const ExponentialSchedule& s) const { return base * std::pow(s.gamma, static_cast<double>(t)); }
   double operator()(const CosineSchedule& s) const {
     if (t >= s.t_max) return s.eta_min;
     return cosine_between(base, s.eta_min, static_cast<double>(t) / static_cast<double>(s.t_max));
@@ -81,6 +82,7 @@ struct Check {
   void operator()(const MultiStepSchedule& s) const {
     if (!std::is_sorted(s.milestones.begin(), s.milestones.end())) refuse("milestones go down", "list them in order");
   }
+  void operator()(const ExponentialSchedule&) const {}
   void operator()(const CosineSchedule& s) const { require_positive("T_max", s.t_max); }
   void operator()(const LinearSchedule& s) const { require_positive("total_iters", s.total_iters); }
   void operator()(const OneCycleSchedule& s) const {

@@ -34,6 +34,10 @@ struct CosineSchedule {
   double eta_min = 0;
 };
 
+struct ExponentialSchedule {
+  double gamma = 0.95;
+};
+
 struct LinearSchedule {
   double start_factor = 1.0 / 3;
   double end_factor = 1;
@@ -63,8 +67,8 @@ struct PlateauSchedule {
   double min_lr = 0;
 };
 
-using Schedule = std::variant<std::monostate, StepSchedule, MultiStepSchedule, CosineSchedule, LinearSchedule,
-                              OneCycleSchedule, PlateauSchedule>;
+using Schedule = std::variant<std::monostate, StepSchedule, MultiStepSchedule, ExponentialSchedule, CosineSchedule,
+                              LinearSchedule, OneCycleSchedule, PlateauSchedule>;
 
 struct ScheduleOptions {
   Schedule schedule{};

@@ -27,6 +27,7 @@ struct StepOptions {
   double clip_norm = 0;         ///< Largest L2 norm of all gradients together; 0 clips nothing.
   double clip_value = 0;        ///< Largest magnitude of a gradient's number; 0 clips nothing.
   bool sync_batchnorm = false;  ///< BatchNorm takes its statistics over all ranks' samples.
+  std::int64_t replicas = 1;    ///< Copies of the module in threads of the only rank: strategy "dp".
   bool deterministic = false;   ///< Only algorithms that give the same bits each time; an operation without one throws.
   DataParallelOptions parallel{};
 };

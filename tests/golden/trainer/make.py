@@ -44,6 +44,7 @@ def warmed(make, warmup, factor):
 PLATEAU = [1.0, 0.9, 0.9, 0.9, 0.91, 0.9, 0.5, 0.49999, 0.6, 0.7, 0.8, 0.4, 0.41, 0.42, 0.43, 0.44, 0.45]
 KINDS = {
     "step": lambda o: schedulers.StepLR(o, step_size=3, gamma=0.5),
+    "exponential": lambda o: schedulers.ExponentialLR(o, gamma=0.8),
     "multistep": lambda o: schedulers.MultiStepLR(o, milestones=[2, 5, 5, 9], gamma=0.3),
     "cosine": lambda o: schedulers.CosineAnnealingLR(o, T_max=12, eta_min=0.01),
     "linear": lambda o: schedulers.LinearLR(o, start_factor=0.25, end_factor=0.75, total_iters=6),

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/find_command.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/comm/join.h"
+#include "lockstep/device/device.h"
+#include "lockstep/device/memory.h"
+#include "lockstep/observe/progress.h"
+#include "lockstep/observe/rate_finder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kFirstRate = 1e-8;
+constexpr double kLastRate = 1;
+constexpr int kRateSteps = 100;
+constexpr int kChartColumns = 79;
+
+constexpr int kBatchSteps = 4;        // Of one trial; the first is left out of the speed, for what it sets up.
+constexpr double kMemoryShare = 0.9;  // Of what is free: the rest is for what other batches may need.
+constexpr double kGoodSpeed = 0.95;   // Of the best: a smaller batch that has it is to be preferred.
+
+Recipe changed(const TrainRequest& request, std::vector<std::string> sets, const Environment& env) {
+  auto with = request;
+  with.sets.insert(with.sets.end(), sets.begin(), sets.end());
+  return recipe_of(with, env, std::filesystem::read_symlink("/proc/self/exe"));
+}
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
+}
+
+int find_rate(const TrainRequest& request, const Placement& placement, const Environment& env) {
+  const auto recipe = changed(
+      request,
+      {"optimizer.lr=" + number(kFirstRate), "scheduler.name=exponential", "scheduler.interval=step",
+       "scheduler.warmup=0", "scheduler.gamma=" + std::to_string(std::pow(kLastRate / kFirstRate, 1.0 / kRateSteps)),
+       "trainer.max_steps=" + std::to_string(kRateSteps), "trainer.validate_every=0", "observe.log_every=1"},
+      env);
+  auto group = met_for(recipe, placement, env);
+  RecipeData data(recipe);
+  data.setup();
+  std::vector<std::string> notes;
+  const auto module = task_of(recipe, data.sets(), notes);
+  auto options = trainer_options_of(recipe, {});
+  options.max_epochs = 0;
+  Trainer trainer(options);
+  RateFinder finder;
+  if (group.is_main()) trainer.add(finder);
+  trainer.fit(*module, data, group);
+  if (!group.is_main()) return 0;
+
+  const auto found = finder.suggestion();
+  if (request.json) {
+    auto points = nlohmann::json::array();
+    for (const auto& each : finder.points()) points.push_back({each.lr, each.loss, each.smoothed});
+    const nlohmann::ordered_json object = {
+        {"schema", 1}, {"lr", found ? nlohmann::json(*found) : nullptr}, {"points", points}};
+    std::cout << object.dump() << std::endl;
+  } else {
+    std::cout << "smoothed loss over learning rate, " << finder.points().size() << " steps\n"
+              << finder.chart(kChartColumns)
+              << (found ? "O: the loss falls fastest. Try --set optimizer.lr=" + number(*found)
+                        : "the loss was lost before a rate could be told; look at the data and the model")
+              << std::endl;
+  }
+  return found ? 0 : exit_code(ErrorKind::kData);
+}
+
+struct Trial {
+  std::int64_t batch = 0;
+  double samples_per_second = 0;
+  std::int64_t peak_bytes = 0;
+  bool fits = false;
+};
+
+// How long steps take, the first left out.
+class StepClock final : public Listener {
+ public:
+  using Listener::on;
+  std::string name() const override { return "step clock"; }
+  Verdict on(const StepEnded& event) override {
+    if (event.step > 1) {
+      seconds_ += event.seconds;
+      samples_ += event.samples;
+    }
+    return Verdict::kContinue;
+  }
+  double samples_per_second() const { return seconds_ > 0 ? static_cast<double>(samples_) / seconds_ : 0; }
+
+ private:
+  double seconds_ = 0;
+  std::int64_t samples_ = 0;
+};
+
+// On this rank alone: a rank that ran out of memory in the middle of a sum would leave the others waiting.
+Trial tried(const TrainRequest& request, std::int64_t batch, const Environment& env) {
+  const auto recipe =
+      changed(request,
+              {"data.batch=" + std::to_string(batch), "trainer.max_steps=" + std::to_string(kBatchSteps),
+               "trainer.validate_every=0", "trainer.sync_batchnorm=false", "observe.log_every=0"},
+              env);
+  const auto device = chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
+  RecipeData data(recipe);
+  data.setup();
+  Trial trial{.batch = batch};
+  if (batch > data.sets().train->size()) return trial;
+  std::vector<std::string> notes;
+  auto options = trainer_options_of(recipe, {});
+  options.max_epochs = 0;
+  Trainer trainer(options);
+  StepClock clock;
+  trainer.add(clock);
+  auto alone = join(Placement{}, env);
+  forget_peak_memory(device);
+  try {
+    const auto module = task_of(recipe, data.sets(), notes);
+    trainer.fit(*module, data, alone);
+    trial.fits = true;
+  } catch (const c10::OutOfMemoryError&) {
+    return trial;
+  }
+  trial.samples_per_second = clock.samples_per_second();
+  trial.peak_bytes = peak_memory(device);
+  return trial;
+}
+
+// Memory grows with the batch along a line; a CPU's must not be overrun to find out, for the kernel ends who does.
+std::int64_t bytes_expected(const std::vector<Trial>& trials, std::int64_t batch) {
+  const auto& last = trials.back();
+  if (trials.size() < 2) return last.peak_bytes;
+  const auto& before = trials[trials.size() - 2];
+  const double slope =
+      static_cast<double>(last.peak_bytes - before.peak_bytes) / static_cast<double>(last.batch - before.batch);
+  return last.peak_bytes + static_cast<std::int64_t>(std::max(0.0, slope) * static_cast<double>(batch - last.batch));
+}
+
+bool all_can(Group& group, bool can) {
+  const auto answers = group.all_gather(can ? 1 : 0);
+  return std::all_of(answers.begin(), answers.end(), [](auto each) { return each == 1; });
+}
+
+// The slowest rank's speed, and the largest need: what the run would have.
+Trial over_ranks(Group& group, Trial trial) {
+  const auto speeds = group.all_gather(std::llround(trial.samples_per_second * 1e3));
+  const auto peaks = group.all_gather(trial.peak_bytes);
+  trial.samples_per_second = static_cast<double>(*std::min_element(speeds.begin(), speeds.end())) / 1e3;
+  trial.peak_bytes = *std::max_element(peaks.begin(), peaks.end());
+  return trial;
+}
+
+std::string table_of(const std::vector<Trial>& trials, std::int64_t chosen) {
+  std::string out = "   batch  samples/s a rank      memory\n";
+  for (const auto& each : trials) {
+    std::array<char, 80> line{};
+    std::snprintf(line.data(), line.size(), "%8lld  %16.0f  %10s%s\n", static_cast<long long>(each.batch),
+                  each.samples_per_second, human_bytes(static_cast<std::uint64_t>(each.peak_bytes)).c_str(),
+                  each.batch == chosen ? "  <" : "");
+    out += line.data();
+  }
+  return out;
+}
+
+int find_batch(const TrainRequest& request, const Placement& placement, const Environment& env) {
+  const auto recipe = changed(request, {}, env);
+  auto group = met_for(recipe, placement, env);
+  const auto device = chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
+  const Log log = rank_log(placement);
+  const auto share = static_cast<double>(free_memory(device)) * kMemoryShare / placement.local_world;
+  const auto limit = static_cast<std::int64_t>(share) + peak_memory(device);
+  std::vector<Trial> trials;
+  std::string end;
+  for (std::int64_t batch = 1;; batch *= 2) {
+    if (!trials.empty() && !all_can(group, bytes_expected(trials, batch) < limit)) {
+      end = "a batch of " + std::to_string(batch) + " would take " +
+            human_bytes(static_cast<std::uint64_t>(bytes_expected(trials, batch))) + " of memory, " +
+            human_bytes(static_cast<std::uint64_t>(limit)) + " are there for a rank";
+      break;
+    }
+    const auto trial = tried(request, batch, env);
+    if (!all_can(group, trial.fits)) {
+      end = "a batch of " + std::to_string(batch) + " runs out of memory, or is more than the data set has";
+      break;
+    }
+    trials.push_back(over_ranks(group, trial));
+    if (group.is_main() && !request.json) {
+      log.info("batch " + std::to_string(batch) + ": " + number(trials.back().samples_per_second) + " samples/s");
+    }
+  }
+  if (trials.empty()) throw Error(ErrorKind::kEnvironment, end, "use a smaller model, or a device with more memory");
+  if (!group.is_main()) return 0;
+
+  const auto faster = [](const Trial& a, const Trial& b) { return a.samples_per_second < b.samples_per_second; };
+  const double best = std::max_element(trials.begin(), trials.end(), faster)->samples_per_second;
+  const auto chosen = std::find_if(trials.begin(), trials.end(),
+                                   [&](const Trial& each) { return each.samples_per_second >= kGoodSpeed * best; });
+  if (request.json) {
+    auto rows = nlohmann::json::array();
+    for (const auto& each : trials) rows.push_back({each.batch, each.samples_per_second, each.peak_bytes});
+    const nlohmann::ordered_json object = {
+        {"schema", 1}, {"batch", chosen->batch}, {"largest_batch", trials.back().batch}, {"trials", rows}};
+    std::cout << object.dump() << std::endl;
+  } else {
+    std::cout << table_of(trials, chosen->batch) << end << "\nthe smallest batch with " << kGoodSpeed * 100
+              << " % of the best speed: try --set data.batch=" << chosen->batch << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_find(const TrainRequest& request, const Environment& env) {
+  return as_rank(env, [&](const Placement& placement) {
+    if (request.find == "lr") return find_rate(request, placement, env);
+    if (request.find == "batch") return find_batch(request, placement, env);
+    throw Error(ErrorKind::kUsage, "--find is '" + request.find + "', want lr or batch",
+                "lr finds a learning rate, batch a batch size");
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/models/script_network.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/dtype.h"
+
+namespace lockstep {
+namespace {
+
+const char* const kExport = "export it with python/export_model.py, which scripts it in training mode";
+
+// Operators with a mode, and the place of the argument that says it: true in training.
+struct ModalOperator {
+  const char* name;
+  const char* argument;
+};
+constexpr std::array<ModalOperator, 8> kModal = {{{"aten::dropout", "train"},
+                                                  {"aten::feature_dropout", "train"},
+                                                  {"aten::alpha_dropout", "train"},
+                                                  {"aten::feature_alpha_dropout", "train"},
+                                                  {"aten::native_dropout", "train"},
+                                                  {"aten::batch_norm", "training"},
+                                                  {"aten::native_batch_norm", "training"},
+                                                  {"aten::instance_norm", "use_input_stats"}}};
+
+using Found = std::set<std::pair<std::string, bool>>;  // An operator, and the mode that it is fixed to.
+
+void look_at(torch::jit::Block* block, Found& found) {
+  for (auto* node : block->nodes()) {
+    for (auto* inner : node->blocks()) look_at(inner, found);
+    for (const auto& modal : kModal) {
+      if (node->kind() != c10::Symbol::fromQualString(modal.name)) continue;
+      // Instance normalisation without running statistics takes the input's in either mode.
+      const auto named = node->namedInput(modal.argument);
+      const auto mode = torch::jit::toIValue(named);
+      if (!mode || !mode->isBool()) continue;
+      if (node->kind() == c10::Symbol::fromQualString("aten::instance_norm") && mode->toBool()) continue;
+      found.emplace(std::string(modal.name).substr(6), mode->toBool());
+    }
+  }
+}
+
+void require_free_mode(const torch::jit::Module& module, const std::string& file) {
+  auto graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  Found found;
+  look_at(graph->block(), found);
+  if (found.empty()) return;
+  const auto& [name, mode] = *found.begin();
+  throw Error(ErrorKind::kData,
+              "'" + file + "': " + name + " is fixed to " + (mode ? "training" : "evaluation") +
+                  " mode: the model was traced, and so would " +
+                  (mode ? "train while it is validated" : "be trained as in evaluation"),
+              kExport);
+}
+
+// The module's tree again, with the same tensors: what registers, counts and saves parameters knows only that kind.
+void mirror(const torch::jit::Module& from, torch::nn::Module& to) {
+  for (const auto& each : from.named_parameters(/*recurse=*/false)) {
+    to.register_parameter(each.name, each.value, each.value.requires_grad());
+  }
+  for (const auto& each : from.named_buffers(/*recurse=*/false)) to.register_buffer(each.name, each.value);
+  for (const auto& child : from.named_children()) {
+    auto inner = std::make_shared<torch::nn::Module>(child.name);
+    mirror(child.value, *inner);
+    to.register_module(child.name, inner);
+  }
+}
+
+class ScriptNetwork final : public Network {
+ public:
+  explicit ScriptNetwork(torch::jit::Module script) : script_(std::move(script)) { mirror(script_, *this); }
+
+  at::Tensor forward(const at::Tensor& input) override { return script_.forward({input}).toTensor(); }
+
+  void train(bool on) override {
+    Network::train(on);
+    script_.train(on);
+  }
+
+ private:
+  torch::jit::Module script_;
+};
+
+torch::jit::Module loaded(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) {
+    throw Error(ErrorKind::kIo, "model.name: there is no file '" + file.string() + "'", kExport);
+  }
+  try {
+    return torch::jit::load(file.string());
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::kData, "'" + file.string() + "' is no TorchScript model: " + error.what_without_backtrace(),
+                kExport);
+  }
+}
+
+// One forward of two samples of zeros: shapes are best told before a run is under way.
+void require_shapes(ScriptNetwork& network, const std::string& file, const NetworkOptions& options) {
+  auto shape = options.input_shape;
+  shape.insert(shape.begin(), 2);
+  const torch::NoGradGuard no_grad;
+  network.train(false);
+  at::Tensor output;
+  try {
+    output = network.forward(at::zeros(shape));
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    throw Error(ErrorKind::kData,
+                "'" + file + "' cannot take a batch of " + shape_text(shape) + ": " +
+                    what.substr(what.rfind("Error: ") == std::string::npos ? 0 : what.rfind("Error: ") + 7),
+                "give it the data set's shape, or change the data with data.transforms");
+  }
+  network.train(true);
+  const std::vector<std::int64_t> wanted = {2, options.classes};
+  if (output.sizes() == at::IntArrayRef(wanted)) return;
+  throw Error(ErrorKind::kData,
+              "'" + file + "' makes " + shape_text(output.sizes()) + " of a batch of " + shape_text(shape) +
+                  ", the data set's classes want " + shape_text(wanted),
+              "give its last layer " + std::to_string(options.classes) + " outputs");
+}
+
+}  // namespace
+
+std::shared_ptr<Network> make_script_network(const std::filesystem::path& file, const NetworkOptions& options) {
+  auto script = loaded(file);
+  require_free_mode(script, file.string());
+  auto network = std::make_shared<ScriptNetwork>(std::move(script));
+  if (parameter_count(*network) == 0) {
+    throw Error(ErrorKind::kData, "'" + file.string() + "' has no parameter to train: it was frozen", kExport);
+  }
+  require_shapes(*network, file.string(), options);
+  return network;
+}
+
+}  // namespace lockstep

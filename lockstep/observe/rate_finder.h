@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/observe/events.h"
+
+namespace lockstep {
+
+struct RatePoint {
+  double lr = 0;
+  double loss = 0;
+  double smoothed = 0;  ///< An exponential mean of the losses so far, its start corrected.
+};
+
+/// Watches a learning-rate range test: a short training whose rate rises by the same factor in each step, with a loss
+/// logged in each. Ends it once the loss has grown to `stop_factor` times its least, or is no number.
+///
+/// Source: Smith, Cyclical Learning Rates (2017); smoothing and end are those of Lightning's Tuner.lr_find, the
+/// suggestion that of its versions up to 2.5. tests/golden/finders says why, and holds numpy's numbers.
+class RateFinder final : public Listener {
+ public:
+  explicit RateFinder(double stop_factor = 4) : stop_factor_(stop_factor) {}
+
+  using Listener::on;
+  std::string name() const override { return "rate finder"; }
+  Verdict on(const StepEnded& event) override;
+
+  const std::vector<RatePoint>& points() const { return points_; }
+
+  /// Where the loss fell fastest from one step to the next; nothing where too few were made.
+  std::optional<double> suggestion() const;
+
+  /// Smoothed loss over rate, the suggestion marked, in lines of at most `columns` characters.
+  std::string chart(int columns) const;
+
+ private:
+  double stop_factor_;
+  double mean_ = 0;
+  double best_ = 0;
+  std::vector<RatePoint> points_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <barrier>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lockstep/train/module.h"
+#include "lockstep/train/precision.h"
+
+namespace lockstep {
+
+/// Copies of a module in threads of one process, each with a part of every batch: strategy "dp", what DataParallel is
+/// in Python. For comparison: one process decodes, logs and updates for all, so ranks of their own ("ddp") are faster.
+///
+/// Weights are the first one's own memory. Buffers are the first one's at each batch's start, and what the others make
+/// of theirs is dropped. On a CPU the copies draw random numbers from one generator in no fixed order, so that a model
+/// with dropout does not give the same bits twice.
+class Replicas {
+ public:
+  /// `first` must outlive this object; the others come from its replica().
+  Replicas(Module& first, std::int64_t count, Precision precision);
+  ~Replicas();
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
+  /// Forward and backward: adds to the first one's gradients those of the mean loss over `global_samples`, of which
+  /// this batch holds some, and to its metrics what all have logged. `scaler` may be null.
+  ///
+  /// Returns the sum of the samples' losses. Throws: what the modules throw.
+  double run(const Batch& batch, std::int64_t global_samples, const LossScaler* scaler);
+
+ private:
+  struct Part {
+    Module* module = nullptr;
+    std::unique_ptr<Module> owned;
+    std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> buffers;
+    Batch batch;
+    double loss_sum = 0;
+    std::exception_ptr failure;
+  };
+
+  void share_weights();
+  void run_part(Part& part) const;
+  void add_gradients();
+
+  std::vector<Part> parts_;
+  Precision precision_;
+  int threads_each_;
+  std::int64_t global_samples_ = 0;
+  const LossScaler* scaler_ = nullptr;
+  bool is_ending_ = false;
+  std::barrier<> start_;
+  std::barrier<> done_;
+  std::vector<std::jthread> threads_;  ///< One for each but the first, which runs in the caller's.
+};
+
+}  // namespace lockstep
