@@ -139,9 +139,11 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     const auto output = output_of(command, context);
     if (!output) return false;
     const auto job = nlohmann::json::parse(*output);
-    context.log.info("job " + job.at("job").get<std::string>() + ": " + std::to_string(job.at("nodes").get<int>()) +
-                     " nodes, " + std::to_string(job.at("tasks").get<int>()) + " ranks, " +
-                     job.at("run_dir").get<std::string>());
+    const int nodes = job.at("nodes");
+    const int ranks = job.at("tasks");
+    context.log.info("job " + job.at("job").get<std::string>() + ": " + std::to_string(nodes) +
+                     (nodes == 1 ? " node, " : " nodes, ") + std::to_string(ranks) +
+                     (ranks == 1 ? " rank, " : " ranks, ") + job.at("run_dir").get<std::string>());
   }
   if (!commands.empty()) JobQueueView(context.env).forget();
   return true;

@@ -245,9 +245,9 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
                  {"is_timed", !request.counts_only},
                  {"train_samples", data.sets().train->size()},
                  {"validation_samples", data.sets().validation ? data.sets().validation->size() : 0}};
+  object["start_s"] = seconds_since_process_start();
   add_sizes(object, subject);
   object["optimizer_bytes"] = optimizer_bytes(subject, smallest);
-  object["start_s"] = seconds_since_process_start();
   object["gradients"] = gradients_of(subject, smallest);
   object["read_s"] = read_seconds(*loader);
   object["batches"] = Json::array();

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/cli_train/describe_command.h"
 #include "lockstep/cli_train/eval_command.h"
 #include "lockstep/cli_train/find_command.h"
 #include "lockstep/cli_train/train_command.h"
@@ -23,6 +24,12 @@ int main(int argc, char** argv) {
     auto* predict = app.add_subcommand("predict", "Writes a run's predictions");
     lockstep::bind_options(*eval, evaluation, /*predicts=*/false);
     lockstep::bind_options(*predict, evaluation, /*predicts=*/true);
+    lockstep::DescribeRequest description;
+    auto* describe =
+        app.add_subcommand("describe", "Sizes and times of a recipe's training, as JSON, for `lockstep plan`");
+    lockstep::bind_options(*describe, description.train);
+    describe->add_option("--batch", description.batches, "Samples of one rank to time; may be repeated");
+    describe->add_flag("--count-only", description.counts_only, "Time nothing");
     try {
       app.parse(argc, argv);
     } catch (const CLI::Success& help) {
@@ -33,6 +40,7 @@ int main(int argc, char** argv) {
     }
     if (eval->parsed()) return lockstep::run_eval(evaluation, env);
     if (predict->parsed()) return lockstep::run_predict(evaluation, env);
+    if (describe->parsed()) return lockstep::run_describe(description, env);
     return train.find.empty() ? lockstep::run_train(train, env) : lockstep::run_find(train, env);
   } catch (const lockstep::Error& error) {
     log.error(error.what());

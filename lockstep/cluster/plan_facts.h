@@ -49,7 +49,7 @@ struct TrainingFacts {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
   double read_s = 0;                ///< To read and transform one sample on one thread.
-  double start_s = 0;               ///< From a process's start to its first step.
+  double start_s = 0;               ///< From a process's start until it can take its first step.
   std::vector<BatchCost> batches;   ///< By rising size, one at least.
   std::vector<ReduceCost> reduces;  ///< Among those ranks, by rising size; empty for one rank.
 };

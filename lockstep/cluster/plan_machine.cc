@@ -72,9 +72,10 @@ void take_compute(PlanMachine& machine, const Profile& profile, const TrainingFa
                               " ranks (measured there)");
   } else if (target.is_here) {
     machine.basis = PlanBasis::kMeasuredHere;
-    machine.sources.push_back("computing: steps timed on " + facts.device + ", " + std::to_string(facts.ranks) +
-                              " ranks side by side, " + std::to_string(facts.threads) +
-                              " threads each (measured here)");
+    const std::string ranks = facts.ranks == 1 ? "one rank" : std::to_string(facts.ranks) + " ranks side by side";
+    machine.sources.push_back("computing: steps timed on " + facts.device + ", " + ranks + ", " +
+                              std::to_string(facts.threads) + (facts.threads == 1 ? " thread" : " threads") +
+                              " each (measured here)");
   } else {
     take_rate(machine, profile, facts);
   }
@@ -113,7 +114,8 @@ PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, con
   const bool has_devices = profile.devices.count > 0;
   machine.overlaps = has_devices || facts.ranks * facts.threads < facts.cores;
   machine.spread.devices = has_devices ? kDeviceSpread : 0;
-  machine.spread.steps = target.is_here ? facts.batches.front().spread : 0;
+  // A machine so busy that steps vary by more is not described by a normal distribution.
+  machine.spread.steps = target.is_here ? std::min(0.3, facts.batches.front().spread) : 0;
   machine.sources.push_back(has_devices ? "stragglers: devices of one kind vary by 8 % (published: arXiv 2208.11035)"
                                         : "stragglers: steps here vary by " + fixed(machine.spread.steps * 100, 1) +
                                               " % (measured here)");

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `lockstep-train describe` counts and times, and what `lockstep plan` makes of it. Counts are exact; times are only sane."""
+import json
+import subprocess
+import tempfile
+import unittest
+
+from harness import BIN, DIGITS
+
+HIDDEN, INPUT, CLASSES = 128, 64, 10
+
+
+class Plan(unittest.TestCase):
+    def run_json(self, *words):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-plan-"))
+        done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, cwd=folder, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def describe(self, *words):
+        return self.run_json(BIN / "lockstep-train", "describe", DIGITS, "--set", "trainer.threads=1", *words)
+
+    def check_counts(self, facts):
+        parameters = (INPUT + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
+        self.assertEqual(facts["parameters"], parameters)
+        self.assertEqual((facts["weight_bytes"], facts["gradient_bytes"], facts["buffer_bytes"]), (4 * parameters, 4 * parameters, 0))
+        self.assertEqual(facts["optimizer_bytes"], 2 * 4 * parameters, "Adam keeps two numbers of each weight")
+        self.assertEqual([each["bytes"] for each in facts["gradients"]],
+                         [4 * INPUT * HIDDEN, 4 * HIDDEN, 4 * HIDDEN * CLASSES, 4 * CLASSES])
+        self.assertLess(facts["gradients"][3]["ready"], facts["gradients"][0]["ready"], "the last layer's come first")
+        self.assertEqual((facts["train_samples"], facts["validation_samples"]), (1437, 360))
+        for batch in facts["batches"]:
+            # Forward two products, backward three: none for the gradient of the input.
+            self.assertEqual(batch["flops"], 2 * batch["samples"] * (2 * INPUT * HIDDEN + 3 * HIDDEN * CLASSES))
+            self.assertGreater(batch["activation_bytes"], 4 * batch["samples"] * HIDDEN)
+
+    def test_counts_are_exact_and_times_are_there(self):
+        facts = self.describe("--devices", "1", "--batch", "25", "--batch", "50")
+        self.check_counts(facts)
+        self.assertEqual([batch["samples"] for batch in facts["batches"]], [25, 50])
+        for batch in facts["batches"]:
+            for part in ("forward_s", "backward_s", "update_s"):
+                self.assertTrue(0 < batch[part] < 1, batch)
+        self.assertEqual(facts["reduces"], [])
+
+    def test_without_timing_two_samples_are_counted(self):
+        facts = self.describe("--devices", "1", "--count-only")
+        self.check_counts(facts)
+        self.assertEqual([(batch["samples"], batch["forward_s"]) for batch in facts["batches"]], [(2, 0)])
+
+    def test_a_plan_for_two_ranks_here_times_them_side_by_side(self):
+        plan = self.run_json(BIN / "lockstep", "plan", DIGITS, "--nodes", "1", "--devices", "2", "--json", "--set", "trainer.threads=1",
+                             "--cluster", "generic")
+        point = plan["points"][0]
+        self.assertEqual((plan["parameters"], point["ranks"], point["batch"], point["steps_per_epoch"]), (9610, 2, 25, 29))
+        self.assertGreater(point["all_reduce_s"], 0)
+        self.assertLessEqual(point["error"], 0.25)
+        self.assertIn("measured here", " ".join(plan["sources"]))
+
+    def test_a_plan_goes_on_from_a_run(self):
+        run = self.run_json(BIN / "lockstep", "train", DIGITS, "--run-dir", self.enterContext(tempfile.TemporaryDirectory()) + "/run",
+                            "--set", "trainer.max_epochs=2", "--set", "trainer.threads=1", "--json")
+        plan = self.run_json(BIN / "lockstep", "plan", DIGITS, "--nodes", "1", "--devices", "1", "--json", "--cluster", "lumi-g",
+                             "--measured", run["run_dir"])
+        self.assertEqual(plan["basis"], "measured there")
+        step_s = run["samples"] / run["samples_per_second"] / run["steps"]
+        self.assertAlmostEqual(plan["points"][0]["step_s"] / step_s, 1, places=3)
+
+
+unittest.main(verbosity=2)
