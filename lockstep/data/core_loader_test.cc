@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -104,6 +105,42 @@ TEST(CoreLoader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
             EXPECT_EQ(index, 11);
           }
         }
+      }
+    }
+  }
+}
+
+/// The samples of one epoch over all ranks, batch for batch and rank for rank, as evaluation goes through them.
+std::vector<std::int64_t> evaluated_ids(const SampleSource& source, std::int64_t global_batch, int world) {
+  std::vector<std::unique_ptr<CoreLoader>> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    const CoreLoaderOptions options{.global_batch = global_batch, .shard = {rank, world}, .shuffle = false};
+    ranks.push_back(std::make_unique<CoreLoader>(source, options, heap_memory));
+  }
+  std::vector<std::int64_t> ids;
+  for (std::int64_t batch = 0; batch < ranks[0]->batches(); ++batch) {
+    std::int64_t global_samples = 0;
+    const std::size_t before = ids.size();
+    for (const auto& rank : ranks) {
+      const auto part = rank->next();
+      global_samples = part->global_samples;
+      const auto own = checked_ids(*part, 0);
+      ids.insert(ids.end(), own.begin(), own.end());
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(ids.size() - before), global_samples);
+  }
+  for (const auto& rank : ranks) EXPECT_FALSE(rank->next());
+  return ids;
+}
+
+TEST(CoreLoader, GivesEachSampleOfASmallSetOnceAndInOrderOnAnyRanks) {
+  for (std::int64_t size = 1; size <= 17; ++size) {
+    const HashSource source(size);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+    for (const std::int64_t global_batch : {1, 3, 8, 20}) {
+      for (int world = 1; world <= 4; ++world) {
+        EXPECT_EQ(evaluated_ids(source, global_batch, world), all) << size << " " << global_batch << " " << world;
       }
     }
   }
