@@ -85,6 +85,7 @@ struct Trial {
   std::int64_t batch = 0;
   double samples_per_second = 0;
   std::int64_t peak_bytes = 0;
+  bool has_data = true;
   bool fits = false;
 };
 
@@ -118,7 +119,8 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Environment& 
   RecipeData data(recipe);
   data.setup();
   Trial trial{.batch = batch};
-  if (batch > data.sets().train->size()) return trial;
+  trial.has_data = batch <= data.sets().train->size();
+  if (!trial.has_data) return trial;
   std::vector<std::string> notes;
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
@@ -193,7 +195,8 @@ int find_batch(const TrainRequest& request, const Placement& placement, const En
     }
     const auto trial = tried(request, batch, env);
     if (!all_can(group, trial.fits)) {
-      end = "a batch of " + std::to_string(batch) + " runs out of memory, or is more than the data set has";
+      end = "a batch of " + std::to_string(batch) +
+            (trial.has_data ? " runs out of memory" : " is more than the data set has");
       break;
     }
     trials.push_back(over_ranks(group, trial));

@@ -62,6 +62,8 @@ std::string RateFinder::chart(int columns) const {
     low = std::min(low, each.smoothed);
     high = std::max(high, each.smoothed);
   }
+  // The end shoots up where the rate is far too large; what matters lies below the start.
+  high = std::min(high, low + 1.5 * (points_.front().smoothed - low));
   const double span = high > low ? high - low : 1;
   const double from = std::log(points_.front().lr);
   const double reach = std::log(points_.back().lr) - from;
@@ -71,7 +73,7 @@ std::string RateFinder::chart(int columns) const {
   std::vector<std::string> rows(kRows, std::string(static_cast<std::size_t>(width), ' '));
   const auto marked = suggestion();
   for (const auto& each : points_) {
-    const auto row = static_cast<std::size_t>(std::lround((high - each.smoothed) / span * (kRows - 1)));
+    const auto row = static_cast<std::size_t>(std::lround((high - std::min(each.smoothed, high)) / span * (kRows - 1)));
     auto& cell = rows[row][static_cast<std::size_t>(column_of(each.lr))];
     if (marked == each.lr) {
       cell = 'O';

@@ -61,7 +61,7 @@ TEST(RateFinder, DrawsTheCurveWithTheSuggestionMarked) {
   ASSERT_EQ(lines.size(), 14U);  // Twelve, the scale, and what follows the last line's end.
   for (const auto& line : lines) EXPECT_LE(line.size(), 60U) << line;
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.find('O') != line.npos; }), 1);
-  EXPECT_EQ(lines[0].substr(0, 4), "4.47");
+  EXPECT_EQ(lines[0].substr(0, 4), "2.84");
   EXPECT_NE(lines[12].find("1e-08"), std::string::npos);
 }
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the trainer as a recipe's user sets them: strategies give the same losses, compression and finders do what they
+say, and what cannot be honoured is refused."""
+import harness
+
+SCRIPTS = harness.SOURCE / "tests/golden/script"
+
+
+class Options(harness.RanksTest):
+    def losses(self, *settings, ranks, run):
+        self.trained("trainer.max_epochs=3", "data.global_batch=50", *settings, ranks=ranks, run=run)
+        return harness.epoch_losses(self.folder / run)
+
+    def assert_close(self, found, wanted, tolerance):
+        self.assertEqual(len(found), len(wanted))
+        for one, other in zip(found, wanted):
+            self.assertLessEqual(abs(one - other), tolerance)
+
+    def test_single_dp_and_ddp_give_the_same_losses(self):
+        for precision, tolerance in (("fp32", 1e-5), ("fp64", 1e-11)):
+            common = f"trainer.precision={precision}"
+            single = self.losses(common, "trainer.strategy=single", ranks=1, run=f"single-{precision}")
+            self.assert_close(self.losses(common, "trainer.strategy=ddp", ranks=3, run=f"ddp-{precision}"), single, tolerance)
+            self.assert_close(self.losses(common, "trainer.strategy=dp", ranks=3, run=f"dp-{precision}"), single, tolerance)
+
+    def test_compression_changes_the_numbers_a_little(self):
+        plain = self.losses(ranks=2, run="plain")
+        for settings in (("fp16",), ("bf16",), ("powersgd", "trainer.compression_start=10", "trainer.compression_rank=2")):
+            losses = self.losses(f"trainer.compression={settings[0]}", *settings[1:], ranks=2, run=settings[0])
+            self.assertNotEqual(losses, plain)
+            self.assertLess(abs(losses[-1] - plain[-1]), 0.3 * plain[-1], settings)
+
+    def test_a_script_model_trains_on_any_number_of_ranks(self):
+        common = (f"model.name=script:{SCRIPTS / 'traced-plain.pt'}", "trainer.precision=fp64")
+        one = self.losses(*common, ranks=1, run="script-1")
+        self.assert_close(self.losses(*common, ranks=3, run="script-3"), one, 1e-11)
+
+    def refused(self, code, *settings, ranks=1):
+        words = [harness.DIGITS, "--devices", ranks]
+        for each in settings:
+            words += ["--set", each]
+        result = self.start("train", *words).finish()
+        self.assertEqual(result.code, code, result.err)
+        return result.err
+
+    def test_what_a_strategy_cannot_honour_is_refused(self):
+        for setting in ("trainer.compression=fp16", "trainer.sync_batchnorm=true", "trainer.static_graph=true"):
+            said = self.refused(3, "trainer.strategy=dp", setting, ranks=2)
+            self.assertIn("works between ranks, and trainer.strategy is dp", said)
+        self.assertIn("trainer.strategy is single", self.refused(3, "trainer.strategy=single", ranks=2))
+        self.assertIn("powersgd would start after 1 steps, want at least 2",
+                      self.refused(2, "trainer.compression=powersgd", "trainer.compression_start=1", ranks=2))
+
+    def test_a_model_whose_mode_is_fixed_is_refused(self):
+        said = self.refused(5, f"model.name=script:{SCRIPTS / 'traced-eval.pt'}")
+        self.assertIn("is fixed to evaluation mode", said)
+        self.assertIn("export_model.py", said)
+
+    def test_the_finders_answer_and_leave_nothing_behind(self):
+        for what, key, least, most in (("lr", "lr", 1e-4, 0.5), ("batch", "batch", 1, 1437)):
+            result = self.start("train", harness.DIGITS, "--devices", 2, "--find", what, "--json").finish()
+            self.assertEqual(result.code, 0, result.err)
+            self.assertGreaterEqual(result.object[key], least)
+            self.assertLessEqual(result.object[key], most)
+        self.assertEqual([each for each in self.folder.iterdir() if each.is_dir()], [])
+        self.assertIn("want lr or batch", self.start("train", harness.DIGITS, "--find", "momentum").finish().err)
+
+
+if __name__ == "__main__":
+    harness.main()
