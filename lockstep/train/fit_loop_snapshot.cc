@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <cmath>
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/fit_loop.h"
@@ -10,6 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kCompression = "compression";
+constexpr const char* kSinceLogged = "since_logged";
 
 using Numbers = std::map<std::string, double>;
 
@@ -54,6 +56,11 @@ DataParallelOptions FitLoop::resume() {
 }
 
 void FitLoop::restore_participants(const std::filesystem::path& snapshot) {
+  const auto since_logged = of_owner(state_.numbers, kSinceLogged);
+  if (group_.is_main() && since_logged.contains("loss_sum")) {
+    logged_loss_sum_ = since_logged.at("loss_sum");
+    logged_loss_samples_ = static_cast<std::int64_t>(since_logged.at("samples"));
+  }
   scheduler_->restore(of_owner(state_.numbers, "scheduler"));
   if (scaler_) scaler_->restore(of_owner(state_.numbers, "scaler"));
   for (auto* listener : participants_.listeners) listener->restore(of_owner(state_.numbers, listener->name()));
@@ -65,12 +72,19 @@ void FitLoop::restore_participants(const std::filesystem::path& snapshot) {
 // This rank's part of the sums becomes that of all ranks. Digests are sums modulo 2^64, so int64's wrap-around serves.
 TrainingState FitLoop::state_of_all_ranks() {
   auto state = state_;
-  std::array<std::int64_t, 3> counts = {static_cast<std::int64_t>(state.digest.sums[0]),
-                                        static_cast<std::int64_t>(state.digest.sums[1]), state.loss_samples};
-  auto counts_tensor = at::from_blob(counts.data(), {3}, at::kLong);
-  auto loss_tensor = at::from_blob(&state.loss_sum, {1}, at::kDouble);
+  std::array<std::int64_t, 4> counts = {static_cast<std::int64_t>(state.digest.sums[0]),
+                                        static_cast<std::int64_t>(state.digest.sums[1]), state.loss_samples,
+                                        logged_loss_samples_};
+  std::array<double, 2> losses = {state.loss_sum, logged_loss_sum_};
+  auto counts_tensor = at::from_blob(counts.data(), {4}, at::kLong);
+  auto losses_tensor = at::from_blob(losses.data(), {2}, at::kDouble);
   group_.all_reduce_sum(counts_tensor);
-  group_.all_reduce_sum(loss_tensor);
+  group_.all_reduce_sum(losses_tensor);
+  state.loss_sum = losses[0];
+  // JSON has no infinity: a loss that is lost is lost in the log too.
+  if (std::isfinite(losses[1])) {
+    add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
+  }
   for (std::size_t i = 0; i < 2; ++i) state.digest.sums[i] = static_cast<std::uint64_t>(counts[i]);
   state.loss_samples = counts[2];
   state.logged = module_.metrics().sums_over_ranks(group_);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <memory>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/comm/compression_hook.h"
+#include "lockstep/comm/data_parallel.h"
+
+namespace lockstep {
+
+/// The reducer owns its hook, and so do we.
+class BorrowedHook final : public c10d::CommHookInterface {
+ public:
+  explicit BorrowedHook(CompressionHook& hook) : hook_(hook) {}
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override { return hook_.runHook(bucket); }
+  at::Tensor parseHookResult(const c10::IValue& result) override { return hook_.parseHookResult(result); }
+
+ private:
+  CompressionHook& hook_;
+};
+
+/// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients
+/// came.
+class SettledReducer : public c10d::Reducer {
+ public:
+  using Reducer::Reducer;
+
+  /// `hook` must outlive this object.
+  void send_by(CompressionHook& hook) { register_comm_hook(std::make_unique<BorrowedHook>(hook)); }
+  void settle() { has_rebuilt_bucket_ = true; }
+  bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
+
+  BucketLayout layout() const {
+    BucketLayout out;
+    for (const auto& bucket : buckets_) out.push_back(bucket.variable_indices);
+    return out;
+  }
+};
+
+/// The constructor has grown arguments over LibTorch's versions: 9 in 2.7, 12 in 2.11.
+template <typename R, typename... Args>
+std::unique_ptr<R> made_reducer(Args... args) {
+  const std::vector<std::int64_t> no_caps;
+  if constexpr (std::is_constructible_v<R, Args..., bool, bool, std::vector<std::int64_t>>) {
+    return std::make_unique<R>(std::move(args)..., false, false, no_caps);
+  } else if constexpr (std::is_constructible_v<R, Args..., bool, bool>) {
+    return std::make_unique<R>(std::move(args)..., false, false);
+  } else if constexpr (std::is_constructible_v<R, Args..., bool>) {
+    return std::make_unique<R>(std::move(args)..., false);
+  } else {
+    return std::make_unique<R>(std::move(args)...);
+  }
+}
+
+/// A snapshot's layout is of no use where the run's options have changed what is sent. A bucket holds one type.
+inline bool fits(const BucketLayout& layout, const std::vector<at::Tensor>& tensors) {
+  std::vector<bool> seen(tensors.size(), false);
+  for (const auto& bucket : layout) {
+    for (const auto place : bucket) {
+      if (place >= tensors.size() || seen[place]) return false;
+      seen[place] = true;
+      if (tensors[place].scalar_type() != tensors[bucket.front()].scalar_type()) return false;
+    }
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
+}  // namespace lockstep
