@@ -12,9 +12,13 @@ DataSettings data_settings_of(const Recipe& recipe) {
   if (recipe.has("data.transforms")) settings.transforms = recipe.texts("data.transforms");
   if (recipe.has("data.eval_transforms")) settings.eval_transforms = recipe.texts("data.eval_transforms");
   if (recipe.has("data.strict")) settings.folder.is_strict = recipe.flag("data.strict");
+  if (recipe.has("data.by_content")) settings.folder.by_content = recipe.flag("data.by_content");
+  if (recipe.has("data.input")) settings.hdf5.input = recipe.text("data.input");
+  if (recipe.has("data.target")) settings.hdf5.target = recipe.text("data.target");
   if (recipe.has("data.window")) settings.text.window = recipe.integer("data.window");
   if (recipe.has("data.mask_share")) settings.text.share = recipe.real("data.mask_share");
   if (recipe.has("data.label")) settings.csv.label = recipe.text("data.label");
+  if (recipe.has("data.regression")) settings.csv.is_regression = recipe.flag("data.regression");
   return settings;
 }
 

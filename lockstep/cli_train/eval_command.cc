@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/format/snapshot_folder.h"
@@ -85,7 +86,11 @@ std::string csv_lines(const SampleSource& source, std::int64_t first, const at::
     for (std::size_t at = 0; (at = name.find('"', at)) != std::string::npos; at += 2) name.insert(at, 1, '"');
     text += '"' + name + '"';
     const auto* begin = numbers + row * flat.size(1);
-    text += "," + std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);
+    // Where there are no classes, the one number is the prediction.
+    if (flat.size(1) > 1) {
+      text += ',';
+      text += std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);
+    }
     for (std::int64_t column = 0; column < flat.size(1); ++column) {
       std::array<char, 32> number{};
       std::snprintf(number.data(), number.size(), ",%.9g", begin[column]);
@@ -97,12 +102,12 @@ std::string csv_lines(const SampleSource& source, std::int64_t first, const at::
 }
 
 std::string csv_header(const std::vector<std::string>& classes, std::int64_t columns) {
-  std::string text = "sample,predicted";
-  for (std::int64_t i = 0; i < columns; ++i) {
+  std::vector<std::string> names = {"sample", "predicted"};
+  for (std::int64_t i = 0; columns > 1 && i < columns; ++i) {
     const bool is_named = static_cast<std::size_t>(i) < classes.size();
-    text += "," + (is_named ? classes[static_cast<std::size_t>(i)] : std::to_string(i));
+    names.push_back(is_named ? classes[static_cast<std::size_t>(i)] : std::to_string(i));
   }
-  return text + "\n";
+  return joined(names, ",") + "\n";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "lockstep/models/weights.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/masked_language_model.h"
+#include "lockstep/train/regressor.h"
 
 namespace lockstep {
 namespace {
@@ -33,11 +34,13 @@ OptimizerSettings optimizer_of(const Recipe& recipe) {
   return optimizer;
 }
 
+bool is_regression(const Recipe& recipe) { return recipe.has("data.regression") && recipe.flag("data.regression"); }
+
 NetworkOptions network_of(const Recipe& recipe, const SampleSource& source) {
   NetworkOptions network;
   network.name = recipe.text("model.name");
   network.input_shape = source.fields().at(0).shape;
-  network.classes = source.classes();
+  network.classes = is_regression(recipe) ? 1 : source.classes();
   if (recipe.has("model.hidden")) network.hidden = recipe.integers("model.hidden");
   if (recipe.has("model.stem")) network.resnet.stem = recipe.text("model.stem");
   if (recipe.has("model.zero_init_residual")) {
@@ -150,6 +153,8 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   std::unique_ptr<NetworkTask> module;
   if (recipe.text("data.kind") == "text") {
     module = std::make_unique<MaskedLanguageModel>(made, task);
+  } else if (is_regression(recipe)) {
+    module = std::make_unique<Regressor>(made, task);
   } else {
     module = std::make_unique<Classifier>(made, network.classes, task);
   }

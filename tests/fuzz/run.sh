@@ -24,20 +24,25 @@ export CPLUS_INCLUDE_PATH="$root"  # No flag: the path may hold spaces.
 
 # compiled SOURCE OBJECT: anew where the source or any header is newer.
 compiled() {
-  newer=$(find "$1" "$root/lockstep" \( -path "$1" -o -name '*.h' \) -newer "$2" 2>/dev/null || :)
+  newer=$(find "$1" "$root/lockstep" "$root/tests/fuzz" \( -path "$1" -o -name '*.h' \) -newer "$2" 2>/dev/null || :)
   if [ -e "$2" ] && [ -z "$newer" ]; then return; fi
   # shellcheck disable=SC2086
   $compile $flags -fsanitize=fuzzer-no-link -c "$1" -o "$2"
 }
 
+# What the targets may call. Of data/ that is what reads foreign text; the rest is threads and files.
+sources() {
+  ls "$root"/lockstep/base/*.cc "$root"/lockstep/format/*.cc "$root"/lockstep/recipe/*.cc "$root/lockstep/launch/host_list.cc"
+  for name in colour csv_source pixels resample sample_source text_source transform transform_list; do
+    echo "$root/lockstep/data/core_$name.cc"
+  done
+}
+
 library() {
-  for folder in base format; do
-    for source in "$root/lockstep/$folder"/*.cc; do
-      case $source in *_test.cc | */hdf5_file.cc | */hdf5_make.cc) continue ;; esac
-      object=$folder-$(basename "$source" .cc).o
-      compiled "$source" "$object"
-      echo "$object"
-    done
+  sources | grep -v -e '_test[.]cc$' -e '/hdf5_file[.]cc$' -e '/hdf5_make[.]cc$' | while read -r source; do
+    object=$(basename "$(dirname "$source")")-$(basename "$source" .cc).o
+    compiled "$source" "$object"
+    echo "$object"
   done
 }
 

@@ -39,6 +39,26 @@ class Eval(harness.RanksTest):
             self.assertAlmostEqual(sum(map(float, row[2:])), 1, delta=1e-6)
         self.assertGreater(run["val_accuracy"], 0.5)
 
+    def test_a_number_is_learnt_from_a_table(self):
+        rows = [((i * 37 % 101) / 100, (i * 53 % 97) / 100) for i in range(400)]
+        table = "".join(f"{a},{b},{3 * a - 2 * b + 1}\n" for a, b in rows)
+        (self.folder / "table.csv").write_text("a,b,y\n" + table)
+        recipe = self.folder / "table.toml"
+        recipe.write_text('[model]\nname = "mlp"\nhidden = [16]\n[data]\nkind = "csv"\npath = "table.csv"\nregression = true\n'
+                          'split = 0.2\nglobal_batch = 20\n[trainer]\nmax_epochs = 20\n[optimizer]\nname = "adam"\nlr = 0.01\n')
+        self.trained(recipe=recipe)
+        found = self.evaluated("--devices", 2).object
+        self.assertEqual(found["samples"], 80)
+        self.assertLess(found["metrics"]["val_mae"], 0.1)
+        out = self.folder / "guesses.csv"
+        self.evaluated("--out", out, command="predict")
+        with out.open(newline="") as file:
+            head, *lines = csv.reader(file)
+        self.assertEqual(head, ["sample", "predicted"])
+        for name, guess in lines:
+            a, b = rows[int(name.rsplit(" ", 1)[1]) - 2]
+            self.assertAlmostEqual(float(guess), 3 * a - 2 * b + 1, delta=0.5)
+
     def test_averaged_weights_and_the_best_snapshot_are_what_counts(self):
         run = self.trained("trainer.max_epochs=4", "trainer.average=ema", "trainer.average_decay=0.9",
                            "snapshot.monitor=val_loss", "snapshot.keep=1")

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
+#include "lockstep/base/error.h"
+#include "lockstep/format/zip_unpack.h"
+#include "tests/fuzz/memory_file.h"
+
+namespace fs = std::filesystem;
+
+/// Unpacks into a folder within an otherwise empty one, which must stay so.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const fs::path outer = [] {
+    std::string name = fs::temp_directory_path() / "lockstep-fuzz-XXXXXX";
+    LOCKSTEP_ASSERT(::mkdtemp(name.data()) != nullptr);
+    return fs::path(name);
+  }();
+  fs::create_directory(outer / "inner");
+  const lockstep::MemoryFile file(data, size);
+  try {
+    lockstep::unpack_zip(file.path(), outer / "inner",
+                         [](std::uint64_t done, std::uint64_t all) { LOCKSTEP_ASSERT(done <= all); });
+  } catch (const lockstep::Error& error) {
+    // kIo: a file where another entry wants a folder, a name that the file system refuses.
+    const bool is_refusal = error.kind() == lockstep::ErrorKind::kData || error.kind() == lockstep::ErrorKind::kIo;
+    if (!is_refusal) throw;
+  }
+  LOCKSTEP_ASSERT(std::distance(fs::directory_iterator(outer), fs::directory_iterator()) == 1);
+  fs::remove_all(outer / "inner");
+  return 0;
+}
