@@ -138,19 +138,22 @@ void examine(const DoctorOptions& options, Context& context) {
 
 }  // namespace
 
-bool tell_quick_findings(const std::string& cluster, const Environment& env, const Log& log) {
+bool tell_quick_findings(const QuickLook& look, const Environment& env, const Log& log) {
+  if (env.get("LOCKSTEP_DOCTOR") == "off") return false;
   try {
     const auto here = Surroundings::of_process(env);
-    auto of = Examination::of_process(env, ProfileLibrary(env).chosen(cluster, here), {});
-    const auto findings = quick_findings(of);
+    auto of = Examination::of_process(env, ProfileLibrary(env).chosen(look.cluster, here), {});
+    auto findings = quick_findings(of);
+    std::erase_if(findings, [&](const auto& finding) { return !look.concerns(finding.code); });
     Findings told_already;
     place(of, told_already);
     for (const auto& finding : findings) {
       if (of.at.local_rank != 0 || finding.severity == Severity::kNote) continue;
-      log.warning(finding.code + ": " + finding.fact + "\n  hint: " + finding.fix);
+      const std::string text = finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
+      finding.severity == Severity::kError ? log.error(text) : log.warning(text);
     }
     return has_error(findings);
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {
     // The run's own start tells of what is wrong with a profile or a variable.
     return false;
   }

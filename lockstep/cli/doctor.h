@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "lockstep/base/environment.h"
@@ -8,10 +9,16 @@
 
 namespace lockstep::cli {
 
-/// The quick part of `lockstep doctor`, for a command that is about to start a run on this machine: what is worse than
-/// a note goes to `log`, from the node's first task only. Milliseconds, and no program is started; never throws.
+/// What of `lockstep doctor` a command looks at that is about to start a run.
+struct QuickLook {
+  std::string cluster = "auto";
+  std::function<bool(const std::string& code)> concerns;  ///< A claim: a finding of this code is about the run.
+};
+
+/// The quick part of `lockstep doctor`: what is worse than a note goes to `log`, from the node's first task only.
+/// Milliseconds, and no program is started; never throws. LOCKSTEP_DOCTOR=off leaves it out.
 ///
-/// Returns: whether there is an error among it. The command goes on all the same.
-bool tell_quick_findings(const std::string& cluster, const Environment& env, const Log& log);
+/// Returns: whether there is an error among it: the run would fail, or be slow without a word.
+bool tell_quick_findings(const QuickLook& look, const Environment& env, const Log& log);
 
 }  // namespace lockstep::cli

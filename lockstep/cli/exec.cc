@@ -11,6 +11,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/exec_task.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep::cli {
@@ -71,7 +73,13 @@ void warn_of_missing_srun(const ExecTask& task, const Environment& env, const Lo
               " tasks, but this is one process outside of them\n  hint: start it with srun: srun lockstep exec -- …");
 }
 
-void run(const ExecOptions& options, const Context& context) {
+/// A recipe's rank, which keeps the warning before the limit waiting until it can answer it.
+bool is_own_training(const std::string& program, const std::vector<std::string>& command) {
+  return command.size() > 1 && command[1] == "train" &&
+         std::filesystem::path(program).filename() == this_program().filename();
+}
+
+void run(const ExecOptions& options, Context& context) {
   if (context.program.empty() || context.program.front().empty()) {
     throw Error(ErrorKind::kUsage, "no program was given", "write it after two dashes: srun lockstep exec -- program");
   }
@@ -85,7 +93,13 @@ void run(const ExecOptions& options, const Context& context) {
   report(task, options.report, context.log);
   warn_of_missing_srun(task, context.env, context.log);
   if (!options.no_agent) start_agent_of(task, context.env, context.log);
-  become(program, context.program, task.environment.env);
+  if (!is_own_training(program, context.program)) release_early_signal();
+  if (options.again.empty()) become(program, context.program, task.environment.env);
+  // Slurm stops all tasks where one ends with another code than 0, others that are still saving among them.
+  context.exit_code = attended(program, context.program, task.environment.env);
+  if (context.exit_code != kExitStopped) return;
+  write_whole(options.again, "", false);
+  context.exit_code = 0;
 }
 
 }  // namespace
@@ -95,6 +109,8 @@ void add_exec(CLI::App& app, Context& context) {
   auto options = std::make_shared<ExecOptions>();
   command->add_option("--cluster", options->cluster, "Whose profile to take")->type_name("NAME");
   command->add_option("--run-dir", options->run_dir, "The run's folder ($LOCKSTEP_RUN_DIR)")->type_name("DIR");
+  command->add_option("--again", options->again, "Where CMD ends with 75: make this file and end with 0 instead")
+      ->type_name("FILE");
   command->add_option("--on-sockets", options->on_sockets, "Where NCCL falls back to sockets: warn, stop or ignore")
       ->type_name("WHAT");
   command->add_flag("--report", options->report, "Say on standard error where each task runs");

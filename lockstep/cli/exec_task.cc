@@ -102,6 +102,7 @@ TaskSettings settings_of(const Profile& profile) {
   settings.variables.on_one_node = {profile.env_one_node.begin(), profile.env_one_node.end()};
   settings.variables.on_several_nodes = {profile.env_many_nodes.begin(), profile.env_many_nodes.end()};
   settings.cpu_masks = profile.devices.cpu_masks;
+  for (const auto index : profile.devices.order) settings.device_order.push_back(std::to_string(index));
   if (profile.devices.visible == "one") settings.devices = DeviceVisibility::kOne;
   if (profile.devices.visible == "all") settings.devices = DeviceVisibility::kAll;
   for (const auto& names : profile.network.interfaces) {
@@ -117,10 +118,11 @@ TaskSettings settings_of(const Profile& profile) {
   return settings;
 }
 
-ExecTask prepared_task(const ExecOptions& options, const Environment& env, const Log& log) {
+ExecTask prepared_task(const ExecOptions& options, const Environment& process, const Log& log) {
   ExecTask task;
+  task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, Surroundings::of_process(process)));
+  const auto env = with_device_order(process, task.settings);
   task.at = placement_from(env);
-  task.settings = settings_of(ProfileLibrary(env).chosen(options.cluster, Surroundings::of_process(env)));
   task.sockets = policy_of(options, env);
   task.node = node_name(task.at);
   task.run_dir = run_dir_of(options, env);
@@ -128,7 +130,8 @@ ExecTask prepared_task(const ExecOptions& options, const Environment& env, const
   const auto gpus = topology.gpus();
   if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;
   bind_task(task, options, env, topology);
-  task.rendezvous = rendezvous_of(task.at, env, task.settings, meeting_folder(task.run_dir, env));
+  task.rendezvous = options.dry_run ? expected_rendezvous(task.at, env, task.settings)
+                                    : rendezvous_of(task.at, env, task.settings, meeting_folder(task.run_dir, env));
   task.facts.master = task.rendezvous.master;
   place_folders(task, options, env, log);
   task.environment = task_environment(task.at, env, task.settings, task.facts);

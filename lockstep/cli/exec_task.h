@@ -22,6 +22,7 @@ namespace lockstep::cli {
 struct ExecOptions {
   std::string cluster = "auto";
   std::string run_dir;
+  std::string again;       ///< Stay, and make this file and end with 0 where the program ends with 75.
   std::string on_sockets;  ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
   bool report = false;
   bool no_bind = false;
@@ -50,7 +51,7 @@ TaskSettings settings_of(const Profile& profile);
 
 /// Decides, binds this process, makes the folders and tells the node's agent of it; with `dry_run` it only decides.
 ///
-/// Blocks: where ranks on several nodes have to hear where rank 0 is; see rendezvous_of().
+/// Blocks: where ranks on several nodes have to hear where rank 0 is, see rendezvous_of(); never with `dry_run`.
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
 ExecTask prepared_task(const ExecOptions& options, const Environment& env, const Log& log);
 

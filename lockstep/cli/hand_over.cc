@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/trainer_build.h"
 #include "lockstep/launch/local_launcher.h"
 
 namespace lockstep::cli {
@@ -38,11 +39,24 @@ void hand_over_to(const std::string& name, const std::vector<std::string>& argum
   become(command);
 }
 
+std::string trainer_program(const Environment& env) {
+  if (const auto given = env.get("LOCKSTEP_TRAINER")) {
+    if (::access(given->c_str(), X_OK) == 0) return *given;
+    throw Error(ErrorKind::kEnvironment, "LOCKSTEP_TRAINER is '" + *given + "', want the program lockstep-train",
+                "unset it, or build it again: lockstep setup");
+  }
+  const auto beside = this_program().parent_path() / "lockstep-train";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  if (const auto built = chosen_build(env, LOCKSTEP_VERSION)) return built->program;
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
+              "build it for your Python's PyTorch: lockstep setup; in the source tree: make build");
+}
+
 std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {
-  std::vector<std::string> command = {program_beside("lockstep-train")};
+  std::vector<std::string> command = {trainer_program(context.env)};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (ranks == 1) become(command);
   const int code =

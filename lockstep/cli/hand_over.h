@@ -22,6 +22,12 @@ std::string program_beside(const std::string& name);
 /// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.
 [[noreturn]] void hand_over_to(const std::string& name, const std::vector<std::string>& arguments);
 
+/// The training half: $LOCKSTEP_TRAINER; else beside this program; else what `lockstep setup` has built for the
+/// container that this runs in, for the active Python, or last.
+///
+/// Throws: Error(kEnvironment) where it is nowhere.
+std::string trainer_program(const Environment& env);
+
 /// The training half takes over: this process becomes `lockstep-train ARGUMENTS`, or, where `ranks` is above 1,
 /// supervises as many of them, whose output goes to `logs` too unless that is empty.
 ///

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/launch/early_signal.h"
 
 namespace {
 
@@ -79,9 +80,16 @@ void parse(CLI::App& app, int argc, char** argv, const Context& context) {
   }
 }
 
+/// Of what these start, a recipe's ranks release the signal once they can answer it.
+void hold_signal_of_ranks(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "train" || command == "exec") lockstep::hold_early_signal();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_signal_of_ranks(argc, argv);
   Context context;
   context.env = lockstep::Environment::of_process();
   context.log = lockstep::Log(2, "lockstep: ");
@@ -107,6 +115,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_snapshot(app, context);
     lockstep::cli::add_recipe(app, context);
     lockstep::cli::add_profile(app, context);
+    lockstep::cli::add_setup(app, context);
     lockstep::cli::add_completion(app, context);
     context.program = split_off_program(argc, argv);
     app.parse_complete_callback([&] { check_program(app, context); });

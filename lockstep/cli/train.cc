@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement.h"
 #include "lockstep/observe/run_folder.h"
@@ -99,6 +100,17 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
              "\n" + recipe.to_toml());
 }
 
+/// What `doctor` finds within milliseconds stops a run that would fail, or be slow without a word. Devices that it does
+/// not use are no concern of it, and its layout is what placement has just accepted.
+bool is_fit_to_train(const Recipe& recipe, const Context& context) {
+  const bool uses_devices = !recipe.has("trainer.accelerator") || recipe.text("trainer.accelerator") != "cpu";
+  QuickLook look{.concerns = [=](const std::string& code) {
+    return !code.starts_with("layout-") && (uses_devices || !code.starts_with("devices-"));
+  }};
+  if (recipe.has("cluster.name")) look.cluster = recipe.text("cluster.name");
+  return !tell_quick_findings(look, context.env, context.log);
+}
+
 int train(const TrainRequest& request, const Context& context) {
   const Recipe recipe = recipe_of(request, context.env, this_program());
   const Part part = part_of_run(recipe, context.env);
@@ -123,6 +135,7 @@ int train(const TrainRequest& request, const Context& context) {
     if (request.json) print_text(*result + "\n");
     return 0;
   }
+  if (!is_fit_to_train(recipe, context)) return exit_code(ErrorKind::kEnvironment);
   const auto own = arguments_of(request, run_dir.string());
   arguments.insert(arguments.end(), own.begin(), own.end());
   const auto logs = part.local_ranks > 1 ? RunFolder::create(run_dir).logs() : std::filesystem::path();

@@ -24,6 +24,7 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
   add(plan.places.work_dir);
   add(plan.places.run_dir);
   add(plan.places.lockstep.parent_path());
+  add(plan.places.trainer.parent_path());
   return binds;
 }
 

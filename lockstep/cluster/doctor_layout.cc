@@ -8,15 +8,12 @@
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_devices.h"
 #include "lockstep/cluster/doctor_nodes.h"
+#include "lockstep/cluster/script_text.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/topology.h"
 
 namespace lockstep {
 namespace {
-
-std::string counted(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 void check_cores(const Examination& of, Findings& findings) {
   const auto& allowed = of.system.allowed;

@@ -6,6 +6,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/script_text.h"
 
 namespace lockstep {
 namespace {
@@ -21,10 +22,6 @@ struct QueueKind {
   std::string_view section;  ///< "partition.": what its keys begin with.
 };
 
-std::string spelt(int count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
-}
-
 std::string text_of(std::chrono::seconds time) { return time.count() > 0 ? hh_mm_ss(time) : "its own limit"; }
 
 bool fits(const ProfileQueue& queue, const JobPlan& plan) {
@@ -38,7 +35,7 @@ bool fits(const ProfileQueue& queue, const JobPlan& plan) {
 std::string one_that_fits(const QueueKind& kind, const JobPlan& plan) {
   for (const auto& [name, queue] : kind.all) {
     if (name == kind.name || !fits(queue, plan)) continue;
-    return std::string(kind.flag) + " " + name + " gives " + spelt(plan.size.nodes, "node") + " " +
+    return std::string(kind.flag) + " " + name + " gives " + counted(plan.size.nodes, "node") + " " +
            text_of(*time_limit(queue, plan.size.nodes)) + "; ";
   }
   return {};
@@ -63,7 +60,7 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
   const bool is_few = plan.size.nodes < least;
   throw Error(ErrorKind::kEnvironment,
               std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " takes " +
-                  (is_few ? "at least " + spelt(least, "node") : "at most " + spelt(most, "node")) + " (" +
+                  (is_few ? "at least " + counted(least, "node") : "at most " + counted(most, "node")) + " (" +
                   profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
                   std::to_string(plan.size.nodes) + " are asked for",
               one_that_fits(kind, plan) + "or --nodes " + std::to_string(is_few ? least : most));
@@ -73,7 +70,7 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
 std::string larger_job(const ProfileQueue& queue, const JobPlan& plan) {
   for (const auto& limit : queue.limits) {
     if (limit.min_nodes > plan.size.nodes && limit.time >= *plan.queue.time) {
-      return spelt(limit.min_nodes, "node") + " and more get " + hh_mm_ss(limit.time) + "; ";
+      return counted(limit.min_nodes, "node") + " and more get " + hh_mm_ss(limit.time) + "; ";
     }
   }
   return {};
@@ -86,7 +83,7 @@ void check_time(const QueueKind& kind, const ProfileQueue& queue, const JobPlan&
   const std::string chain = queue.chaining ? " --chain " + std::to_string(jobs) + " runs it in as many jobs" : "";
   throw Error(ErrorKind::kEnvironment,
               std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " gives " +
-                  spelt(plan.size.nodes, "node") + " at most " + hh_mm_ss(*limit) + " (" +
+                  counted(plan.size.nodes, "node") + " at most " + hh_mm_ss(*limit) + " (" +
                   profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
                   hh_mm_ss(*plan.queue.time) + " is asked for",
               one_that_fits(kind, plan) + larger_job(queue, plan) + "--time " + hh_mm_ss(*limit) + chain);
@@ -138,7 +135,7 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
     throw Error(ErrorKind::kEnvironment,
                 "a node of " + profile.name + " has " + std::to_string(usable) + " cores for jobs (" +
                     profile.origin("node.usable_cores") + "), " + std::to_string(cores) + " are asked for: " +
-                    spelt(plan.size.tasks, "task") + " of " + std::to_string(plan.size.cores_per_task),
+                    counted(plan.size.tasks, "task") + " of " + std::to_string(plan.size.cores_per_task),
                 "--cores-per-task " + std::to_string(usable / plan.size.tasks));
   }
   if (profile.slurm.account_required && plan.queue.account.empty()) {

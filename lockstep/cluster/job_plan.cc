@@ -156,6 +156,7 @@ ProfileContainer container_of(const JobSoftware& software, const Profile& profil
   ProfileContainer container = profile.container;
   container.image = software.container;
   container.binds.insert(container.binds.end(), software.binds.begin(), software.binds.end());
+  if (software.stage.kind != StageKind::kNone) container.binds.emplace_back("$LOCKSTEP_STAGED");
   return container;
 }
 
@@ -193,6 +194,8 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   plan.can_requeue = profile.sbatch.requeue;
   if (plan.size.devices > 0) plan.devices_flag = filled(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
+  plan.stage = wish.software.stage;
+  if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
   plan.sbatch.insert(plan.sbatch.end(), wish.sbatch.begin(), wish.sbatch.end());
   plan.srun = srun_flags(plan.size, profile, wish.program);
   plan.before = module_lines(wish.software, profile);
@@ -205,6 +208,8 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   plan.program = wish.program;
   plan.places = wish.places;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
+  plan.tunnel = profile.software.tunnel;
+  plan.login = profile.software.login.empty() ? wish.places.host : profile.software.login;
   refuse_nesting(plan);
   check_limits(plan, profile);
   return plan;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/cluster/profile.h"
+#include "lockstep/cluster/stage.h"
 
 namespace lockstep {
 
@@ -38,6 +39,7 @@ struct JobSoftware {
   std::string container;                              ///< An image.
   std::vector<std::string> binds;
   std::vector<std::string> env;  ///< "NAME=value"
+  JobStage stage{};              ///< What goes to the nodes' own disks.
 };
 
 struct JobProgram {
@@ -49,10 +51,12 @@ struct JobProgram {
 /// The places that a script names.
 struct JobPlaces {
   std::filesystem::path run_dir;
-  std::filesystem::path work_dir;  ///< Where the program starts.
-  std::filesystem::path lockstep;  ///< This program.
-  std::string profile;             ///< What names the profile inside the job: its name, or its file's whole path.
-  std::string profile_path;        ///< LOCKSTEP_PROFILE_PATH, where one is set.
+  std::filesystem::path work_dir;   ///< Where the program starts.
+  std::filesystem::path lockstep;   ///< This program.
+  std::string profile;              ///< What names the profile inside the job: its name, or its file's whole path.
+  std::string profile_path;         ///< LOCKSTEP_PROFILE_PATH, where one is set.
+  std::string host{};               ///< The host that submits.
+  std::filesystem::path trainer{};  ///< The training half for the job's container; empty: where it lies by itself.
 };
 
 /// All that a person asked for.
@@ -92,10 +96,13 @@ struct JobPlan {
   std::map<std::string, std::string> env;
   std::vector<std::string> own_env;  ///< The user's, "NAME=value", over `env`.
   std::vector<std::string> setup;
+  JobStage stage{};
   ProfileContainer container;  ///< Without an image where the job runs outside of one.
   JobProgram program;
   JobPlaces places;
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
+  std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
+  std::string login{};           ///< The host that a person logs in to.
 
   bool has_container() const { return !container.image.empty(); }
 };

@@ -240,10 +240,11 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   const auto script = batch_script(job_plan(asked, profile));
   EXPECT_HAS(script, "#SBATCH --no-requeue\n");
   EXPECT_HAS(script, "link=${1:-1}\n");
-  EXPECT_HAS(script, "next_job() { [ \"$link\" -ge 4 ] || [ -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || sbatch ");
-  EXPECT_HAS(
-      script,
-      "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"; }");
+  EXPECT_HAS(script,
+             "next_job() { if [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] && [ \"$link\" -lt 4 ]; then sbatch ");
+  EXPECT_HAS(script,
+             "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
+             "\"$LOCKSTEP_RUN_DIR/job.next\"; fi; }");
 }
 
 TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {

@@ -128,7 +128,7 @@ JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile
 }
 
 std::string name_of_program(const std::vector<std::string>& command) {
-  LOCKSTEP_ASSERT(!command.empty());
+  if (command.empty()) return "shell";
   const fs::path program(command.front());
   if (!program.filename().string().starts_with("python")) return program.filename().string();
   for (std::size_t i = 1; i < command.size(); ++i) {

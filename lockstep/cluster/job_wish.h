@@ -30,7 +30,8 @@ struct SubmitFlags {
 /// variable that is not set.
 JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env);
 
-/// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command.
+/// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
+/// "shell" for none.
 std::string name_of_program(const std::vector<std::string>& command);
 
 /// The command with its first word as an absolute path, found in the conda environment that is named by its path, else

@@ -151,6 +151,8 @@ struct ProfileSoftware {
   std::string torch;
   std::string build_image;
   std::string tensorboard;
+  std::string tunnel;  ///< "ssh -L {port}:{node}:{port} {login}"
+  std::string login;   ///< Where a person logs in; empty: the host that submits.
   std::string telemetry;
 };
 

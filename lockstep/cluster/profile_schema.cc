@@ -128,6 +128,8 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"software.torch", [](P& p, Name) -> Slot { return &p.software.torch; }, "the PyTorch to use"},
     {"software.build_image", [](P& p, Name) -> Slot { return &p.software.build_image; }, "how images are built there"},
     {"software.tensorboard", [](P& p, Name) -> Slot { return &p.software.tensorboard; }, "how TensorBoard is reached"},
+    {"software.tunnel", [](P& p, Name) -> Slot { return &p.software.tunnel; }, "how a port of a compute node is reached; {port} {node} {login}"},
+    {"software.login", [](P& p, Name) -> Slot { return &p.software.login; }, "the host that a person logs in to"},
     {"software.telemetry", [](P& p, Name) -> Slot { return &p.software.telemetry; }, "how jobs are measured there"},
 });
 // clang-format on

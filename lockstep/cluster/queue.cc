@@ -12,16 +12,12 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/tool.h"
+#include "lockstep/cluster/trainer_build.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path cache_folder(const Environment& env) {
-  if (const auto cache = env.get("XDG_CACHE_HOME")) return fs::path(*cache) / "lockstep";
-  return fs::path(env.get("HOME").value_or("/tmp")) / ".cache" / "lockstep";
-}
 
 /// The text of `path` where it was written less than `age` ago.
 std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds age) {

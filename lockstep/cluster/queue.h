@@ -21,7 +21,7 @@ struct QueuedJob {
 using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
 
 /// Slurm's queue, which is asked at most every `kQueueAge` by all commands of this user together: the answer is kept in
-/// $XDG_CACHE_HOME/lockstep, else in ~/.cache/lockstep.
+/// cache_folder().
 class JobQueueView {
  public:
   static constexpr std::chrono::seconds kQueueAge{30};

@@ -42,6 +42,16 @@ void cancel(const std::vector<std::string>& command, const Environment& env) {
               "`squeue --me` tells whether the job is yours and still there");
 }
 
+/// The step of a packed job that is this trial, "4711.3"; empty where it does not run.
+std::string step_of(const RunJob& trial, const Environment& env) {
+  const auto asked = run_tool({"squeue", "--steps", "--noheader", "--format=%i|%j", "--jobs=" + trial.record.job}, env);
+  for (const auto& line : split(asked.output, '\n')) {
+    const auto fields = split(trimmed(line), '|');
+    if (fields.size() == 2 && fields[1] == trial.path.filename()) return fields[0];
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<RunJob> run_jobs(const fs::path& root) {
@@ -72,7 +82,10 @@ RunJob run_job(const std::string& word, const fs::path& root) {
 std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   const auto found = queue.find(run.record.job);
   std::error_code ignored;
-  if (found == queue.end()) return fs::exists(run.path / "result.json", ignored) ? "finished" : "ended";
+  // The trials that share a job with this one may go on without it.
+  const bool is_done_trial = !run.record.packed_in.empty() && fs::exists(run.path / "result.json", ignored);
+  if (found == queue.end() || is_done_trial)
+    return fs::exists(run.path / "result.json", ignored) ? "finished" : "ended";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (found->second.state == "PENDING") state += " (" + found->second.reason + ")";
@@ -85,6 +98,12 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
   if (found == queue.end()) return "job " + job + " has ended already";
   // The job's script looks for it before it puts the job back into the queue.
   write_whole(run.path / ("stop-" + job), "", false);
+  if (!run.record.packed_in.empty()) {
+    const auto step = step_of(run, env);
+    if (step.empty()) return "the trial is left out when job " + job + " starts";
+    cancel({"scancel", "--signal=USR1", step}, env);
+    return "the trial writes a snapshot and ends; the others of job " + job + " go on";
+  }
   if (run.record.is_recipe && found->second.state == "RUNNING") {
     cancel({"scancel", "--signal=USR1", job}, env);
     return "job " + job + " writes a snapshot and ends";

@@ -73,39 +73,25 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                        {"tasks", record.tasks},
                        {"is_recipe", record.is_recipe},
                        {"time_s", record.time_s},
-                       {"submitted", record.submitted}};
+                       {"submitted", record.submitted},
+                       {"packed_in", record.packed_in}};
   write_whole(record_path(run_dir), object.dump(2) + "\n", false);
 }
 
-}  // namespace
-
-Environment environment_for_sbatch(const Environment& env) {
-  static constexpr std::array kOverriding = {
-      "SBATCH_ACCOUNT", "SBATCH_PARTITION",    "SBATCH_QOS",           "SBATCH_TIMELIMIT", "SBATCH_JOB_NAME",
-      "SBATCH_OUTPUT",  "SBATCH_OPEN_MODE",    "SBATCH_SIGNAL",        "SBATCH_REQUEUE",   "SBATCH_NO_REQUEUE",
-      "SBATCH_EXPORT",  "SBATCH_MEM_PER_NODE", "SBATCH_GPUS_PER_NODE", "SBATCH_GRES"};
-  Environment::Map kept;
-  for (const auto& [name, value] : env.all()) {
-    const bool is_of_a_job = name.starts_with("SLURM_") && name != "SLURM_CONF" && name != "SLURM_CLUSTERS";
-    const bool overrides = std::ranges::find(kOverriding, name) != kOverriding.end();
-    if (!is_of_a_job && !overrides) kept.emplace(name, value);
-  }
-  return Environment(std::move(kept));
+void make_executable(const fs::path& script) {
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  ::chmod(script.c_str(), 0755 & ~mask);
 }
 
-JobRecord submit_job(const JobPlan& plan, const Environment& env) {
+JobRecord submitted(const JobPlan& plan, const std::string& text, const Environment& env) {
   const auto& run_dir = plan.places.run_dir;
   std::error_code ignored;
   const bool was_there = fs::exists(run_dir, ignored);
   make_folder(log_path(plan).parent_path());
   const auto script = script_path(plan);
-  write_whole(script, batch_script(plan), false);
-  ::chmod(
-      script.c_str(), 0755 & ~[] {
-        const auto mask = ::umask(0);
-        ::umask(mask);
-        return mask;
-      }());
+  write_whole(script, text, false);
+  make_executable(script);
   JobRecord record{
       .job = {},
       .name = plan.program.name,
@@ -128,13 +114,47 @@ JobRecord submit_job(const JobPlan& plan, const Environment& env) {
   return record;
 }
 
+}  // namespace
+
+Environment environment_for_sbatch(const Environment& env) {
+  static constexpr std::array kOverriding = {
+      "SBATCH_ACCOUNT", "SBATCH_PARTITION",    "SBATCH_QOS",           "SBATCH_TIMELIMIT", "SBATCH_JOB_NAME",
+      "SBATCH_OUTPUT",  "SBATCH_OPEN_MODE",    "SBATCH_SIGNAL",        "SBATCH_REQUEUE",   "SBATCH_NO_REQUEUE",
+      "SBATCH_EXPORT",  "SBATCH_MEM_PER_NODE", "SBATCH_GPUS_PER_NODE", "SBATCH_GRES"};
+  Environment::Map kept;
+  for (const auto& [name, value] : env.all()) {
+    const bool is_of_a_job = name.starts_with("SLURM_") && name != "SLURM_CONF" && name != "SLURM_CLUSTERS";
+    const bool overrides = std::ranges::find(kOverriding, name) != kOverriding.end();
+    if (!is_of_a_job && !overrides) kept.emplace(name, value);
+  }
+  return Environment(std::move(kept));
+}
+
+JobRecord submit_job(const JobPlan& plan, const Environment& env) { return submitted(plan, batch_script(plan), env); }
+
+JobRecord submit_packed(const PackedJob& job, const Environment& env) {
+  const auto whole = submitted(job.node, packed_script(job), env);
+  for (const auto& trial : job.trials) {
+    const auto run_dir = job.sweep / trial.name;
+    make_folder(run_dir / "logs");
+    JobRecord record = whole;
+    record.tasks = 1;
+    record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
+    record.packed_in = job.node.places.run_dir.string();
+    keep(record, run_dir);
+  }
+  return whole;
+}
+
 std::optional<JobRecord> job_record(const fs::path& run_dir) {
   std::error_code ignored;
   const auto path = record_path(run_dir);
   if (!fs::exists(path, ignored)) return std::nullopt;
   try {
     const auto object = json::parse(text_of_file(path));
-    return JobRecord{.job = next_job(run_dir).value_or(object.at("job")),
+    const std::string packed_in = object.value("packed_in", std::string());
+    const fs::path job_dir = packed_in.empty() ? run_dir : fs::path(packed_in);
+    return JobRecord{.job = next_job(job_dir).value_or(object.at("job")),
                      .name = object.at("name"),
                      .cluster = object.at("cluster"),
                      .command = object.at("command"),
@@ -142,7 +162,8 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .tasks = object.at("tasks"),
                      .is_recipe = object.at("is_recipe"),
                      .time_s = object.at("time_s"),
-                     .submitted = object.at("submitted")};
+                     .submitted = object.at("submitted"),
+                     .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),
                 "`squeue --me` tells what is queued");

@@ -203,6 +203,17 @@ void check_port(const Placement& at, const Environment& env, int port) {
       "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(free_port()));
 }
 
+/// The address that no rank has to be asked for.
+std::optional<std::string> known_address(const Placement& at, const Environment& env, const TaskSettings& settings) {
+  if (const auto given = env.get("MASTER_ADDR")) return given;
+  if (at.nodes == 1) return "127.0.0.1";
+  const auto host = main_host(at, env);
+  if (!host) return std::nullopt;
+  const auto& suffix = settings.network.host_suffix;
+  auto address = address_of_host(*host + suffix);
+  return address || suffix.empty() ? address : address_of_host(*host);
+}
+
 }  // namespace
 
 FileDescriptor bound_everywhere(int port) {
@@ -259,26 +270,19 @@ std::optional<std::string> main_host(const Placement& at, const Environment& env
 Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
                          const fs::path& meeting_folder) {
   if (at.master) return {.master = *at.master};
-  if (const auto given = env.get("MASTER_ADDR")) {
-    const int port = port_of_start(at, env);
-    check_port(at, env, port);
-    return {.master = {*given, port}};
-  }
-  if (at.nodes == 1) {
-    const int port = port_of_start(at, env);
-    check_port(at, env, port);
-    return {.master = {"127.0.0.1", port}};
-  }
-  if (const auto host = main_host(at, env)) {
-    auto address = address_of_host(*host + settings.network.host_suffix);
-    if (!address && !settings.network.host_suffix.empty()) address = address_of_host(*host);
-    if (address) {
-      const int port = port_of_start(at, env);
-      check_port(at, env, port);
-      return {.master = {*address, port}};
-    }
-  }
-  return published_rendezvous(at, env, settings, meeting_folder);
+  const auto known = known_address(at, env, settings);
+  if (!known) return published_rendezvous(at, env, settings, meeting_folder);
+  const int port = port_of_start(at, env);
+  check_port(at, env, port);
+  return {.master = {*known, port}};
+}
+
+Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings) {
+  if (at.master) return {.master = *at.master};
+  const std::string unresolved = at.rank == 0       ? address_of_this_node(env, settings)
+                                 : at.hosts.empty() ? std::string("rank-0")
+                                                    : at.hosts.front();
+  return {.master = {known_address(at, env, settings).value_or(unresolved), port_of_start(at, env)}};
 }
 
 }  // namespace lockstep

@@ -39,6 +39,12 @@ std::optional<std::string> main_host(const Placement& at, const Environment& env
 Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
                          const std::filesystem::path& meeting_folder);
 
+/// What rendezvous_of() would say, without waiting, publishing or checking: where the address will be published, that
+/// is the name of rank 0's node.
+///
+/// Throws: Error(kEnvironment) as agreed_port() does.
+Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings);
+
 /// A socket bound to `port` of all of this node's addresses, 0 for one of the system's choice; empty, with errno set,
 /// where that cannot be.
 FileDescriptor bound_everywhere(int port);

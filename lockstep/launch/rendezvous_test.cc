@@ -112,6 +112,14 @@ TEST(Rendezvous, RankZeroPublishesWhereNamesMeanNothingAndTheOthersRead) {
   EXPECT_TRUE(second.published.empty()) << "who did not write it does not remove it";
 }
 
+TEST(Rendezvous, IsForeseenWithoutWaitingForRankZero) {
+  const auto seen = expected_rendezvous(two_nodes(1), Environment{}, {});
+  EXPECT_EQ(seen.master.address, "n1.invalid");
+  EXPECT_EQ(seen.master.port, expected_rendezvous(two_nodes(0), Environment{}, {}).master.port);
+  EXPECT_NE(expected_rendezvous(two_nodes(0), Environment{}, {}).master.address, "n1.invalid") << "its own address";
+  EXPECT_TRUE(seen.published.empty());
+}
+
 TEST(Rendezvous, WhatAnotherStartOfTheSameNumberPublishedIsNotRead) {
   const TemporaryFolder folder;
   rendezvous_of(two_nodes(0), {{"SLURM_SRUN_COMM_PORT", "40001"}}, {}, folder.path());

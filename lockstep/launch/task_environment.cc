@@ -179,6 +179,19 @@ std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::
   return node_folder.empty() ? std::filesystem::path() : node_folder / name;
 }
 
+Environment with_device_order(const Environment& env, const TaskSettings& settings) {
+  const auto& order = settings.device_order;
+  if (order.empty()) return env;
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < order.size(); ++i) numbers.push_back(std::to_string(i));
+  auto variables = env.all();
+  for (const std::string name : kDeviceLists) {
+    const auto shown = variables.find(name);
+    if (shown != variables.end() && shown->second == joined(numbers, ",")) shown->second = joined(order, ",");
+  }
+  return Environment(std::move(variables));
+}
+
 TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
                                  const TaskFacts& facts) {
   Builder builder(at, env);

@@ -28,6 +28,10 @@ struct TaskEnvironment {
   std::vector<std::string> notes{};  ///< One line each: what of the user's own was kept or replaced, and why.
 };
 
+/// The variables with the node's devices in the site's order, where they show all of them in the order of their
+/// numbers, as Slurm does. An order of the user's own stays, and so does a part of the devices.
+Environment with_device_order(const Environment& env, const TaskSettings& settings);
+
 /// What torchrun would set, the device that is this task's, and what the site wants.
 ///
 /// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT are as placement found them:

@@ -203,5 +203,16 @@ TEST(TaskEnvironments, NcclsLogGetsAFileOfItsOwnUnlessTheUserHasOne) {
   EXPECT_FALSE(own.get("NCCL_DEBUG"));
 }
 
+TEST(DeviceOrder, IsTheSitesWhereATaskSeesAllInTheOrderOfTheirNumbers) {
+  const TaskSettings site{.device_order = {"3", "2", "1", "0"}};
+  const auto shown = [&](const std::string& list) {
+    return *with_device_order(Environment{{"CUDA_VISIBLE_DEVICES", list}}, site).get("CUDA_VISIBLE_DEVICES");
+  };
+  EXPECT_EQ(shown("0,1,2,3"), "3,2,1,0");
+  EXPECT_EQ(shown("1,0,2,3"), "1,0,2,3") << "the user's own order";
+  EXPECT_EQ(shown("0,1"), "0,1") << "a part of the devices";
+  EXPECT_FALSE(with_device_order(Environment{}, site).get("CUDA_VISIBLE_DEVICES"));
+}
+
 }  // namespace
 }  // namespace lockstep

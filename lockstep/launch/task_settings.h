@@ -41,6 +41,7 @@ struct TaskSettings {
   SiteVariables variables{};             ///< In values, {user} {job} {rank} {local_rank} {node_rank} are filled in.
   std::vector<std::string> cpu_masks{};  ///< By the device's number on its node, as srun's mask_cpu has them.
   DeviceVisibility devices = DeviceVisibility::kAsFound;
+  std::vector<std::string> device_order{};  ///< In which tasks that see all of a node's devices are to see them.
   SiteNetwork network{};
   SiteCaches caches{};
 };

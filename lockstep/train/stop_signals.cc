@@ -4,6 +4,8 @@
 #include <array>
 #include <csignal>
 
+#include "lockstep/launch/early_signal.h"
+
 namespace lockstep {
 namespace {
 
@@ -30,6 +32,7 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &g_before[i]);
+  release_early_signal();
 }
 
 StopSignals::~StopSignals() {

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/shell_text.h"
+#include "lockstep/cluster/tool.h"
+#include "lockstep/cluster/trainer_build.h"
+#include "lockstep/cluster/trainer_source.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SetupOptions {
+  std::string python;
+  std::string container;
+  int jobs = 0;
+  bool json = false;
+};
+
+/// What starts a command where the PyTorch is: nothing, or the container's runtime.
+std::vector<std::string> starter(const SetupOptions& options, const Context& context) {
+  if (options.container.empty()) return {};
+  const auto profile = ProfileLibrary(context.env).detected(Surroundings::of_process(context.env));
+  const auto& runtime = profile.container.runtime;
+  if (runtime != "apptainer" && runtime != "singularity") {
+    throw Error(ErrorKind::kEnvironment,
+                "containers are started by '" + runtime + "' here (" + profile.origin("container.runtime") +
+                    "), want apptainer or singularity",
+                "build in a shell inside the container: lockstep setup --python python3");
+  }
+  std::error_code ignored;
+  if (!fs::exists(options.container, ignored)) {
+    throw Error(ErrorKind::kEnvironment, "there is no container image '" + options.container + "'", "check the path");
+  }
+  std::vector<std::string> words = {runtime, "exec", "--cleanenv"};
+  for (const auto& bind : {cache_folder(context.env), fs::absolute(this_program()).parent_path()}) {
+    words.insert(words.end(), {"-B", bind.string()});
+  }
+  words.push_back(options.container);
+  return words;
+}
+
+TorchInstall torch_of(const SetupOptions& options, const std::vector<std::string>& start, const Context& context) {
+  const std::string python = options.python.empty() ? "python3" : options.python;
+  auto command = start;
+  command.insert(command.end(), {python, "-c", std::string(torch_probe())});
+  const auto asked = run_tool(command, context.env);
+  if (asked.exit_code != 0) {
+    throw Error(ErrorKind::kEnvironment,
+                "'" + python + "' could not be asked for its PyTorch: " + std::string(trimmed(asked.errors)),
+                "name another: lockstep setup --python PATH");
+  }
+  auto torch = torch_in(asked.output, python);
+  torch.container = options.container;
+  return torch;
+}
+
+/// Shows ninja's and make's own counts, on one line where a person watches, and in tenths where not.
+class Progress {
+ public:
+  explicit Progress(const Log& log) : log_(log) {}
+
+  void see(std::string_view line) {
+    if (!line.starts_with('[')) return;
+    const auto close = line.find(']');
+    const auto word = line.substr(1, close == std::string_view::npos ? 0 : close - 1);
+    int percent = -1;
+    if (const auto slash = word.find('/'); slash != std::string_view::npos) {
+      const auto done = parsed_int<int>(word.substr(0, slash));
+      const auto all = parsed_int<int>(word.substr(slash + 1));
+      if (done && all && *all > 0) percent = 100 * *done / *all;
+    } else if (word.ends_with('%')) {
+      percent = parsed_int<int>(trimmed(word.substr(0, word.size() - 1))).value_or(-1);
+    }
+    const int step = is_watched_ ? 1 : 10;
+    if (percent < 0 || percent / step <= shown_ / step) return;
+    shown_ = percent;
+    if (!is_watched_) return log_.info("built " + std::to_string(percent) + " %");
+    const std::string text = "\rlockstep: built " + std::to_string(percent) + " %" + (percent == 100 ? "\n" : "");
+    [[maybe_unused]] const auto said = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+
+ private:
+  const Log& log_;
+  bool is_watched_ = ::isatty(STDERR_FILENO) == 1;
+  int shown_ = 0;
+};
+
+/// Configures and builds; all that is said goes to `log_file`.
+void build(const std::vector<std::string>& start, const std::string& script, const fs::path& log_file,
+           const Context& context) {
+  auto command = start;
+  command.insert(command.end(), {"sh", "-c", script});
+  std::string said;
+  std::size_t seen = 0;
+  Progress progress(context.log);
+  const auto result = run_tool(command, context.env, [&](std::string_view text) {
+    said += text;
+    for (auto end = said.find('\n', seen); end != std::string::npos; end = said.find('\n', seen)) {
+      progress.see(std::string_view(said).substr(seen, end - seen));
+      seen = end + 1;
+    }
+  });
+  said += result.errors;
+  write_whole(log_file, said, false);
+  const int code = result.exit_code;
+  if (code == 0) return;
+  auto lines = split(trimmed(said), '\n');
+  if (lines.size() > 15) lines.erase(lines.begin(), lines.end() - 15);
+  throw Error(ErrorKind::kEnvironment,
+              "the training half could not be built (code " + std::to_string(code) + "), the last lines were:\n" +
+                  joined(lines, "\n"),
+              "all of it is in '" + log_file.string() + "'; " + std::string(build_needs()));
+}
+
+/// The training half for that PyTorch: what is there already, or built now.
+TrainerBuild set_up(const SetupOptions& options, const Context& context) {
+  const auto start = starter(options, context);
+  const auto torch = torch_of(options, start, context);
+  const auto folder = builds_folder(context.env) / build_key(torch, LOCKSTEP_VERSION);
+  TrainerBuild made{.program = folder / "lockstep-train", .torch = torch};
+  for (const auto& kept : kept_builds(context.env, LOCKSTEP_VERSION)) {
+    std::error_code ignored;
+    // Its search path names the folder of the PyTorch that it was built for.
+    const bool is_there = !torch.container.empty() || fs::exists(kept.torch.folder, ignored);
+    if (kept.program != made.program || !is_there) continue;
+    context.log.info("it is built already for PyTorch " + torch.version + " (" + torch.device + ")");
+    keep_build(kept);
+    return kept;
+  }
+  const auto source = source_tree(this_program(), LOCKSTEP_VERSION, context.env);
+  make_folder(folder);
+  context.log.info("building for PyTorch " + torch.version + " (" + torch.device + ") in '" + torch.folder.string() +
+                   "': some minutes, in " + folder.string());
+  const int jobs =
+      options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  build(start, build_script(source, folder / "build", torch.folder, jobs), folder / "build.log", context);
+  std::error_code error;
+  fs::rename(folder / "build" / "bin" / "lockstep-train", made.program, error);
+  if (error) throw io_error("rename", folder / "build" / "bin" / "lockstep-train", error.value());
+  keep_build(made);
+  fs::remove_all(folder / "build", error);
+  return made;
+}
+
+void setup(const SetupOptions& given, const Context& context) {
+  SetupOptions options = given;
+  if (!options.container.empty()) options.container = fs::absolute(options.container).lexically_normal();
+  if (!options.container.empty() && !options.python.empty() && options.python.find('/') == 0) {
+    context.log.info("--python names a program inside the container");
+  }
+  const auto made = set_up(options, context);
+  if (options.json) {
+    return print_json(
+        {{"schema", 1},
+         {"program", made.program.string()},
+         {"torch", made.torch.folder.string()},
+         {"torch_version", made.torch.version},
+         {"abi", made.torch.abi},
+         {"device", made.torch.device},
+         {"container", made.torch.container.empty() ? nlohmann::json(nullptr) : nlohmann::json(made.torch.container)}});
+  }
+  print_text(made.program.string() + "\n");
+}
+
+}  // namespace
+
+void add_setup(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("setup", "Build the training half for a Python's or a container's PyTorch");
+  auto options = std::make_shared<SetupOptions>();
+  command->add_option("--python", options->python, "Whose PyTorch; python3 by default")->type_name("PATH");
+  command->add_option("--container", options->container, "Build inside this image")->type_name("IMG");
+  command->add_option("--jobs", options->jobs, "Compilations at once; by default one for each core")->type_name("N");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->callback([&context, options] { setup(*options, context); });
+}
+
+}  // namespace lockstep::cli

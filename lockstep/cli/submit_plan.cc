@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/submit_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/hand_over.h"
+#include "lockstep/cluster/container_command.h"
+#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/sweep.h"
+#include "lockstep/cluster/trainer_build.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/recipe/builtin.h"
+#include "lockstep/recipe/raw_setting.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A job's settings, and the system that it is for.
+struct Target {
+  Recipe settings;
+  Profile profile;
+  std::string profile_word;  ///< What names the profile on a node.
+  bool is_here = false;      ///< This is the system that the job is for.
+};
+
+[[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
+  throw Error(ErrorKind::kUsage, fact, hint);
+}
+
+void check_request(const SubmitOptions& options) {
+  const bool has_recipe = !options.flags.recipe.empty();
+  const bool has_program = !options.flags.program.empty();
+  if (has_recipe && has_program) {
+    refuse("both a recipe and a program were given, want one",
+           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
+  }
+  if (options.is.interactive) {
+    if (has_recipe || !options.sweeps.empty() || options.chain > 0) {
+      refuse("--interactive takes no recipe, sweep or chain: it gives a shell",
+             "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
+    }
+    return;
+  }
+  if (!has_recipe && !has_program) {
+    refuse("neither a recipe nor a program was given",
+           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
+  }
+  if (options.chain < 0) {
+    refuse("--chain is " + std::to_string(options.chain) + ", want 1 or more",
+           "it is the number of jobs that the run may take, one after the other");
+  }
+  if (!options.sweeps.empty() && !has_recipe) {
+    refuse("--sweep varies settings of a recipe, but a program was given",
+           "submit the program once for each of its values");
+  }
+  if (options.is.pack && options.sweeps.empty()) {
+    refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
+  }
+  if (options.stage == "lockstep" && !has_recipe) {
+    refuse("--stage lockstep takes the training half along, but a program was given",
+           "name the program's conda environment or venv: --stage DIR");
+  }
+}
+
+Target target_of(const SubmitOptions& options, const Context& context) {
+  std::vector<Override> overrides;
+  for (const auto& text : options.flags.sets) overrides.push_back(override_of(text));
+  overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());
+  Target target{
+      .settings = options.flags.recipe.empty()
+                      ? Recipe::without_file(context.env, overrides)
+                      : Recipe::load(recipe_file(options.flags.recipe, this_program()), context.env, overrides),
+      .profile = {},
+      .profile_word = {}};
+  const ProfileLibrary library(context.env);
+  const auto here = Surroundings::of_process(context.env);
+  const std::string word = !options.cluster.empty()              ? options.cluster
+                           : target.settings.has("cluster.name") ? target.settings.text("cluster.name")
+                                                                 : "auto";
+  target.profile = library.chosen(word, here);
+  target.is_here = word == "auto" || library.detected(here).name == target.profile.name;
+  const bool is_file = word.find('/') != std::string::npos || word.ends_with(".toml");
+  target.profile_word = is_file ? fs::absolute(word).string() : target.profile.name;
+  return target;
+}
+
+/// LOCKSTEP_PROFILE_PATH as it holds in any folder.
+std::string absolute_profile_path(const Environment& env) {
+  std::vector<std::string> entries;
+  for (const auto& entry : split(env.get("LOCKSTEP_PROFILE_PATH").value_or(""), ':')) {
+    if (!entry.empty()) entries.push_back(fs::absolute(entry).string());
+  }
+  return joined(entries, ":");
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "LOGIN_NODE";
+}
+
+JobPlaces places_of(const SubmitOptions& options, const Target& target, const JobWish& wish, const Context& context) {
+  JobPlaces places{.run_dir = {},
+                   .work_dir = fs::current_path(),
+                   .lockstep = this_program(),
+                   .profile = target.profile_word,
+                   .profile_path = absolute_profile_path(context.env),
+                   .host = host_name()};
+  if (!options.run_dir.empty()) {
+    places.run_dir = fs::absolute(options.run_dir).lexically_normal();
+    return places;
+  }
+  auto variables = context.env.all();
+  variables["LOCKSTEP_RUNS"] = runs_folder(target.profile, wish.queue.account, context.env).string();
+  places.run_dir = run_dir_at(wish.program.name, std::chrono::system_clock::now(), Environment(std::move(variables)));
+  return places;
+}
+
+/// `lockstep train` with what was said here, so that the tasks find the same numbers.
+std::vector<std::string> train_command(const SubmitOptions& options, const Target& target, const JobWish& wish) {
+  const auto recipe = fs::absolute(recipe_file(options.flags.recipe, this_program())).lexically_normal();
+  std::vector<std::string> command = {wish.places.lockstep.string(), "train", recipe.string(), "--run-dir",
+                                      wish.places.run_dir.string()};
+  for (const auto& text : options.flags.sets) command.insert(command.end(), {"--set", text});
+  if (target.settings.has("cluster.nodes")) {
+    command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(wish.shape.nodes)});
+  }
+  if (wish.shape.devices.value_or(0) > 0) {
+    command.insert(command.end(), {"--devices", std::to_string(*wish.shape.devices)});
+  }
+  return command;
+}
+
+void check_image(const JobPlan& plan, const Recipe& settings) {
+  std::error_code ignored;
+  const auto& image = plan.container.image;
+  if (image.empty() || !is_image_file(image, plan.container.runtime) || fs::exists(image, ignored)) return;
+  throw Error(ErrorKind::kEnvironment,
+              "there is no container image '" + image + "' (" + settings.origin("cluster.container").where + ")",
+              "check the path; the site's own image is in `lockstep profile show " + plan.cluster + "`");
+}
+
+/// Packs lie beside runs, on a file system for large files, unless a folder for all that is kept is named.
+fs::path packs_folder(const Target& target, const JobWish& wish, const Environment& env) {
+  if (const auto cache = env.get("LOCKSTEP_CACHE")) return fs::absolute(*cache) / "packs";
+  return runs_folder(target.profile, wish.queue.account, env) / ".packs";
+}
+
+void add_stage(JobWish& wish, const SubmitOptions& options, const Target& target, const Context& context) {
+  if (options.stage.empty()) return;
+  const bool is_trainer = options.stage == "lockstep";
+  wish.software.stage = job_stage({.word = options.stage,
+                                   .trainer = is_trainer ? trainer_program(context.env) : std::string(),
+                                   .packs = packs_folder(target, wish, context.env),
+                                   .is_here = target.is_here},
+                                  target.profile);
+  if (!wish.program.is_recipe && !wish.program.command.empty()) {
+    wish.program.command.front() = staged_word(wish.software.stage, wish.program.command.front());
+  }
+}
+
+JobPlan plan_of(const SubmitOptions& options, const Target& target, const Context& context) {
+  JobWish wish = job_wish(target.settings, options.flags, target.profile, context.env);
+  wish.queue.chain = options.chain;
+  wish.places = places_of(options, target, wish, context);
+  add_stage(wish, options, target, context);
+  if (wish.program.is_recipe) {
+    wish.program.command = train_command(options, target, wish);
+    if (!wish.software.container.empty()) {
+      if (const auto built = chosen_build(context.env, LOCKSTEP_VERSION, wish.software.container)) {
+        wish.places.trainer = built->program;
+      }
+      wish.software.binds.push_back(fs::path(wish.program.command[2]).parent_path().string());
+    }
+  } else if (!wish.program.command.empty() && target.is_here && wish.software.container.empty() &&
+             wish.software.setup.empty() && options.stage.empty()) {
+    wish.program.command = with_absolute_program(wish.program.command, wish.software.conda, context.env);
+  }
+  return job_plan(wish, target.profile);
+}
+
+/// The folder that holds those of a sweep's trials.
+fs::path sweep_folder(const SubmitOptions& options, const Target& target, const Context& context) {
+  if (!options.run_dir.empty()) return fs::absolute(options.run_dir).lexically_normal();
+  return plan_of(options, target, context).places.run_dir;
+}
+
+/// One job for each trial, in folders side by side.
+void add_trials(Submission& out, const SubmitOptions& options, const Context& context) {
+  const auto sweep = sweep_folder(options, target_of(options, context), context);
+  for (const auto& trial : trials_of(options.sweeps)) {
+    SubmitOptions one = options;
+    one.flags.sets.insert(one.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+    one.run_dir = (sweep / trial.name).string();
+    out.jobs.push_back(plan_of(one, target_of(one, context), context));
+  }
+}
+
+/// One job for as many trials as a node takes.
+void add_packed_trials(Submission& out, const SubmitOptions& options, const Target& target, const Context& context) {
+  const auto sweep = sweep_folder(options, target, context);
+  const auto shape = job_wish(target.settings, options.flags, target.profile, context.env).shape;
+  if (shape.nodes != 1) {
+    refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
+           "leave --nodes out: there is a job for each node that is needed");
+  }
+  const int each = trials_on_a_node(shape, target.profile);
+  const auto trials = trials_of(options.sweeps);
+  SubmitOptions alone = options;
+  alone.flags.tasks = 1;
+  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  alone.run_dir = sweep.string();
+  SubmitOptions whole = options;
+  whole.flags.tasks = each;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    // A value that a setting does not take is found now, not by a job.
+    SubmitOptions checked = options;
+    checked.flags.sets.insert(checked.flags.sets.end(), trials[i].sets.begin(), trials[i].sets.end());
+    target_of(checked, context);
+    if (i % static_cast<std::size_t>(each) == 0) {
+      whole.run_dir = (sweep / ("job-" + std::to_string(out.packed.size() + 1))).string();
+      out.packed.push_back(
+          {.node = plan_of(whole, target, context), .trial = plan_of(alone, target, context), .sweep = sweep});
+    }
+    PackedTrial trial{.name = trials[i].name, .arguments = {}};
+    for (const auto& set : trials[i].sets) trial.arguments.insert(trial.arguments.end(), {"--set", set});
+    out.packed.back().trials.push_back(std::move(trial));
+  }
+}
+
+}  // namespace
+
+Submission submission_of(const SubmitOptions& options, const Context& context) {
+  check_request(options);
+  const Target target = target_of(options, context);
+  for (const auto& note : target.settings.notes()) context.log.info(note);
+  Submission out{.is_here = target.is_here};
+  if (options.is.pack) {
+    add_packed_trials(out, options, target, context);
+  } else if (!options.sweeps.empty()) {
+    add_trials(out, options, context);
+  } else {
+    out.jobs.push_back(plan_of(options, target, context));
+  }
+  if (target.is_here || !options.is.dry_run) check_image(out.first(), target.settings);
+  return out;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// A shell script that grows line by line; a paragraph is set off by an empty line and opens with a comment.
+class ScriptText {
+ public:
+  void line(std::string_view text);
+  void lines(const std::vector<std::string>& all);
+  void paragraph(std::string_view comment);
+
+  /// `name=$(cat << 'NAME' … NAME)`: the lines as they are, for a shell that is started later.
+  void quoted_lines(const std::string& name, const std::vector<std::string>& all);
+
+  std::string take() && { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+/// "1 node", "4 nodes": for people.
+std::string counted(std::size_t count, std::string_view what);
+
+}  // namespace lockstep

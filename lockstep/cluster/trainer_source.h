@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// The folder with Lockstep's sources: $LOCKSTEP_SOURCE, a folder or a bundle; else the tree that `program` was built
+/// in; else the bundle lockstep-VERSION.tar.gz beside it or in ../share/lockstep, unpacked once into the cache.
+///
+/// Throws: Error(kEnvironment) naming the places where none is there, or with tar's message.
+std::filesystem::path source_tree(const std::filesystem::path& program, std::string_view version,
+                                  const Environment& env);
+
+/// A program for `sh` that configures and builds lockstep-train in `build`, as many files at once as `jobs` says, fewer
+/// where memory is small. Ends with 90 where there is no cmake, 91 where it is too old, 92 where there is no compiler.
+std::string build_script(const std::filesystem::path& source, const std::filesystem::path& build,
+                         const std::filesystem::path& torch, int jobs);
+
+/// What a build wants, for a hint.
+std::string_view build_needs();
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/early_signal.h"
+
+#include <csignal>
+
+namespace lockstep {
+namespace {
+
+void change(int how) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, SIGUSR1);
+  ::pthread_sigmask(how, &one, nullptr);
+}
+
+}  // namespace
+
+void hold_early_signal() { change(SIG_BLOCK); }
+
+void release_early_signal() { change(SIG_UNBLOCK); }
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/program.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+#include "lockstep/launch/early_signal.h"
+
+namespace lockstep {
+namespace {
+
+int ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", script}, Environment{}); }
+
+TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
+  EXPECT_EQ(ended("exit 0"), 0);
+  EXPECT_EQ(ended("exit 75"), 75);
+  EXPECT_EQ(ended("kill -9 $$"), 137);
+  EXPECT_EQ(attended("/no/such", {"such"}, Environment{}), 4);
+}
+
+TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
+  EXPECT_EQ(ended("kill -TERM $$"), 143) << "what the parent blocks, the program does not";
+}
+
+/// How a child ends that is warned at once and answers, where it can, with 75.
+int ended_after_warning(bool holds) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (holds) hold_early_signal();
+    ::raise(SIGUSR1);
+    std::signal(SIGUSR1, [](int) { ::_exit(75); });
+    release_early_signal();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(EarlySignal, WaitsUntilAHandlerStands) {
+  EXPECT_EQ(ended_after_warning(true), 75);
+  EXPECT_EQ(ended_after_warning(false), 128 + SIGUSR1);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `submit --dry-run` writes for packed sweeps, sessions and staged environments: forms_test.py LOCKSTEP [--update]
+
+The scripts are kept in tests/golden/submit; --update writes them anew.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
+UPDATE = "--update" in sys.argv and not sys.argv.remove("--update")
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "submit"
+RECIPES = pathlib.Path(__file__).resolve().parent.parent.parent / "recipes"
+
+
+class Forms(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = os.path.realpath(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-forms-")))
+
+    def submit(self, *words):
+        return subprocess.run([LOCKSTEP, "submit", "--dry-run", *words], text=True, capture_output=True, check=False,
+                              cwd=self.folder, env={"PATH": os.environ["PATH"], "USER": "me", "HOME": self.folder})
+
+    def script(self, name, *words):
+        """The script, held against the kept one and against what reads scripts."""
+        done = self.submit("--run-dir", self.folder + "/run", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.listdir(self.folder), [], "a dry run makes nothing")
+        for one in done.stdout.split("#!/bin/bash\n")[1:]:
+            for tool in (["bash", "-n"], ["shellcheck", "--shell=bash", "-"]):
+                if shutil.which(tool[0]):
+                    read = subprocess.run(tool, input=one, text=True, capture_output=True, check=False)
+                    self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
+        text = done.stdout.replace(self.folder, "/FOLDER").replace(str(RECIPES), "/RECIPES")
+        text = text.replace(str(pathlib.Path(LOCKSTEP).parent), "/BIN")
+        if UPDATE:
+            (GOLDEN / name).write_text(text)
+        self.assertEqual(text, (GOLDEN / name).read_text(), "run with --update and look at the change")
+        return text
+
+    def refused(self, fact, hint, *words):
+        done = self.submit(*words)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn(fact, done.stderr)
+        self.assertIn(hint, done.stderr)
+
+    def test_a_packed_sweep_takes_whole_nodes_and_fills_them(self):
+        text = self.script("form-pack.sbatch", str(RECIPES / "digits.toml"), "--cluster", "juwels-booster", "--account", "a",
+                           "--sweep", "optimizer.lr=0.1,0.03,0.01", "--sweep", "trainer.seed=1,2", "--pack", "--chain", "3")
+        self.assertEqual(text.count("#!/bin/bash"), 2, "six trials, four devices a node")
+        self.assertEqual((text.count("\nstart 0"), text.count("#SBATCH --gres=gpu:4\n")), (6, 2))
+
+    def test_a_session_is_a_shell(self):
+        self.script("form-shell.session", "--interactive", "--cluster", "frontier", "--account", "a", "--nodes", "2")
+
+    def test_a_session_is_a_notebook_in_a_container(self):
+        self.script("form-jupyter.session", "--interactive", "--cluster", "lumi-g", "--account", "a", "--container", "/images/torch.sif",
+                    "--setup", "$WITH_CONDA", "--", "jupyter", "lab")
+
+    def test_an_environment_is_staged(self):
+        text = self.script("form-stage.sbatch", "--stage", "/ccs/proj/abc/env", "--cluster", "frontier", "--account", "a",
+                           "--nodes", "2", "--", "/ccs/proj/abc/env/bin/python", "train.py")
+        self.assertIn("program=python\n", text)
+        self.assertIn("#SBATCH --constraint=nvme\n", text)
+
+    def test_what_does_not_go_together_is_refused(self):
+        self.refused("--pack places the trials of a sweep", "--sweep optimizer.lr=0.1,0.01 --pack", "digits", "--pack")
+        self.refused("knows no devices of a node", "--tasks-per-node N", "digits", "--pack", "--sweep", "trainer.seed=1,2")
+        self.refused("--nodes is 2, but packed trials", "leave --nodes out", "digits", "--pack", "--devices", "2", "--nodes", "2",
+                     "--sweep", "trainer.seed=1,2")
+        self.refused("--interactive takes no recipe", "srun lockstep train RECIPE", "digits", "--interactive")
+        self.refused("there is no folder '/no/env'", "a venv by its folder", "--stage", "/no/env", "--", "true")
+        self.refused("is neither a venv", "name the environment's own folder", "--stage", "/usr", "--", "true")
+        self.refused("--stage lockstep takes the training half along", "--stage DIR", "--stage", "lockstep", "--", "true")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

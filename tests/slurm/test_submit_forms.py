@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Packed sweeps, sessions and staged environments under a real Slurm: test_submit_forms.py LOCKSTEP
+
+The training half is a stand-in that says what it was started with, so no LibTorch is needed.
+"""
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import bed as test_bed
+
+LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
+RECIPE = '[model]\nname = "mlp"\n[data]\nkind = "synthetic"\n'
+# It waits for as many others as $TOGETHER says: trials that Slurm starts one after the other never end.
+TRAINER = """#!/bin/sh
+echo "$@ in=$LOCKSTEP_RUN_DIR world=$WORLD_SIZE cpus=$SLURM_CPUS_ON_NODE gpu=$SLURM_STEP_GPUS"
+touch "$LOCKSTEP_RUN_DIR/here" "$LOCKSTEP_RUN_DIR/recipe.toml"
+until [ "$(ls "$LOCKSTEP_RUN_DIR"/../*/here | wc -l)" -ge "${TOGETHER:-1}" ]; do :; done
+case "$*" in
+  *trainer.seed=2*) exit 5 ;;
+  *trainer.seed=3*) [ -n "$SLURM_RESTART_COUNT" ] || exit 75 ;;
+esac
+echo '{"stopped_by": "max_epochs", "epochs": 1000}' > "$LOCKSTEP_RUN_DIR/result.json"
+"""
+
+
+class UnderSlurm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.bed = cls.enterClassContext(test_bed.Bed())
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
+        (self.folder / "bin").mkdir()
+        self.lockstep = self.folder / "bin" / "lockstep"
+        shutil.copy(LOCKSTEP, self.lockstep)
+        (self.folder / "bin" / "lockstep-train").write_text(TRAINER)
+        (self.folder / "bin" / "lockstep-train").chmod(0o755)
+        (self.folder / "r.toml").write_text(RECIPE)
+        self.environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
+
+    def submit(self, *words, run="run"):
+        done = subprocess.run([self.lockstep, "submit", "--run-dir", run, "--json", *[str(word) for word in words]], text=True,
+                              capture_output=True, check=False, cwd=self.folder, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def state(self, job):
+        """How a job ended, once it has: a step that depends on it waits for that."""
+        self.bed.run("srun", "-Q", "-n1", f"--dependency=afterany:{job}", "true", timeout=180)
+        shown = self.bed.run("scontrol", "show", "job", job)
+        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
+
+    def log(self, run="run"):
+        return (self.folder / run / "logs" / "job.log").read_text()
+
+    def test_trials_share_a_node_and_fail_alone(self):
+        job, = self.submit("r.toml", "--devices", "4", "--pack", "--sweep", "trainer.seed=1,2,4,5", "--env", "TOGETHER=4")["jobs"]
+        self.assertEqual(len(job["trials"]), 4)
+        state = self.state(job["job"])
+        self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "5:0"), self.log("run/job-1"))
+        self.assertIn("trial 02-seed-2 ended with 5", self.log("run/job-1"))
+        said = [self.log(f"run/0{number}-seed-{seed}") for number, seed in enumerate((1, 2, 4, 5), 1)]
+        self.assertEqual(sorted(re.search(r"gpu=(\S+)", each)[1] for each in said), ["0", "1", "2", "3"])
+        for number, seed in enumerate((1, 2, 4, 5), 1):
+            self.assertIn(f"in={self.folder}/run/0{number}-seed-{seed} world=1 ", said[number - 1])
+            self.assertEqual((self.folder / f"run/0{number}-seed-{seed}/result.json").exists(), seed != 2)
+
+    def test_trials_get_cores_of_their_own(self):
+        self.state(self.submit("r.toml", "--devices", "0", "--tasks-per-node", "4", "--cores-per-task", "2", "--pack", "--sweep",
+                               "trainer.seed=1,4,5,6", "--env", "TOGETHER=4")["jobs"][0]["job"])
+        for number, seed in enumerate((1, 4, 5, 6), 1):
+            self.assertIn(" cpus=2 ", self.log(f"run/0{number}-seed-{seed}"))
+
+    def test_a_trial_whose_time_was_up_goes_on(self):
+        job = self.submit("r.toml", "--devices", "4", "--pack", "--sweep", "trainer.seed=1,3")["jobs"][0]["job"]
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log("run/job-1"))
+        self.assertTrue((self.folder / "run/02-seed-3/result.json").exists())
+
+    def test_trials_are_listed_as_runs(self):
+        self.state(self.submit("r.toml", "--devices", "4", "--pack", "--sweep", "trainer.seed=1,4", run="runs/sweep")["jobs"][0]["job"])
+        done = subprocess.run([self.lockstep, "ls", "--json"], text=True, capture_output=True, check=True, cwd="/",
+                              env=self.environment)
+        listed = {pathlib.Path(run["run_dir"]).name: run["state"] for run in json.loads(done.stdout)["runs"]}
+        self.assertEqual(listed, {"01-seed-1": "finished", "02-seed-4": "finished", "job-1": "ended"})
+
+    def test_a_venv_is_unpacked_once_on_each_node_and_active_in_each_task(self):
+        venv = self.folder / "my env"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        (venv / "bin" / "tool").write_text(f"#!{venv}/bin/python\nimport sys\nprint('tool', sys.prefix)\n")
+        (venv / "bin" / "tool").chmod(0o755)
+        flags = ("--stage", venv, "--nodes", "2", "--tasks-per-node", "2", "--")
+        job = self.submit(*flags, "python", "-c", "import os, sys; print('in', sys.prefix, os.environ['RANK'])")["job"]
+        self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
+        place = f"/tmp/lockstep-stage-{job}"
+        self.assertEqual(sorted(line for line in self.log().splitlines() if line.startswith("in ")),
+                         [f"in {place} {rank}" for rank in range(4)])
+        self.assertFalse(pathlib.Path(place).exists(), "it goes with the job")
+        packs = list((self.folder / "runs" / ".packs").iterdir())
+        self.assertEqual(len(packs), 1)
+        made = packs[0].stat().st_mtime_ns
+        again = self.submit(*flags, "tool", run="again")["job"]
+        self.state(again)
+        self.assertEqual(self.log("again").count(f"tool /tmp/lockstep-stage-{again}\n"), 4, self.log("again"))
+        self.assertEqual([pack.stat().st_mtime_ns for pack in (self.folder / "runs" / ".packs").iterdir()], [made])
+
+    def test_a_pack_that_is_gone_fails_with_a_way_out(self):
+        venv = self.folder / "env"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        self.submit("--stage", venv, "--", "true")
+        shutil.rmtree(self.folder / "runs" / ".packs")
+        job = self.bed.run("sbatch", "--parsable", self.folder / "run" / "job.sh", cwd="/").strip()
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "4:0"), self.log())
+        self.assertIn("lockstep: error: sbcast could not put '", self.log())
+        self.assertIn("or leave out --stage", self.log())
+
+    def session(self, *words, typed=""):
+        """What a person sees of a session on a terminal."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execvpe(self.lockstep, ["lockstep", "submit", "--interactive", "--run-dir", "run", *words],
+                       self.environment | {"TERM": "dumb"})
+        seen, deadline = "", time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                try:
+                    seen += os.read(terminal, 4096).decode(errors="replace")
+                except OSError:
+                    break
+                if typed and "then open http" in seen:
+                    os.write(terminal, typed.encode())
+                    typed = ""
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, seen)
+        return seen
+
+    def test_a_session_is_a_shell_on_a_node(self):
+        seen = self.session("--nodes", "2", "--tasks-per-node", "2", "--env", "MINE=1",
+                            typed="echo it-is $SLURMD_NODENAME $MINE [$RANK]\nsrun " + str(self.lockstep) +
+                            " exec -- sh -c 'echo rank=$RANK of $WORLD_SIZE' < /dev/null\nexit\n")
+        self.assertIn("it-is n1 1 []", seen)
+        self.assertEqual(sorted(re.findall(r"rank=(\d) of 4", seen)), ["0", "1", "2", "3"], seen)
+        self.assertRegex(seen, r"ssh -L (\d+):\S+:\1 ")
+
+    def test_a_session_serves_a_notebook(self):
+        jupyter = self.folder / "bin" / "jupyter"
+        jupyter.write_text('#!/bin/sh\necho "serving $* world=$WORLD_SIZE port=$LOCKSTEP_PORT"\n')
+        jupyter.chmod(0o755)
+        seen = self.session("--devices", "2", "--", str(jupyter), "lab")
+        served = re.search(r"serving lab --no-browser --ip=\S+ --port=(\d+) world=1 port=(\d+)", seen)
+        self.assertTrue(served, seen)
+        self.assertEqual(served[1], served[2])
+        self.assertIn(f"ssh -L {served[1]}:", seen)
+
+
+test_bed.skip_where_impossible()
+unittest.main(verbosity=2)
