@@ -29,7 +29,8 @@ std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(
 
 void RecipeData::setup() {
   if (sets_.train) return;
-  sets_ = recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(data_settings_of(recipe_));
+  sets_ =
+      recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(data_settings_of(recipe_));
 }
 
 LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source) const {
@@ -70,7 +71,8 @@ std::unique_ptr<Loader> RecipeData::ordered_loader(Shard shard, std::shared_ptr<
 }
 
 std::unique_ptr<Loader> RecipeData::split_loader(Shard shard, const std::string& split) {
-  if (recipe_.text("data.kind") != "synthetic") return ordered_loader(shard, open_split(data_settings_of(recipe_), split));
+  if (recipe_.text("data.kind") != "synthetic")
+    return ordered_loader(shard, open_split(data_settings_of(recipe_), split));
   const auto source = split == "train" ? sets_.train : split == "validation" ? sets_.validation : nullptr;
   if (source) return ordered_loader(shard, source);
   throw Error(ErrorKind::kData, "the generated data have no part '" + split + "'",

@@ -64,7 +64,8 @@ TEST_F(ImageFolders, LeaveOutFilesThatAreNoImagesWhateverTheirNames) {
   const FolderIndex index = folder_index(folder_.path() / "train");
   ASSERT_EQ(index.images.size(), 1U);
   EXPECT_EQ(index.images[0].path, "ants/photo");
-  EXPECT_HAS(left_out_note(index.root, index.left_out), "train: 2 files are no image and left out: 'ants/empty.png', 'ants/not_found.jpg'");
+  EXPECT_HAS(left_out_note(index.root, index.left_out),
+             "train: 2 files are no image and left out: 'ants/empty.png', 'ants/not_found.jpg'");
 
   const FolderIndex by_name = folder_index(folder_.path() / "train", {}, {.by_content = false});
   EXPECT_EQ(by_name.images.size(), 2U);
