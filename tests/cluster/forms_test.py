@@ -71,11 +71,11 @@ class Forms(unittest.TestCase):
         self.assertIn("#SBATCH --constraint=nvme\n", text)
 
     def test_what_does_not_go_together_is_refused(self):
-        self.refused("--pack places the trials of a sweep", "--sweep optimizer.lr=0.1,0.01 --pack", "digits", "--pack")
-        self.refused("knows no devices of a node", "--tasks-per-node N", "digits", "--pack", "--sweep", "trainer.seed=1,2")
-        self.refused("--nodes is 2, but packed trials", "leave --nodes out", "digits", "--pack", "--devices", "2", "--nodes", "2",
+        self.refused("--pack places the trials of a sweep", "--sweep optimizer.lr=0.1,0.01 --pack", str(RECIPES / "digits.toml"), "--pack")
+        self.refused("knows no devices of a node", "--tasks-per-node N", str(RECIPES / "digits.toml"), "--pack", "--sweep", "trainer.seed=1,2")
+        self.refused("--nodes is 2, but packed trials", "leave --nodes out", str(RECIPES / "digits.toml"), "--pack", "--devices", "2", "--nodes", "2",
                      "--sweep", "trainer.seed=1,2")
-        self.refused("--interactive takes no recipe", "srun lockstep train RECIPE", "digits", "--interactive")
+        self.refused("--interactive takes no recipe", "srun lockstep train RECIPE", str(RECIPES / "digits.toml"), "--interactive")
         self.refused("there is no folder '/no/env'", "a venv by its folder", "--stage", "/no/env", "--", "true")
         self.refused("is neither a venv", "name the environment's own folder", "--stage", "/usr", "--", "true")
         self.refused("--stage lockstep takes the training half along", "--stage DIR", "--stage", "lockstep", "--", "true")

@@ -87,14 +87,14 @@ class Setup(unittest.TestCase):
         self.assertIn("-in-image", made["program"])
         script = self.lockstep("submit", "r.toml", "--container", image, "--dry-run").stdout
         self.assertIn(f"export LOCKSTEP_TRAINER={made['program']}\n", script)
-        self.assertIn(f"-B {pathlib.Path(made['program']).parent}\n", script)
+        self.assertIn(f"-B {self.folder}\n", script, "the cache lies in it")
         outside = self.lockstep("train", "r.toml", "--run-dir", "run")
         self.assertEqual(outside.returncode, 4, "what was built in an image is for that image")
         self.assertIn("the training half is not built here", outside.stderr)
 
     def test_says_what_is_missing(self):
         self.refused("has no PyTorch", "lockstep setup --python PATH", PYTHONPATH="")
-        self.refused("could not be asked for its PyTorch", "name another", "--python", "/no/python")
+        self.refused("'/no/python' cannot be started", "try it by hand", "--python", "/no/python")
         self.refused("there is no container image '", "check the path", "--container", "none.sif")
         self.torch()
         self.refused("cmake is 3.20.0, want 3.25 or newer", "from a module or from pip", CMAKE_IS="3.20.0")
