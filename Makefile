@@ -34,12 +34,13 @@ test:
 	@tools/test
 
 soak:
-	@tools/setup test
+	@tools/setup bench
 	@tools/soak
 
-bench: build
-	@tools/setup test
-	@python3 bench/run.py
+bench:
+	@tools/setup bench
+	@tools/build release
+	@tools/bench
 
 check:
 	@tools/setup check

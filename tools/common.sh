@@ -6,6 +6,7 @@ export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip} CCACHE_DIR=${CCACHE_DIR:-$cach
 export CCACHE_BASEDIR=$root # a clone elsewhere finds what this one compiled
 
 peers_venv=$cache/venv-peers
+bench_venv=$cache/venv-full
 torch_tested=2.11.0
 torch_oldest=2.7
 
