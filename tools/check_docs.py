@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README.md within 120 lines, links to files that are there, and no path of someone's machine or note to oneself."""
+"""README.md within 120 lines, links to files that are there, scripts that `make` calls there too, and no path of someone's
+machine or note to oneself."""
 import pathlib
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 
 README_LINES = 120
 LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
+CALLED = re.compile(r"\b(?:tools|bench)/[\w./-]*\w(?![\w/])")
 # Spelt so that this file passes its own check.
 MACHINE_PATH = re.compile(r"(?<![\w.$}/~-])/(home|Users|root|work)/[\w.]")
 NOTE = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -22,6 +24,10 @@ def faults(root, name, text):
         for target in LINK.findall(text):
             if "://" not in target and not target.startswith("mailto:") and not (root / name).parent.joinpath(target).exists():
                 yield f"{name}: links to '{target}', which is not there"
+    if name == "Makefile":
+        for script in CALLED.findall(text):
+            if not (root / script).is_file():
+                yield f"Makefile: calls {script}, which is not there"
     for number, line in enumerate(text.splitlines(), 1):
         if MACHINE_PATH.search(line) and not name.endswith("_test.cc"):
             yield f"{name}:{number}: a path of one machine: {line.strip()[:80]}"

@@ -3,15 +3,18 @@
 """tools/check_tidy.py BUILD JOBS: clang-tidy on the sources that need no LibTorch, those changed since they last passed.
 
 A stamp in BUILD/tidy is named by a digest of all that the verdict depends on: the source, every header of ours that it
-includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules.
+includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules. What was edited last
+comes first, and after LOCKSTEP_TIDY_MINUTES (5; 0: no limit) no further file is begun: the next run goes on from there.
 """
 import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 from check_layers import table
 
@@ -48,24 +51,38 @@ def tidied(root, build, name):
     return [line for line in lines if FINDING.search(line) and "[clang-diagnostic-error]" not in line]
 
 
-def main(build, jobs):
-    root = pathlib.Path(__file__).resolve().parent.parent
-    build = (root / build).resolve()
-    stamps = build / "tidy"
-    stamps.mkdir(exist_ok=True)
+def wanted_files(root, build):
+    """Each torch-free source, the last edited first, and the digest that its verdict holds for."""
     _, above = table(root / "layers.txt")
-    wanted = {}
+    found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
         if path.exists() and path.is_relative_to(root / "lockstep"):
             name = str(path.relative_to(root))
             if torch_free(name, above):
-                wanted[name] = digest(root, name, entry["command"])
+                found[name] = digest(root, name, entry["command"])
+    return dict(sorted(found.items(), key=lambda each: -(root / each[0]).stat().st_mtime))
+
+
+def main(build, jobs):
+    minutes = float(os.environ.get("LOCKSTEP_TIDY_MINUTES", "5"))
+    deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
+    root = pathlib.Path(__file__).resolve().parent.parent
+    build = (root / build).resolve()
+    stamps = build / "tidy"
+    stamps.mkdir(exist_ok=True)
+    wanted = wanted_files(root, build)
     changed = [name for name in wanted if not (stamps / wanted[name]).exists()]
-    failed = []
+    failed, left = [], 0
+
+    def findings_of(name):
+        return tidied(root, build, name) if time.monotonic() < deadline else None
+
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for name, findings in zip(changed, pool.map(lambda n: tidied(root, build, n), changed)):
-            if findings:
+        for name, findings in zip(changed, pool.map(findings_of, changed)):
+            if findings is None:
+                left += 1
+            elif findings:
                 failed.append(name)
                 print("\n".join(findings))
             else:
@@ -73,7 +90,8 @@ def main(build, jobs):
     for stamp in stamps.iterdir():
         if stamp.name not in wanted.values():
             stamp.unlink()
-    print(f"{len(wanted)} files, {len(changed)} changed" + (f", {len(failed)} with findings" if failed else ""))
+    print(f"{len(wanted)} files, {len(changed)} changed" + (f", {left} of them left for the next run" if left else "") +
+          (f", {len(failed)} with findings" if failed else ""))
     return bool(failed)
 
 
