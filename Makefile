@@ -39,7 +39,6 @@ soak:
 
 bench:
 	@tools/setup bench
-	@tools/build release
 	@tools/bench
 
 check:

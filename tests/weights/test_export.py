@@ -14,10 +14,10 @@ try:
     import torch
     import xxhash
 except ImportError as error:
-    peer = os.environ.pop("LOCKSTEP_PEER_PYTHON", None)
+    peer = os.environ.pop("LOCKSTEP_BENCH_PYTHON", None)
     if peer:
         os.execv(peer, [peer, *sys.argv])
-    print(f"skipped: {error}; LOCKSTEP_PEER_PYTHON names no Python that has the packages torch and xxhash")
+    print(f"skipped: {error}; LOCKSTEP_BENCH_PYTHON names no Python that has the packages torch and xxhash")
     sys.exit(77)
 
 LOCKSTEP = pathlib.Path(os.environ["LOCKSTEP_BIN"]) / "lockstep"
