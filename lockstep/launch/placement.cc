@@ -122,7 +122,7 @@ Placement with_flags(const Environment& env, const PlacementFlags& flags) {
 Placement placement_from(const Environment& env, const PlacementFlags& flags) {
   const bool flagged = flags.rank || flags.world || flags.local_rank || flags.local_world;
   Placement at = flagged ? with_flags(env, flags) : from_environment(env);
-  at.device = visible_device(env, at.local_rank);
+  at.device = visible_device(env, at.local_rank, at.local_world);
   return at;
 }
 

@@ -38,18 +38,32 @@ std::optional<Visible> fewest(const Environment& env, std::initializer_list<cons
   return found;
 }
 
+/// A claim: this is the task that Slurm started, and Slurm has shown it devices of its own, as --gpus-per-task does.
+/// Source: srun(1), --gpu-bind; SLURMD_TRES_BIND as slurmd 22.05 sets it.
+bool sees_its_own(const Environment& env, int local_rank) {
+  if (env.get("SLURM_LOCALID") != std::to_string(local_rank)) return false;
+  for (const char* variable : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND"}) {
+    const auto bind = env.get(variable).value_or("");
+    for (const char* own : {"gpu:per_task:", "gpu:single:"}) {
+      if (bind.find(own) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-std::optional<int> visible_device(const Environment& env, int local_rank) {
+std::optional<int> visible_device(const Environment& env, int local_rank, int local_world) {
   auto visible = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
   if (!visible) visible = fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
   if (!visible || visible->count == 0) return std::nullopt;
-  if (visible->count == 1) return 0;
-  if (local_rank >= visible->count) {
+  if (visible->count == 1 || sees_its_own(env, local_rank)) return 0;
+  // On every rank of the node, also on those that have a device: they would wait for the others in vain.
+  if (local_world > visible->count) {
+    const auto ranks = std::to_string(local_world);
     throw Error(ErrorKind::kEnvironment,
                 visible->variable + "='" + visible->text + "' shows " + std::to_string(visible->count) +
-                    " devices, want at least " + std::to_string(local_rank + 1) + " for local rank " +
-                    std::to_string(local_rank),
+                    " devices, want " + ranks + " for the " + ranks + " ranks of this node",
                 "ask for as many devices as tasks on each node, or hide all with CUDA_VISIBLE_DEVICES= to run on CPU");
   }
   return local_rank;

@@ -30,11 +30,12 @@ struct BarePmi {
 };
 std::optional<BarePmi> bare_pmi(const Environment& env);
 
-/// The index of this process's device among those that its environment shows: 0 where it shows one, `local_rank` where
-/// it shows several, nothing where it shows none or says nothing. Asks no hardware.
+/// The index of this process's device among those that its environment shows: 0 where it shows one, or several to this
+/// task alone, `local_rank` where it shows several to all, nothing where it shows none or says nothing. Asks no
+/// hardware.
 ///
-/// Throws: Error(kEnvironment) where there are several, but fewer than local_rank + 1.
-std::optional<int> visible_device(const Environment& env, int local_rank);
+/// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
+std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
 
 /// The names under which a launcher tells the four numbers.
 struct RankVariables {

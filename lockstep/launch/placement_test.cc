@@ -222,6 +222,15 @@ TEST(PlacementDevice, OneVisibleIsIndexZeroAndSeveralGoByLocalRank) {
   EXPECT_EQ(placement_from(with(kStep, {{"CUDA_VISIBLE_DEVICES", "0,1"}, {"HIP_VISIBLE_DEVICES", "1"}})).device, 0);
 }
 
+TEST(PlacementDevice, TheFirstOfATasksOwnDevicesIsItsDevice) {
+  const Environment third{{"SLURM_LOCALID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3,1"}};
+  const auto own = with(third, {{"CUDA_VISIBLE_DEVICES", "4,5"}, {"SLURMD_TRES_BIND", "gpu:per_task:2"}});
+  EXPECT_EQ(placement_from(with(kStep, own)).device, 0);
+  // All devices of the node, although each task has asked for two.
+  const auto bound_by_nobody = with(third, {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"SLURMD_TRES_BIND", "gpu:none"}});
+  EXPECT_EQ(placement_from(with(kStep, bound_by_nobody)).device, 2);
+}
+
 TEST(PlacementDevice, HiddenDevicesAreNone) {
   for (const auto* hidden : {"", "-1", "NoDevFiles"}) {
     EXPECT_EQ(placement_from(with(kStep, {{"CUDA_VISIBLE_DEVICES", hidden}, {"SLURM_STEP_GPUS", "0,1"}})).device,
@@ -230,13 +239,15 @@ TEST(PlacementDevice, HiddenDevicesAreNone) {
   }
 }
 
-TEST(PlacementDevice, FewerDevicesThanRanksOnANodeIsAnError) {
-  const Environment two{
-      {"SLURM_LOCALID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3,1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}};
-  EXPECT_EQ(
-      complaint(with(kStep, two)),
-      "CUDA_VISIBLE_DEVICES='0,1' shows 2 devices, want at least 3 for local rank 2\n"
-      "  hint: ask for as many devices as tasks on each node, or hide all with CUDA_VISIBLE_DEVICES= to run on CPU");
+TEST(PlacementDevice, FewerDevicesThanRanksOnANodeIsAnErrorOnEachOfThem) {
+  for (const auto* local_rank : {"0", "2"}) {
+    const Environment two{
+        {"SLURM_LOCALID", local_rank}, {"SLURM_STEP_TASKS_PER_NODE", "1,3,1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}};
+    EXPECT_EQ(complaint(with(kStep, two)),
+              "CUDA_VISIBLE_DEVICES='0,1' shows 2 devices, want 3 for the 3 ranks of this node\n"
+              "  hint: ask for as many devices as tasks on each node, or hide all with CUDA_VISIBLE_DEVICES= to run on "
+              "CPU");
+  }
 }
 
 TEST(PlacementFlags, OverrideWhatTheEnvironmentSays) {
