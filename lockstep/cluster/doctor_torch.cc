@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
@@ -123,7 +124,7 @@ std::string torch_version(const fs::path& folder, const std::string& key) {
   for (const auto& line : split(text_or_nothing(folder / "version.py"), '\n')) {
     const auto equals = line.find('=');
     if (!line.starts_with(key) || equals == std::string::npos) continue;
-    const auto after = trimmed(line.substr(equals + 1));
+    const auto after = trimmed(std::string_view(line).substr(equals + 1));
     if (after.size() >= 2 && after.front() == '\'') return std::string(after.substr(1, after.size() - 2));
   }
   return {};

@@ -69,9 +69,10 @@ TEST(RecordedEnvironments, ARequeuedJobHasANewKeyForTheSameRun) {
 }
 
 TEST(RecordedEnvironments, HostsComeInTheOrderOfNodes) {
+  const auto all = recordings();
   for (const auto* name :
        {"srun-node-gap", "srun-arbitrary", "srun-heterogeneous", "sbatch-heterogeneous", "srun-plane"}) {
-    for (const auto& rank : recordings().at(name).at("ranks")) {
+    for (const auto& rank : all.at(name).at("ranks")) {
       const Placement at = placement_of(rank);
       EXPECT_EQ(at.hosts.at(static_cast<std::size_t>(at.node_rank)), rank.at("environment").at("SLURMD_NODENAME"))
           << name;

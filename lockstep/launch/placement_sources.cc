@@ -2,6 +2,7 @@
 #include "lockstep/launch/placement_sources.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "lockstep/base/error.h"
 
@@ -50,13 +51,13 @@ Placement placement_from_variables(const Environment& env, const std::string& so
 
 bool spread_over_nodes(Placement& at, int nodes) {
   if (nodes < 1 || nodes > at.world) return false;
-  const int base = at.world / nodes;
-  const int larger = at.world % nodes;  // The first so many nodes have one rank more.
-  const int in_larger = larger * (base + 1);
-  const int block_node = at.rank < in_larger ? at.rank / (base + 1) : larger + (at.rank - in_larger) / base;
-  const int block_first = block_node * base + std::min(block_node, larger);
+  const std::int64_t base = at.world / nodes;
+  const std::int64_t larger = at.world % nodes;  // The first so many nodes have one rank more.
+  const std::int64_t in_larger = larger * (base + 1);
+  const std::int64_t block_node = at.rank < in_larger ? at.rank / (base + 1) : larger + (at.rank - in_larger) / base;
+  const std::int64_t block_first = block_node * base + std::min(block_node, larger);
   const int cyclic_node = at.rank % nodes;
-  int node = 0;
+  std::int64_t node = 0;
   if (at.rank - block_first == at.local_rank) {
     node = block_node;
   } else if (at.rank / nodes == at.local_rank) {
@@ -65,8 +66,8 @@ bool spread_over_nodes(Placement& at, int nodes) {
     return false;
   }
   at.nodes = nodes;
-  at.node_rank = node;
-  at.local_world = base + (node < larger ? 1 : 0);
+  at.node_rank = static_cast<int>(node);
+  at.local_world = static_cast<int>(base + (node < larger ? 1 : 0));
   return true;
 }
 
