@@ -5,48 +5,24 @@
 The scripts are kept in tests/golden/submit; --update writes them anew.
 """
 import os
-import pathlib
-import shutil
-import subprocess
-import sys
 import tempfile
 import unittest
 
-LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
-UPDATE = "--update" in sys.argv and not sys.argv.remove("--update")
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "submit"
-RECIPES = pathlib.Path(__file__).resolve().parent.parent.parent / "recipes"
+from scripts import RECIPES, check, dry_run
 
 
 class Forms(unittest.TestCase):
-    maxDiff = None
-
     def setUp(self):
         self.folder = os.path.realpath(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-forms-")))
 
-    def submit(self, *words):
-        return subprocess.run([LOCKSTEP, "submit", "--dry-run", *words], text=True, capture_output=True, check=False,
-                              cwd=self.folder, env={"PATH": os.environ["PATH"], "USER": "me", "HOME": self.folder})
-
     def script(self, name, *words):
-        """The script, held against the kept one and against what reads scripts."""
-        done = self.submit("--run-dir", self.folder + "/run", *words)
+        done = dry_run(self.folder, "--run-dir", self.folder + "/run", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(os.listdir(self.folder), [], "a dry run makes nothing")
-        for one in done.stdout.split("#!/bin/bash\n")[1:]:
-            for tool in (["bash", "-n"], ["shellcheck", "--shell=bash", "-"]):
-                if shutil.which(tool[0]):
-                    read = subprocess.run(tool, input=one, text=True, capture_output=True, check=False)
-                    self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
-        text = done.stdout.replace(self.folder, "/FOLDER").replace(str(RECIPES), "/RECIPES")
-        text = text.replace(str(pathlib.Path(LOCKSTEP).parent), "/BIN")
-        if UPDATE:
-            (GOLDEN / name).write_text(text)
-        self.assertEqual(text, (GOLDEN / name).read_text(), "run with --update and look at the change")
-        return text
+        check(done.stdout, self.folder, name)
+        return done.stdout
 
     def refused(self, fact, hint, *words):
-        done = self.submit(*words)
+        done = dry_run(self.folder, *words)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn(fact, done.stderr)
         self.assertIn(hint, done.stderr)
