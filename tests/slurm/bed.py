@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm test bed as a context manager: `with Bed() as bed: bed.run("srun", "-n2", "hostname")`."""
+"""A Slurm test bed as a context manager: `with Bed() as bed: bed.run("srun", "-n2", "hostname")`; and tests that share one."""
+import json
 import os
 import pathlib
 import shutil
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unittest
 
 SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
 SCRIPT = pathlib.Path(__file__).with_name("testbed.sh")
@@ -81,3 +83,44 @@ class Bed:
         path.write_text("#!/bin/bash\n" + script + "\n")
         self.run("sbatch", "--wait", "-o", output, *flags, path)
         return output.read_text()
+
+
+class BedTest(unittest.TestCase):
+    """Tests that share a bed. Each has a folder of its own, which is its home and holds its runs.
+
+    `program` is the `lockstep` to start.
+    """
+
+    program = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bed = cls.enterClassContext(Bed())
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
+        self.environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
+
+    def lockstep(self, *words, code=0, cwd=None, **variables):
+        """`lockstep WORDS`, once it has ended with `code`."""
+        done = subprocess.run([self.program, *[str(word) for word in words]], text=True, capture_output=True, check=False,
+                              cwd=cwd or self.folder, env=self.environment | variables, timeout=600)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def submit(self, *words, run="run", **variables):
+        """What `submit --json` says of the job."""
+        return json.loads(self.lockstep("submit", "--run-dir", run, "--json", *words, **variables).stdout)
+
+    def job(self, *words, **more):
+        """The same, its number alone."""
+        return self.submit(*words, **more)["job"]
+
+    def state(self, job):
+        """How a job ended, once it has: a step that depends on it waits for that."""
+        self.bed.run("srun", "-Q", "-n1", f"--dependency=afterany:{job}", "true", timeout=180)
+        shown = self.bed.run("scontrol", "show", "job", job)
+        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
+
+    def log(self, run="run"):
+        return (self.folder / run / "logs" / "job.log").read_text()

@@ -9,7 +9,6 @@ import os
 import pathlib
 import shlex
 import sys
-import tempfile
 import unittest
 
 import bed as test_bed
@@ -30,16 +29,7 @@ class Said:
         self.devices = [words[7] for words in lines]
 
 
-class UnderSlurm(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep-slurm-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class UnderSlurm(test_bed.BedTest):
     def srun(self, *flags, program=("sh", "-c", SAY), options=()):
         return self.bed.run("srun", *flags, LOCKSTEP, "exec", *options, "--", *program, cwd=self.folder)
 

@@ -18,11 +18,7 @@ def places(output):
     return sorted(tuple(json.loads(line)[key] for key in KEYS) for line in output.splitlines())
 
 
-class UnderSlurm(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
-
+class UnderSlurm(test_bed.BedTest):
     def layout(self, *flags):
         return self.bed.run("srun", *flags, LOCKSTEP, "layout", "--json")
 

@@ -6,8 +6,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
@@ -23,20 +21,11 @@ def lines_of(run_dir):
     return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
 
 
-class Scale(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
+class Scale(test_bed.BedTest):
+    program = LOCKSTEP
 
-    def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
-
-    def scale(self, *words, code=0):
-        environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
-        done = subprocess.run([LOCKSTEP, "scale", *[str(word) for word in words]], text=True, capture_output=True, check=False,
-                              cwd=self.folder, env=environment, timeout=600)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
+    def scale(self, *words, **more):
+        return self.lockstep("scale", *words, **more)
 
     def jobs(self, text):
         return re.findall(r"job (\d+): ", text)

@@ -4,12 +4,12 @@
 
 LOCKSTEP_BENCH_PYTHON is a Python with PyTorch; without it the test that trains is skipped.
 """
+import functools
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import bed as test_bed
@@ -25,30 +25,8 @@ exec "$@"
 """
 
 
-class UnderSlurm(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
-
-    def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
-
-    def submit(self, *words, run="run", **variables):
-        """The job's number."""
-        environment = self.bed.environment | {"HOME": str(self.folder)} | variables
-        done = subprocess.run([LOCKSTEP, "submit", "--run-dir", run, "--json", *[str(word) for word in words]], text=True,
-                              capture_output=True, check=False, cwd=self.folder, env=environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)["job"]
-
-    def state(self, job):
-        """How a job ended, once it has: a step that depends on it waits for that."""
-        self.bed.run("srun", "-Q", "-n1", f"--dependency=afterany:{job}", "true", timeout=180)
-        shown = self.bed.run("scontrol", "show", "job", job)
-        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
-
-    def log(self, run="run"):
-        return (self.folder / run / "logs" / "job.log").read_text()
+class UnderSlurm(test_bed.BedTest):
+    program = LOCKSTEP
 
     def lines(self, run="run"):
         # Slurm says so where the step before, which tries the program, is not quite gone yet.
@@ -57,47 +35,47 @@ class UnderSlurm(unittest.TestCase):
                       if not line.startswith("==") and not any(word in line for word in waiting))
 
     def test_any_program_gets_its_ranks_and_a_run_folder(self):
-        job = self.submit("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK")
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED")
         self.assertEqual(self.lines(), ["0 4 0 0", "1 4 1 0", "2 4 0 1", "3 4 1 1"])
         record = json.loads((self.folder / "run" / "job.json").read_text())
         self.assertEqual((record["job"], record["name"], record["nodes"], record["tasks"]), (job, "sh", 2, 4))
 
     def test_devices_are_asked_for_and_one_task_gets_each(self):
-        job = self.submit("--devices", "4", "--", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES$SLURM_STEP_GPUS")
+        job = self.job("--devices", "4", "--", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES$SLURM_STEP_GPUS")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         self.assertEqual(len({line.split()[0] for line in self.lines()}), 4)
         self.assertIn("gres:gpu:4", self.bed.run("scontrol", "show", "job", job))
 
     def test_the_script_runs_again_by_hand(self):
-        job = self.submit("--", "echo", "hello")
+        job = self.job("--", "echo", "hello")
         self.state(job)
         again = self.bed.run("sbatch", "--parsable", self.folder / "run" / "job.sh", cwd="/").strip()
         self.assertEqual(self.state(again)["JobState"], "COMPLETED")
         self.assertEqual(self.lines(), ["hello", "hello"], "the log is appended to")
 
     def test_a_program_that_ends_with_75_is_started_again(self):
-        job = self.submit("--", "sh", "-c", '[ "$SLURM_RESTART_COUNT" = 1 ] && echo done || exit 75')
+        job = self.job("--", "sh", "-c", '[ "$SLURM_RESTART_COUNT" = 1 ] && echo done || exit 75')
         state = self.state(job)
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
         self.assertIn("done", self.lines())
 
     def test_a_chain_goes_on_once_the_time_is_up_and_ends_after_its_last_job(self):
-        job = self.submit("--time", "00:01:00", "--chain", "2", "--", "sh", "-c",
-                          'echo start ${SLURM_RESTART_COUNT:-0}; [ "$SLURM_RESTART_COUNT" ] || exec sleep 600')
+        job = self.job("--time", "00:01:00", "--chain", "2", "--", "sh", "-c",
+                       'echo start ${SLURM_RESTART_COUNT:-0}; [ "$SLURM_RESTART_COUNT" ] || exec sleep 600')
         state = self.state(job)
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
         self.assertTrue({"start 0", "start 1"} <= set(self.lines()), self.log())
 
     def test_a_program_that_is_missing_on_the_node_fails_once(self):
-        job = self.submit("--nodes", "2", "--tasks-per-node", "4", "--", "/no/such/program")
+        job = self.job("--nodes", "2", "--tasks-per-node", "4", "--", "/no/such/program")
         state = self.state(job)
         self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "4:0"))
         self.assertEqual(self.log().count("'/no/such/program' was not found, or does not start, on the compute node"), 1)
         self.assertIn("hint: name it by its full path there", self.log())
 
     def test_one_failing_task_ends_the_job(self):
-        state = self.state(self.submit("--tasks-per-node", "2", "--", "sh", "-c", "[ $RANK = 0 ] && exit 3; exec sleep 600"))
+        state = self.state(self.job("--tasks-per-node", "2", "--", "sh", "-c", "[ $RANK = 0 ] && exit 3; exec sleep 600"))
         self.assertEqual(state["JobState"], "FAILED")
 
     def test_a_container_sees_none_of_the_python_outside(self):
@@ -107,25 +85,23 @@ class UnderSlurm(unittest.TestCase):
         (bin_folder / "singularity").chmod(0o755)
         (self.folder / "image.sif").touch()
         (self.folder / "site.toml").write_text('[container]\nruntime = "singularity"\nbinds = ["/opt"]\n')
-        job = self.submit("--cluster", "site.toml", "--container", "image.sif", "--setup", "mine=set", "--setup", "export mine",
-                          "--", "sh", "-c", "echo found $(env | grep -cE '^(CONDA_|PYTHON|LD_LIBRARY)') $mine $RANK",
-                          CONDA_PREFIX="/leak", PYTHONPATH="/leak", LD_LIBRARY_PATH="/leak",
-                          PATH=f"{bin_folder}:{self.bed.environment['PATH']}")
+        job = self.job("--cluster", "site.toml", "--container", "image.sif", "--setup", "mine=set", "--setup", "export mine",
+                       "--", "sh", "-c", "echo found $(env | grep -cE '^(CONDA_|PYTHON|LD_LIBRARY)') $mine $RANK",
+                       CONDA_PREFIX="/leak", PYTHONPATH="/leak", LD_LIBRARY_PATH="/leak",
+                       PATH=f"{bin_folder}:{self.bed.environment['PATH']}")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         self.assertIn("found 0 set 0", self.lines())
         self.assertIn(f"-B /opt -B {self.folder}", self.log())
 
     def test_variables_of_ones_own_reach_the_tasks(self):
-        self.state(self.submit("--env", "MINE=two words", "--", "sh", "-c", 'echo "[$MINE]" "$LOCKSTEP_RUN_DIR"'))
+        self.state(self.job("--env", "MINE=two words", "--", "sh", "-c", 'echo "[$MINE]" "$LOCKSTEP_RUN_DIR"'))
         self.assertEqual(self.lines(), [f"[two words] {self.folder}/run"])
 
     def test_runs_are_listed_followed_and_stopped(self):
-        job = self.submit("--time", "00:05:00", "--chain", "3", "--", "sh", "-c", "echo begun; exec sleep 600", run="runs/mine")
-        environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
-        lockstep = lambda *words: subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=False, timeout=120,
-                                                 cwd="/", env=environment)
+        job = self.job("--time", "00:05:00", "--chain", "3", "--", "sh", "-c", "echo begun; exec sleep 600", run="runs/mine")
+        lockstep = functools.partial(self.lockstep, cwd="/")
         with subprocess.Popen([LOCKSTEP, "follow", "mine"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
-                              env=environment) as follower:
+                              env=self.environment) as follower:
             self.assertIn(f"== job {job}, start 1", follower.stdout.readline())
             self.assertEqual(follower.stdout.readline(), "begun\n")
             listed = json.loads(lockstep("ls", "--json").stdout)["runs"]
@@ -135,20 +111,16 @@ class UnderSlurm(unittest.TestCase):
             self.assertEqual(follower.wait(timeout=60), 0)
         self.assertIn(" ended ", lockstep("ls").stdout)
         self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} has ended already\n")
-        wrong = lockstep("follow", "mien")
-        self.assertEqual(wrong.returncode, 2)
-        self.assertIn("did you mean 'mine'?", wrong.stderr)
+        self.assertIn("did you mean 'mine'?", lockstep("follow", "mien", code=2).stderr)
 
     def test_sbatch_keeps_its_message(self):
-        done = subprocess.run([LOCKSTEP, "submit", "--run-dir", "run", "--partition", "none", "--", "true"], text=True, check=False,
-                              capture_output=True, cwd=self.folder, env=self.bed.environment | {"HOME": str(self.folder)})
-        self.assertEqual(done.returncode, 4)
+        done = self.lockstep("submit", "--run-dir", "run", "--partition", "none", "--", "true", code=4)
         self.assertIn("sbatch refuses the job: sbatch: error: invalid partition specified: none", done.stderr)
         self.assertFalse((self.folder / "run").exists())
 
     @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
     def test_an_unmodified_ddp_script(self):
-        job = self.submit("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, DDP)
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, DDP)
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         said = [json.loads(line) for line in self.lines() if line.startswith("{")]
         self.assertEqual(sorted(each["rank"] for each in said), [0, 1, 2, 3])

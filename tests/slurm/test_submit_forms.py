@@ -13,7 +13,6 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -34,36 +33,16 @@ echo '{"stopped_by": "max_epochs", "epochs": 1000}' > "$LOCKSTEP_RUN_DIR/result.
 """
 
 
-class UnderSlurm(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
-
+class UnderSlurm(test_bed.BedTest):
     def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
+        super().setUp()
         (self.folder / "bin").mkdir()
-        self.lockstep = self.folder / "bin" / "lockstep"
-        shutil.copy(LOCKSTEP, self.lockstep)
+        self.program = self.folder / "bin" / "lockstep"
+        shutil.copy(LOCKSTEP, self.program)
         (self.folder / "bin" / "lockstep-train").write_text(TRAINER)
         (self.folder / "bin" / "lockstep-train").chmod(0o755)
         (self.folder / "r.toml").write_text(RECIPE)
-        self.environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs"),
-                                                   "LOCKSTEP_DOCTOR": "off"}  # Its devices are pretended.
-
-    def submit(self, *words, run="run"):
-        done = subprocess.run([self.lockstep, "submit", "--run-dir", run, "--json", *[str(word) for word in words]], text=True,
-                              capture_output=True, check=False, cwd=self.folder, env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def state(self, job):
-        """How a job ended, once it has: a step that depends on it waits for that."""
-        self.bed.run("srun", "-Q", "-n1", f"--dependency=afterany:{job}", "true", timeout=180)
-        shown = self.bed.run("scontrol", "show", "job", job)
-        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
-
-    def log(self, run="run"):
-        return (self.folder / run / "logs" / "job.log").read_text()
+        self.environment["LOCKSTEP_DOCTOR"] = "off"  # Its devices are pretended.
 
     def test_trials_share_a_node_and_fail_alone(self):
         job, = self.submit("r.toml", "--devices", "4", "--pack", "--sweep", "trainer.seed=1,2,4,5", "--env", "TOGETHER=4")["jobs"]
@@ -91,9 +70,8 @@ class UnderSlurm(unittest.TestCase):
 
     def test_trials_are_listed_as_runs(self):
         self.state(self.submit("r.toml", "--devices", "4", "--pack", "--sweep", "trainer.seed=1,4", run="runs/sweep")["jobs"][0]["job"])
-        done = subprocess.run([self.lockstep, "ls", "--json"], text=True, capture_output=True, check=True, cwd="/",
-                              env=self.environment)
-        listed = {pathlib.Path(run["run_dir"]).name: run["state"] for run in json.loads(done.stdout)["runs"]}
+        runs = json.loads(self.lockstep("ls", "--json", cwd="/").stdout)["runs"]
+        listed = {pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}
         self.assertEqual(listed, {"01-seed-1": "finished", "02-seed-4": "finished", "job-1": "ended"})
 
     def test_a_venv_is_unpacked_once_on_each_node_and_active_in_each_task(self):
@@ -102,7 +80,7 @@ class UnderSlurm(unittest.TestCase):
         (venv / "bin" / "tool").write_text(f"#!{venv}/bin/python\nimport sys\nprint('tool', sys.prefix)\n")
         (venv / "bin" / "tool").chmod(0o755)
         flags = ("--stage", venv, "--nodes", "2", "--tasks-per-node", "2", "--")
-        job = self.submit(*flags, "python", "-c", "import os, sys; print('in', sys.prefix, os.environ['RANK'])")["job"]
+        job = self.job(*flags, "python", "-c", "import os, sys; print('in', sys.prefix, os.environ['RANK'])")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         place = f"/tmp/lockstep-stage-{job}"
         self.assertEqual(sorted(line for line in self.log().splitlines() if line.startswith("in ")),
@@ -111,7 +89,7 @@ class UnderSlurm(unittest.TestCase):
         packs = list((self.folder / "runs" / ".packs").iterdir())
         self.assertEqual(len(packs), 1)
         made = packs[0].stat().st_mtime_ns
-        again = self.submit(*flags, "tool", run="again")["job"]
+        again = self.job(*flags, "tool", run="again")
         self.state(again)
         self.assertEqual(self.log("again").count(f"tool /tmp/lockstep-stage-{again}\n"), 4, self.log("again"))
         self.assertEqual([pack.stat().st_mtime_ns for pack in (self.folder / "runs" / ".packs").iterdir()], [made])
@@ -132,7 +110,7 @@ class UnderSlurm(unittest.TestCase):
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.folder)
-            os.execvpe(self.lockstep, ["lockstep", "submit", "--interactive", "--run-dir", "run", *words],
+            os.execvpe(self.program, ["lockstep", "submit", "--interactive", "--run-dir", "run", *words],
                        self.environment | {"TERM": "dumb"})
         seen, deadline = "", time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -149,7 +127,7 @@ class UnderSlurm(unittest.TestCase):
 
     def test_a_session_is_a_shell_on_a_node(self):
         seen = self.session("--nodes", "2", "--tasks-per-node", "2", "--env", "MINE=1",
-                            typed="echo it-is $SLURMD_NODENAME $MINE [$RANK]\nsrun " + str(self.lockstep) +
+                            typed="echo it-is $SLURMD_NODENAME $MINE [$RANK]\nsrun " + str(self.program) +
                             " exec -- sh -c 'echo rank=$RANK of $WORLD_SIZE' < /dev/null\nexit\n")
         self.assertIn("it-is n1 1 []", seen)
         self.assertEqual(sorted(re.findall(r"rank=(\d) of 4", seen)), ["0", "1", "2", "3"], seen)

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -21,18 +20,10 @@ def ended(text):
     return json.loads(text.strip().splitlines()[-1])
 
 
-class Train(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = test_bed.Bed()
-        cls.bed.__enter__()
-        cls.addClassCleanup(cls.bed.__exit__)
-
+class Train(test_bed.BedTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep-slurm-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = dict(self.bed.environment, LOCKSTEP_RUNS=str(self.folder))
+        super().setUp()
+        self.environment["LOCKSTEP_RUNS"] = str(self.folder)
 
     def start(self, command):
         process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
