@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tools/gpu-check asks of the machine: where programs are, what the device is doing, what a process's threads have used."""
+import ctypes
+import importlib.util
+import os
+import pathlib
+import shutil
+import threading
+import time
+
+
+def path_with_tools():
+    """PATH, with the folders where pip puts CMake and ninja in front where they are only there."""
+    folders = []
+    for program, module, inside in (("cmake", "cmake", "data/bin"), ("ninja", "ninja", "data/bin"), ("ninja", "ninja", "bin")):
+        spec = None if shutil.which(program) else importlib.util.find_spec(module)
+        for root in (spec.submodule_search_locations or []) if spec else []:
+            if (pathlib.Path(root) / inside / program).exists():
+                folders.append(str(pathlib.Path(root) / inside))
+    return os.pathsep.join([*folders, os.environ.get("PATH", "/usr/bin:/bin")])
+
+
+def missing_tools(path):
+    """What the build needs and nobody can fetch here."""
+    return [name for name in ("cmake", "ninja", "g++", "bash") if not shutil.which(name, path=path)]
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
+class Sampler:
+    """Calls `sample` in a thread, again and again, while in a with statement."""
+
+    def __init__(self, every_s):
+        self.every_s = every_s
+        self.samples = []  # (time of day, what was seen)
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._loop, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def _loop(self):
+        while not self.done.is_set():
+            seen = self.sample()
+            if seen is not None:
+                self.samples.append((time.time(), seen))
+            self.done.wait(self.every_s)
+
+    def between(self, begin, end):
+        return [(at, seen) for at, seen in self.samples if begin <= at <= end]
+
+
+class ThreadTimes(Sampler):
+    """Nanoseconds on a core of each thread of a process."""
+
+    def __init__(self, pid):
+        super().__init__(0.02)
+        self.tasks = pathlib.Path(f"/proc/{pid}/task")
+
+    def sample(self):
+        try:
+            return {task.name: int((task / "schedstat").read_text().split()[0]) for task in self.tasks.iterdir()}
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def shares(self, begin, end):
+        """Cores in use on the mean between two times of day: of the whole process, and of the thread that used most."""
+        seen = self.between(begin, end)
+        if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+            return None
+        (first_at, first), (last_at, last) = seen[0], seen[-1]
+        used = [(last[name] - first.get(name, 0)) / 1e9 / (last_at - first_at) for name in last]
+        return sum(used), max(used)
+
+
+class DeviceWatch(Sampler):
+    """Busy share, power and memory of the first NVIDIA GPU, as its driver counts them; nothing where there is none."""
+
+    def __init__(self, is_gpu):
+        super().__init__(0.05)
+        self.nvml = self.device = None
+        try:
+            if is_gpu:
+                self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+                self.device = ctypes.c_void_p()
+                if self.nvml.nvmlInit_v2() != 0 or self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device)) != 0:
+                    self.nvml = None
+        except (OSError, AttributeError):
+            self.nvml = None
+
+    def sample(self):
+        if self.nvml is None:
+            return None
+        rates, milliwatts, memory = (ctypes.c_uint * 2)(), ctypes.c_uint(), (ctypes.c_ulonglong * 3)()
+        calls = ((self.nvml.nvmlDeviceGetUtilizationRates, rates), (self.nvml.nvmlDeviceGetPowerUsage, milliwatts),
+                 (self.nvml.nvmlDeviceGetMemoryInfo, memory))
+        if any(call(self.device, ctypes.byref(into)) != 0 for call, into in calls):
+            return None
+        return {"busy": rates[0] / 100, "watts": milliwatts.value / 1e3, "gib": memory[2] / 2**30}
+
+    def means(self, begin, end):
+        """{"busy", "watts", "gib"}: means, and the most memory; None where nobody could be asked."""
+        seen = [sample for _, sample in self.between(begin, end)]
+        if not seen:
+            return None
+        means = {name: sum(each[name] for each in seen) / len(seen) for name in ("busy", "watts")}
+        return {**means, "gib": max(each["gib"] for each in seen)}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of tools/gpu-check, and the page and JSON file that they make.
+
+Every row that the check knows stands there from the start, so that a run which is cut off leaves what it measured and says of the rest
+that it was not: a row is `only written` until the programs are built, then `compiled`, and `tried` once it ran on a GPU. What ran on
+anything else is `rehearsed on CPU`, whatever came of it.
+"""
+import dataclasses
+import datetime
+import json
+import os
+
+WRITTEN, COMPILED, TRIED, REHEARSED = "only written", "compiled", "tried", "rehearsed on CPU"
+
+
+@dataclasses.dataclass
+class Row:
+    key: str
+    what: str
+    wanted: str = ""
+    state: str = WRITTEN
+    found: str = ""
+    holds: bool | None = None  # Whether what was found is what was wanted; None where nothing was, or none is.
+    numbers: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Part:
+    """One part of the check: its rows, and what runs to fill them."""
+    name: str
+    title: str
+    run: object  # Called with the Check.
+    rows: list[Row]
+    limit_s: float  # The most that it may take.
+
+
+class Results:
+    def __init__(self, parts, path, facts):
+        self.parts = parts
+        self.path = path
+        self.facts = facts
+        self.rows = {row.key: row for part in parts for row in part.rows}
+        assert len(self.rows) == sum(len(part.rows) for part in parts), "two rows have one key"
+
+    def found(self, key, text, holds=None, **numbers):
+        row = self.rows[key]
+        row.state = TRIED if self.facts["is_gpu"] else REHEARSED
+        row.found, row.holds, row.numbers = text, holds, numbers
+        mark = "" if holds is None else " (holds)" if holds else " (DOES NOT HOLD)"
+        print(f"  {row.what}: {text}{mark}", flush=True)
+        self.write()
+
+    def failed(self, key, reason):
+        self.found(key, f"failed: {reason}", False)
+
+    def not_run(self, key, reason):
+        """The state stays: nothing ran."""
+        self.rows[key].found = f"not run: {reason}"
+        print(f"  {self.rows[key].what}: {self.rows[key].found}", flush=True)
+        self.write()
+
+    def were_compiled(self):
+        for row in self.rows.values():
+            if row.state == WRITTEN:
+                row.state = COMPILED
+        self.write()
+
+    def take_over(self):
+        """What an earlier call on the same device found, so that a check may be made in several calls."""
+        earlier = self._read()
+        if not earlier or any(earlier["facts"].get(name) != self.facts.get(name) for name in ("is_gpu", "device", "commit")):
+            return
+        for entry in earlier["rows"]:
+            if entry["key"] in self.rows and entry["state"] in (TRIED, REHEARSED):
+                self.rows[entry["key"]].__dict__.update({name: entry[name] for name in ("state", "found", "holds", "numbers")})
+
+    def _read(self):
+        try:
+            return json.loads(self.path.with_suffix(".json").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def write(self):
+        rows = [{"part": part.name, **dataclasses.asdict(row)} for part in self.parts for row in part.rows]
+        replace(self.path.with_suffix(".json"), json.dumps({"schema": 1, "facts": self.facts, "rows": rows}, indent=1) + "\n")
+        replace(self.path, "\n".join(self._page()) + "\n")
+
+    def _page(self):
+        facts = self.facts
+        yield "# On a GPU"
+        yield ""
+        yield f"Written by `tools/gpu-check` on {datetime.date.today()}, Lockstep {facts['version']}, commit {facts['commit']}."
+        yield ""
+        if facts["is_gpu"]:
+            yield (f"{facts['device']}, {facts['memory_gib']:.0f} GiB, compute capability {facts['capability']}, driver {facts['driver']}; "
+                   f"PyTorch {facts['torch']}, {facts['runtime']}, cuDNN {facts['cudnn']}, NCCL {facts['nccl']}, "
+                   f"Python {facts['python']}; {facts['cores']} cores ({facts['processor']}). "
+                   f"A copy on the device moves {facts['copy_gb_s']:.0f} GB/s, read and written bytes counted.")
+        else:
+            yield (f"**Rehearsed on CPU: nothing below was measured on a GPU**, and counts and shapes are too small for figures to mean "
+                   f"anything. PyTorch {facts['torch']}, Python {facts['python']}, {facts['cores']} cores ({facts['processor']}).")
+        yield ""
+        yield (f"Each row is *{TRIED}* on this GPU, *{REHEARSED}* with small counts, *{COMPILED}* but not run, or *{WRITTEN}*. Peers are "
+               "scripts of `bench/gpu`: PyTorch with fused optimizers, channels_last and autocast where the row has it, and its batches on the "
+               "device before the clock starts. Steps are medians over windows, each ended by reading the loss.")
+        for part in self.parts:
+            yield from ["", f"## {part.title}", "", "| what | state | found | wanted | holds |", "|---|---|---|---|---|"]
+            for row in part.rows:
+                holds = "" if row.holds is None else "yes" if row.holds else "**no**"
+                yield "| " + " | ".join(cell(each) for each in (row.what, row.state, row.found, row.wanted, holds)) + " |"
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def replace(path, text):
+    """Whole or not at all, also where the check is killed meanwhile."""
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(text)
+    os.replace(beside, path)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build against the PyTorch that is there, and the tests labelled gpu. While the compiler works, torch.compile fills its cache."""
+import os
+import threading
+import xml.etree.ElementTree
+
+import part_speed
+from page import Part, Row
+from runs import ROOT, Failure, last_words
+
+# Those of the tests may not be there: then there are none of that kind in this tree.
+PROGRAMS, TESTS = ("lockstep", "lockstep-train", "bench_loader"), ("lockstep_gpu_test", "lockstep_device_test")
+LIBRARIES = {"liblockstep_cuda.so": "CUDA", "liblockstep_hip.so": "ROCm"}
+
+
+class Warmup:
+    """Compiles the peers' kernels into torch.compile's cache, one after the other, until stopped: what is timed later is not that."""
+
+    def __init__(self, check):
+        self.check = check
+        self.process = None
+        self.is_over = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        for script, *arguments in part_speed.compiled_peers(self.check):
+            if self.is_over:
+                return
+            self.process = self.check.start(self.check.peer_command(script, *arguments, "--repeats", "0", "--warm", "1"), "warm-up")
+            self.process.wait()
+
+    def stop(self):
+        self.is_over = True
+        while self.thread.is_alive():
+            if self.process:
+                self.check.stop(self.process)
+            self.thread.join(0.1)
+
+
+def build(check):
+    env = {"LOCKSTEP_TORCH": check.results.facts["torch_folder"], "LOCKSTEP_CACHE": os.environ.get("LOCKSTEP_CACHE", str(check.work / "cache"))}
+    if jobs := os.environ.get("LOCKSTEP_JOBS"):
+        env["LOCKSTEP_JOBS"] = jobs
+    known = check.command([ROOT / "tools/build", "gpu", "help"], "configure", env)
+    targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]
+    warmup = Warmup(check)
+    before = check.left()
+    try:
+        check.command([ROOT / "tools/build", "gpu", *targets], "build", env)
+    finally:
+        warmup.stop()
+    check.results.were_compiled()
+    built = [LIBRARIES[path.name] for path in sorted((ROOT / "build/gpu").rglob("liblockstep_*.so")) if path.name in LIBRARIES]
+    check.results.found("build", f"{' '.join(targets)} in {before - check.left():.0f} s; library for: {', '.join(built) or 'no GPU'}",
+                        bool(built) or None, targets=targets)
+
+
+def tests(check):
+    if not any((ROOT / "build/gpu/bin" / name).exists() for name in TESTS):
+        check.results.not_run("tests", "this tree has no tests labelled gpu")
+        return
+    report = check.work / "ctest.xml"
+    report.unlink(missing_ok=True)
+    try:
+        check.command(["ctest", "--test-dir", ROOT / "build/gpu", "--label-regex", "^gpu$", "--output-on-failure", "--timeout", "120",
+                       "--output-junit", report], "ctest")
+    except Failure:
+        if not report.exists():
+            raise
+    cases = xml.etree.ElementTree.parse(report).getroot().findall("testcase")
+    names = {state: [case.get("name") for case in cases if case.get("status") == state] for state in ("run", "fail", "notrun", "disabled")}
+    skipped = names["notrun"] + names["disabled"]
+    text = f"{len(names['run'])} passed, {len(names['fail'])} failed, {len(skipped)} skipped"
+    for state in ("fail", "notrun"):
+        said = [f"{case.get('name')}: {last_words(case.findtext('system-out') or '')}" for case in cases if case.get("status") == state]
+        if said:
+            text += f"; {'failed' if state == 'fail' else 'skipped'}: " + "; ".join(said[:5]) + ("; …" if len(said) > 5 else "")
+    if not cases:
+        check.results.not_run("tests", "ctest knows no test labelled gpu in this build")
+        return
+    check.results.found("tests", text, not names["fail"] if names["run"] or names["fail"] else None, **names)
+
+
+PARTS = [
+    Part("build", "Build", build, [Row("build", "built against the PyTorch that is there", "the programs and the GPU's library")], 330),
+    Part("tests", "Tests labelled gpu", tests, [Row("tests", "`ctest -L gpu`", "none fails")], 90),
+]

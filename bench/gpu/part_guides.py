@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two guides' questions with this device's numbers: photographs one by one for 50 epochs, and ResNet-152 on CIFAR-100's shapes."""
+import os
+import statistics
+import time
+
+from page import Part, Row
+from part_speed import PRECISION, beside, images_per_second, peer_counts, peers_of, resnet_settings
+from runs import Failure, micro
+
+EPOCHS, CIFAR = 50, 50_000
+
+
+def photographs(check):
+    side, epochs, limit = check.pick((224, EPOCHS, 0), (64, 1, 10))
+    data = check.data / "hymenoptera"
+    run = check.train("hymenoptera", f"data.path={data}", "data.batch=1", f"trainer.max_epochs={epochs}", "optimizer.lr=0.001",
+                      "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}", "snapshot.every_epochs=0",
+                      f"trainer.limit_train_batches={limit}", f"trainer.limit_val_batches={limit}",
+                      f'data.transforms=["random_resized_crop({side})", "flip", "normalize(imagenet)"]',
+                      f'data.eval_transforms=["resize({side * 8 // 7})", "center_crop({side})", "normalize(imagenet)"]')
+    text = f"{run.seconds:.1f} s, the first step after {run.result['time_to_first_step_s']:.1f} s; accuracy {run.result['val_accuracy']:.2f}"
+    numbers = {"seconds": run.seconds, "accuracy": run.result["val_accuracy"]}
+    try:
+        theirs = check.peer("peer_images.py", "--data", data, "--size", side, "--epochs", check.pick(3, 1), "--limit", limit,
+                            "--workers", min(8, len(os.sched_getaffinity(0))), "--started", time.time())
+        later = statistics.median(theirs["epochs_s"][1:] or theirs["epochs_s"])
+        whole = theirs["first_step_s"] + theirs["epochs_s"][0] + (epochs - 1) * later
+        text += f"; PyTorch {whole:.0f} s, reckoned from {len(theirs['epochs_s'])} epochs of {later:.1f} s"
+        numbers |= {"eager": theirs, "eager_seconds": whole}
+    except Failure as error:
+        text += f"; PyTorch: {error}"
+    check.results.found("photographs", text, run.seconds <= 20 if check.is_gpu else None, **numbers)
+
+
+def cifar_run(check, model, batch, *settings):
+    window, count = check.pick((10, 8), (1, 4))
+    return check.train("cifar100", *resnet_settings(check, model, batch, window, count), "model.stem=cifar", "data.kind=synthetic",
+                       "data.classes=100", "data.shape=[3,32,32]", f"data.samples={batch * 50}", "scheduler.name=constant",
+                       f"trainer.precision={check.pick(*PRECISION)}", *settings)
+
+
+def described(check, run, batch, skip):
+    """The run's numbers in words and in figures."""
+    step, means = run.step_s(skip), run.watch.means(*run.span(skip))
+    text = f"{micro(step)} a step, {images_per_second(batch, step)}, {CIFAR / batch * step:.0f} s an epoch of 50 000"
+    if means:
+        text += f"; {means['gib']:.1f} GiB, {means['watts']:.0f} W, busy {means['busy']:.2f}"
+    return text, {"step_s": step, "batch": batch, "device": means}
+
+
+def cifar(check):
+    batch, skip = check.pick((128, 3), (2, 1))
+    deep = cifar_run(check, "resnet152", batch)
+    text, numbers = described(check, deep, batch, skip)
+    theirs = peers_of(check, "peer_resnet.py", ("eager",), "--model", "resnet152", "--stem", "cifar", "--precision", "tf32", "--classes", 100,
+                      "--batch", batch, "--size", 32, *peer_counts(check, 10, 5, 10))
+    step = deep.step_s(skip)
+    check.results.found("cifar 152", f"{text}; {beside(step, theirs)}", None, **numbers, **theirs)
+
+    begin = deep.lines[0]["time"]
+    first = (deep.steps[0]["time"] - begin) / deep.steps[0]["step"]
+    check.results.found("cifar first", f"the first {deep.steps[0]['step']} steps take {first / step:.1f} times a later one's {micro(step)}; the "
+                        f"first of all ended {deep.result['time_to_first_step_s']:.1f} s after the start", None, first_s=first)
+
+    small = cifar_run(check, "resnet50", batch)
+    text, numbers = described(check, small, batch, skip)
+    counts = [run.lines[0]["parameters"] for run in (deep, small)]
+    check.results.found("cifar 50", f"{text}: {step / small.step_s(skip):.2f} times as fast, with {counts[0] / counts[1]:.2f} times fewer parameters",
+                        None, **numbers)
+
+    doubled = cifar_run(check, "resnet152", 2 * batch)
+    text, numbers = described(check, doubled, 2 * batch, skip)
+    check.results.found("cifar doubled", f"{text}: {2 * step / doubled.step_s(skip):.2f} times the images a second", None, **numbers)
+
+    if check.is_gpu:
+        nccl = cifar_run(check, "resnet152", batch, "trainer.strategy=ddp")
+        check.results.found("cifar ddp", f"{micro(nccl.step_s(skip))}, {nccl.step_s(skip) / step:.3f} times the plain step", None,
+                            step_s=nccl.step_s(skip))
+    else:
+        check.results.not_run("cifar ddp", "NCCL needs a GPU")
+
+
+PARTS = [
+    Part("photographs", "Ants and bees, ResNet-18, 50 epochs image by image (a guide: 364 s on one A100, 76 s on sixteen)", photographs, [
+        Row("photographs", "from the command to its end", "≤ 20 s")], 75),
+    Part("cifar", "ResNet-152 on CIFAR-100's shapes, batch 128, TF32", cifar, [
+        Row("cifar 152", "ResNet-152: speed, memory, power; eager PyTorch beside it"),
+        Row("cifar first", "why the first epoch is slower: what the first steps cost"),
+        Row("cifar 50", "ResNet-50 against it"),
+        Row("cifar doubled", "ResNet-152, batch doubled"),
+        Row("cifar ddp", "the cost of DDP: ResNet-152 through NCCL, one rank")], 100),
+]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps beside PyTorch's: the small network, ResNet-50 on made-up batches and on JPEGs, BERT's shapes."""
+import os
+import statistics
+
+from page import Part, Row
+from runs import QUIET, ROOT, Failure, micro
+
+# The modes of the peers: plain, torch.compile, and torch.compile with CUDA graphs.
+CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
+PRECISION = ("tf32", "fp32")  # PyTorch's own default for convolutions, and what a CPU has.
+
+
+def peer_counts(check, window, repeats, warm):
+    window, repeats, warm = check.pick((window, repeats, warm), (2, 2, 1))
+    return ["--window", window, "--repeats", repeats, "--warm", warm]
+
+
+def resnet_shape(check):
+    return check.pick(("--batch", "256", "--size", "224"), ("--batch", "4", "--size", "32"))
+
+
+def bert_shape(check):
+    return check.pick(("--tokens", "128", "--batch", "256"), ("--width", "64", "--layers", "2", "--heads", "2", "--intermediate", "128",
+                                                              "--tokens", "32", "--batch", "4"))
+
+
+def compiled_peers(check):
+    """The scripts that compile, the slowest first."""
+    yield "peer_resnet.py", "--mode", "compile", *resnet_shape(check)
+    yield "peer_bert.py", "--mode", "compile", *bert_shape(check)
+    for mode in CNN_MODES[1:]:
+        yield "peer_cnn.py", "--mode", mode, "--data", str(check.data / "mnist10k")
+
+
+def peers_of(check, script, modes, *arguments):
+    """{mode: what the peer found, or why there is nothing}"""
+    found = {}
+    for mode in modes:
+        try:
+            found[mode] = check.peer(script, "--mode", mode, *arguments)
+        except Failure as error:
+            found[mode] = {"missing": str(error)}
+    return found
+
+
+def beside(ours, theirs, show=micro):
+    """Lockstep's step in words, with each peer's and how many times as long that is."""
+    parts = [show(ours)]
+    for name, found in theirs.items():
+        step = found.get("step_s")
+        parts.append(f"{name} {show(step)} ({step / ours:.2f}×)" if step else f"{name}: {found['missing']}")
+    return "; ".join(parts)
+
+
+def ratio(ours, found):
+    """How many times as long the peer's step is; None where there is no peer."""
+    return found["step_s"] / ours if found.get("step_s") else None
+
+
+def at_least(value, limit):
+    return None if value is None else value >= limit
+
+
+def not_run(check, keys, theirs):
+    """Rows whose peer is not there say so."""
+    for key, found in zip(keys, theirs):
+        check.results.not_run(key, found["missing"])
+
+
+def cnn(check):
+    window, count = check.pick((4000, 12), (5, 6))
+    run = check.train("mnist", f"data.path={check.data / 'mnist10k'}", *QUIET, "data.global_batch=64", "data.drop_last=true",
+                      f"trainer.precision={check.pick(*PRECISION)}", f"observe.log_every={window}", f"trainer.max_steps={window * count}")
+    ours, data = run.step_s(2), ("--data", check.data / "mnist10k")
+    theirs = peers_of(check, "peer_cnn.py", CNN_MODES, *data, *peer_counts(check, 500, 7, 200))
+    try:
+        theirs["Lightning"] = check.peer("peer_lightning.py", *data, *peer_counts(check, 200, 5, 100))
+        if "missing" in theirs["Lightning"]:
+            theirs["Lightning"]["missing"] = "not installed there"
+    except Failure as error:
+        theirs["Lightning"] = {"missing": str(error)}
+    check.results.found("cnn step", beside(ours, theirs), at_least(ratio(ours, theirs["eager"]), 5), ours=run.windows(2), **theirs)
+    lightning = ratio(ours, theirs["Lightning"])
+    if lightning is None:
+        not_run(check, ["cnn lightning"], [theirs["Lightning"]])
+    else:
+        check.results.found("cnn lightning", f"{lightning:.1f}×", lightning >= 10, ratio=lightning)
+    used = run.cpu_s(2)
+    if used is None:
+        check.results.not_run("cnn cpu", "too short a run to tell")
+    else:
+        eager = theirs["eager"].get("cpu_s")
+        text = f"{micro(used[0])} of the whole process, {micro(used[1])} of the thread that used most"
+        check.results.found("cnn cpu", text + (f"; eager {micro(eager)}" if eager else ""), used[0] <= 20e-6, process=used[0], thread=used[1])
+    means = run.watch.means(*run.span(2))
+    if means is None:
+        check.results.not_run("cnn busy", "no NVIDIA driver to ask")
+    else:
+        check.results.found("cnn busy", f"{means['busy']:.3f}, {means['watts']:.0f} W", means["busy"] >= 0.99, **means)
+
+
+def resnet_settings(check, model, batch, window, count):
+    return [f"model.name={model}", "optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", f"data.global_batch={batch}",
+            "data.drop_last=true", *QUIET, f"observe.log_every={window}", f"trainer.max_steps={window * count}"]
+
+
+def images_per_second(batch, step_s):
+    return f"{batch / step_s:.0f} images/s"
+
+
+def resnet50(check):
+    window, count, skip = check.pick((10, 9, 3), (1, 4, 1))
+    batch, side = check.pick((256, 224), (4, 32))
+    run = check.train("digits", *resnet_settings(check, "resnet50", batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
+                      "data.classes=1000", f"data.samples={batch * 20}", f"data.shape=[3,{side},{side}]")
+    ours = run.step_s(skip)
+    theirs = peers_of(check, "peer_resnet.py", RESNET_MODES, *resnet_shape(check), *peer_counts(check, 10, 6, 20), "--traffic", 1)
+    check.results.found("resnet50 step", f"{images_per_second(batch, ours)}, a step " + beside(ours, theirs),
+                        at_least(ratio(ours, theirs["eager"]), 1.25), ours=run.windows(skip), batch=batch, **theirs)
+    compiled = ratio(ours, theirs["compile"])
+    if compiled is None:
+        not_run(check, ["resnet50 compile"], [theirs["compile"]])
+    else:
+        check.results.found("resnet50 compile", f"{compiled:.2f}×", compiled >= 1, ratio=compiled)
+    traffic, copy = theirs["eager"].get("traffic_bytes"), check.results.facts.get("copy_gb_s")
+    if traffic is None:
+        not_run(check, ["resnet50 bandwidth"], [theirs["eager"]])
+    else:
+        rate = traffic / ours / 1e9
+        share = f", {rate / copy:.0%} of a copy's {copy:.0f} GB/s" if copy else ""
+        check.results.found("resnet50 bandwidth", f"{traffic / batch / 1e6:.0f} MB an image, {rate:.0f} GB/s{share}", bytes=traffic, rate=rate)
+    jpegs(check, ours, batch, side)
+
+
+def many_photographs(check, times):
+    """The photographs under many names, so that an epoch has many batches; each is decoded anew."""
+    folder = check.work / "photographs"
+    for path in sorted((check.data / "hymenoptera").glob("*/*/*.jpg")):
+        part, label, name = path.parts[-3:]
+        (folder / part / label).mkdir(parents=True, exist_ok=True)
+        for copy in range(times if part == "train" else 1):
+            link = folder / part / label / f"{copy:02}-{name}"
+            if not link.exists():
+                os.link(path, link)
+    return folder
+
+
+def jpegs(check, synthetic_s, batch, side):
+    window, count, skip = check.pick((10, 9, 3), (1, 4, 1))
+    folder = many_photographs(check, check.pick(24, 1))
+    transforms = [f"random_resized_crop({side})", "flip"]
+    asked = [check.bin / "bench_loader", "folder", folder, len(os.sched_getaffinity(0)), check.pick(2, 1), *transforms]
+    decoded = statistics.median(float(line) for line in check.command(asked, "decode").split())
+    shown = ", ".join(f'"{each}"' for each in [*transforms, "normalize(imagenet)"])
+    run = check.train("hymenoptera", *resnet_settings(check, "resnet50", batch, window, count), "trainer.precision=bf16",
+                      "scheduler.name=constant", f"data.path={folder}", f"data.transforms=[{shown}]",
+                      f'data.eval_transforms=["resize({side})", "center_crop({side})", "normalize(imagenet)"]')
+    rate, synthetic = batch / run.step_s(skip), batch / synthetic_s
+    text = f"{rate:.0f} images/s, {rate / synthetic:.2f} of made-up batches'; the cores decode {decoded:.0f}"
+    check.results.found("resnet50 jpeg", text, rate >= 0.95 * min(synthetic, decoded), rate=rate, synthetic=synthetic, decode=decoded)
+
+
+def bert(check):
+    window, count, skip = check.pick((10, 8, 3), (1, 4, 1))
+    tokens, batch = check.pick((128, 256), (32, 4))
+    shape = check.pick(("model.width=768", "model.layers=12", "model.heads=12", "model.intermediate=3072"),
+                       ("model.width=64", "model.layers=2", "model.heads=2", "model.intermediate=128"))
+    text = check.work / "text.txt"
+    text.write_bytes(b"".join(path.read_bytes() for path in sorted(ROOT.glob("lockstep/*/*.cc"))))
+    run = check.train("bert", *shape, "model.dropout=0.1", f"data.path={text}", f"data.window={tokens}", f"data.global_batch={batch}",
+                      "data.drop_last=true", "trainer.precision=bf16", "scheduler.name=constant", "optimizer.lr=0.0001", *QUIET,
+                      f"observe.log_every={window}", f"trainer.max_steps={window * count}")
+    ours = run.step_s(skip)
+    theirs = peers_of(check, "peer_bert.py", BERT_MODES, *bert_shape(check), *peer_counts(check, 10, 5, 10))
+    for found in theirs.values():
+        if found.get("missing") == "transformers":
+            found["missing"] = "not installed there"
+    check.results.found("bert step", f"{batch * tokens / ours:.0f} tokens/s, a step " + beside(ours, theirs), None, ours=run.windows(skip),
+                        **theirs)
+
+
+PARTS = [
+    Part("cnn", "The small network on MNIST, batch 64", cnn, [
+        Row("cnn step", "a step beside PyTorch's", "≥ 5 × eager"),
+        Row("cnn lightning", "Lightning's step over Lockstep's", "≥ 10"),
+        Row("cnn cpu", "CPU time a step", "≤ 20 µs"),
+        Row("cnn busy", "busy share of the device, as its driver counts", "≥ 0.99")], 75),
+    Part("resnet50", "ResNet-50, 224 pixels, bf16, batch 256", resnet50, [
+        Row("resnet50 step", "made-up batches, beside eager (channels_last, autocast)", "≥ 1.25 × eager"),
+        Row("resnet50 compile", "torch.compile's step over Lockstep's", "≥ 1.0"),
+        Row("resnet50 bandwidth", "what the operators of a step read and write, and its rate"),
+        Row("resnet50 jpeg", "from JPEGs, cropped and flipped", "≥ 0.95 of made-up batches', or of what the cores decode")], 150),
+    Part("bert", "BERT's base shapes, bf16, 256 × 128 tokens", bert, [Row("bert step", "a step beside Hugging Face's network in PyTorch")], 90),
+]

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/gpu-check's pages say only what was tried, and its parts fail one by one."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/gpu"))
+sys.dont_write_bytecode = True
+import machine  # noqa: E402
+import runs  # noqa: E402
+from page import COMPILED, REHEARSED, TRIED, WRITTEN, Part, Results, Row  # noqa: E402
+
+loader = importlib.machinery.SourceFileLoader("gpu_check", str(ROOT / "tools/gpu-check"))
+gpu_check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+loader.exec_module(gpu_check)
+
+GPU = {"is_gpu": True, "device": "NVIDIA Made Up", "memory_gib": 80, "capability": "9.0", "driver": "1", "runtime": "CUDA 13", "cudnn": "9",
+       "nccl": "2", "copy_gb_s": 4000.0, "torch": "2.11", "python": "3.12", "version": "0.1", "commit": "abc", "cores": 16, "processor": "p"}
+CPU = GPU | {"is_gpu": False, "device": "CPU"}
+
+
+def finds(*keys):
+    def run(check):
+        for key in keys:
+            check.results.found(key, f"{key} went well", True)
+    return run
+
+
+def breaks(check):
+    check.results.found("b1", "half of it", True)
+    raise runs.Failure("the device fell off the bus")
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+        self.addCleanup(self.place.cleanup)
+        self.folder = pathlib.Path(self.place.name)
+        self.page = self.folder / "RESULTS-gpu.md"
+        quiet = contextlib.redirect_stdout(io.StringIO())
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
+
+    def parts(self, first=finds("a1")):
+        return [Part("build", "A", first, [Row("a1", "first", "fast")], 60), Part("b", "B", breaks, [Row("b1", "one"), Row("b2", "two")], 60),
+                Part("c", "C", finds("c1"), [Row("c1", "last")], 60)]
+
+    def check(self, facts, parts, seconds=600):
+        return runs.Check(Results(parts, self.page, facts), self.folder / "work", self.folder, seconds)
+
+    def run_all(self, facts, parts, seconds=600):
+        check = self.check(facts, parts, seconds)
+        gpu_check.check_all(check, parts)
+        return json.loads(self.page.with_suffix(".json").read_text()), self.page.read_text()
+
+    def states(self, written):
+        return {row["key"]: row["state"] for row in written["rows"]}
+
+    def test_a_part_that_fails_leaves_the_others(self):
+        written, page = self.run_all(GPU, self.parts())
+        self.assertEqual(self.states(written), {"a1": TRIED, "b1": TRIED, "b2": TRIED, "c1": TRIED})
+        self.assertIn("| two | tried | failed: the device fell off the bus |  | **no** |", page)
+        self.assertIn("| one | tried | half of it |  | yes |", page)
+
+    def test_nothing_counts_as_tried_without_a_gpu(self):
+        written, page = self.run_all(CPU, self.parts())
+        self.assertEqual(set(self.states(written).values()), {REHEARSED})
+        self.assertIn("**Rehearsed on CPU: nothing below was measured on a GPU**", page)
+        self.assertNotIn("| tried |", page)
+
+    def test_a_row_is_compiled_once_the_programs_are_and_no_more_until_it_ran(self):
+        parts = self.parts()
+        results = Results(parts, self.page, GPU)
+        self.assertEqual({row.state for row in results.rows.values()}, {WRITTEN})
+        results.were_compiled()
+        results.found("a1", "1 µs", True)
+        results.not_run("b1", "no time was left")
+        written = json.loads(self.page.with_suffix(".json").read_text())
+        self.assertEqual(self.states(written), {"a1": TRIED, "b1": COMPILED, "b2": COMPILED, "c1": COMPILED})
+
+    def test_a_build_that_fails_ends_the_check(self):
+        def build(check):
+            raise runs.Failure("no compiler")
+        written, _ = self.run_all(GPU, self.parts(build))
+        self.assertEqual(self.states(written), {"a1": TRIED, "b1": WRITTEN, "b2": WRITTEN, "c1": WRITTEN})
+
+    def test_without_time_rows_say_so_and_stay_what_they_were(self):
+        written, page = self.run_all(GPU, self.parts(), seconds=1)
+        self.assertEqual(set(self.states(written).values()), {WRITTEN})
+        self.assertEqual(page.count("not run: no time was left"), 4)
+
+    def test_a_second_call_adds_to_the_first_on_the_same_device_only(self):
+        self.run_all(GPU, self.parts())
+        for facts, kept in ((GPU, TRIED), (GPU | {"commit": "def"}, WRITTEN), (GPU | {"device": "another"}, WRITTEN), (CPU, WRITTEN)):
+            results = Results(self.parts(), self.page, facts)
+            results.take_over()
+            self.assertEqual(results.rows["a1"].state, kept, facts)
+
+    def test_a_command_out_of_time_is_ended_with_what_it_started(self):
+        check = self.check(GPU, self.parts())
+        check.limit = time.monotonic() + 0.2
+        marker = self.folder / "child"
+        with self.assertRaisesRegex(runs.Failure, "out of time"):
+            check.command(["sh", "-c", f"sleep 60 & echo $! > {marker}; wait"], "slow")
+        child = int(marker.read_text())
+        deadline = time.monotonic() + 10
+        while pathlib.Path(f"/proc/{child}").exists() and "Z" not in pathlib.Path(f"/proc/{child}/stat").read_text().split()[2]:
+            self.assertLess(time.monotonic(), deadline, "the child lives on")
+            os.sched_yield()
+
+    def test_a_command_that_fails_is_told_by_its_own_words(self):
+        check = self.check(GPU, self.parts())
+        with self.assertRaisesRegex(runs.Failure, r"exit 3: error: no such device / hint: look"):
+            check.command(["sh", "-c", "echo start; echo 'error: no such device' >&2; echo '  hint: look' >&2; exit 3"], "wrong")
+
+    def test_steps_are_medians_of_windows_after_the_first(self):
+        lines = [{"event": "run_started", "time": 0.0}] + [
+            {"event": "step", "step": 10 * at, "time": moment, "loss": 1.0} for at, moment in enumerate((9.0, 10.0, 11.0, 13.0, 14.0), 1)]
+        run = runs.Run(self.folder, {}, lines, 0.0, 15.0, None, None)
+        self.assertEqual(run.windows(1), [0.1, 0.2, 0.1])
+        self.assertEqual(run.step_s(1), 0.1)
+        self.assertEqual(run.span(1), (10.0, 14.0))
+
+    def test_cpu_time_is_that_of_the_threads_between_two_moments(self):
+        times = machine.ThreadTimes(os.getpid())
+        times.samples = [(0.0, {"1": 5}), (1.0, {"1": 10**9}), (3.0, {"1": 2 * 10**9, "2": 10**9}), (9.0, {"1": 9 * 10**9})]
+        self.assertEqual(times.shares(0.5, 3.5), (1.0, 0.5))
+        self.assertIsNone(times.shares(4.0, 5.0))
+
+    def test_samples_are_taken_of_a_living_process(self):
+        with machine.ThreadTimes(os.getpid()) as times:
+            while len(times.samples) < 2:
+                sum(range(1000))
+        self.assertIsNotNone(times.shares(0, time.time()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
