@@ -73,8 +73,8 @@ def compared_losses(check, task, precision="fp32"):
     theirs = check.peer("peer_losses.py", "--task", task, "--data", source, "--weights", weights, "--small", small, "--steps", steps,
                         "--precision", precision)["losses"]
     own = {"mnist": data_of(check, task), "digits": [],
-           "hymenoptera": [f"data.path={small}", 'data.transforms=["normalize(imagenet)"]', "data.eval_transforms=[]",
-                           "scheduler.name=constant"]}[task]
+           "hymenoptera": [f"data.path={small}", 'data.transforms=["center_crop(64)", "normalize(imagenet)"]',
+                           'data.eval_transforms=["center_crop(64)", "normalize(imagenet)"]', "scheduler.name=constant"]}[task]
     run = check.train(task, *own, *QUIET, f"model.weights={weights}", "trainer.deterministic=true", f"trainer.precision={precision}",
                       "observe.log_every=1", f"trainer.max_steps={steps}")
     if len(run.losses) != len(theirs):
@@ -152,7 +152,7 @@ def scale(check):
     weights = check.work / "peers/scaler.pt"
     theirs = check.peer("peer_scaler.py", "--weights", weights, "--steps", steps)["scales"]
     settings = [*QUIET[:1], "observe.tensorboard=false", f"model.weights={weights}", "data.global_batch=2", "trainer.precision=fp16",
-                "trainer.deterministic=true", "optimizer.name=sgd", "optimizer.lr=0.1", "snapshot.keep=0"]
+                "trainer.deterministic=true", "optimizer.name=sgd", "optimizer.lr=2", "snapshot.keep=0"]
     run = check.train("digits", *settings, "snapshot.every_steps=1", "trainer.max_steps=40")
     places = {step: scale_at(run, step) for step in range(1, 41)}
     run = check.train("digits", *settings, f"snapshot.every_steps={steps // 20}", f"trainer.max_steps={steps}")

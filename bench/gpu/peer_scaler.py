@@ -17,7 +17,7 @@ labels = labels.long()
 net = peer.Mlp(64, asked.hidden, 10)
 torch.save(net.state_dict(), asked.weights)
 net = net.to(asked.device)
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1, fused=True)
+optimizer = torch.optim.SGD(net.parameters(), lr=2.0, fused=True)
 scaler = torch.amp.GradScaler(asked.device)
 scales = []
 epoch = 0

@@ -69,7 +69,7 @@ class Check:
         self.work = work
         self.data = data
         self.is_gpu = results.facts["is_gpu"]
-        self.bin = ROOT / "build/gpu/bin"
+        self.bin = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/gpu/bin"))
         self.deadline = time.monotonic() + seconds
         self.limit = self.deadline  # Of the part that runs.
         self.runs = self.peers = 0
