@@ -39,9 +39,9 @@ class Warmup:
 
 
 def build(check):
-    env = {"LOCKSTEP_TORCH": check.results.facts["torch_folder"], "LOCKSTEP_CACHE": os.environ.get("LOCKSTEP_CACHE", str(check.work / "cache"))}
-    if jobs := os.environ.get("LOCKSTEP_JOBS"):
-        env["LOCKSTEP_JOBS"] = jobs
+    env = {name: os.environ.get(name, otherwise) for name, otherwise in (
+        ("LOCKSTEP_TORCH", check.results.facts["torch_folder"]), ("LOCKSTEP_CACHE", str(check.work / "cache")),
+        ("LOCKSTEP_JOBS", ""))}
     known = check.command([ROOT / "tools/build", "gpu", "help"], "configure", env)
     targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]
     warmup = Warmup(check)

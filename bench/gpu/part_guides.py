@@ -6,13 +6,13 @@ import time
 
 from page import Part, Row
 from part_speed import PRECISION, beside, images_per_second, peer_counts, peers_of, resnet_settings
-from runs import Failure, micro
+from runs import Failure, NotHere, micro
 
 EPOCHS, CIFAR = 50, 50_000
 
 
 def photographs(check):
-    side, epochs, limit = check.pick((224, EPOCHS, 0), (64, 1, 10))
+    side, epochs, limit = check.pick((224, EPOCHS, 0), (64, 1, 4))
     data = check.data / "hymenoptera"
     run = check.train("hymenoptera", f"data.path={data}", "data.batch=1", f"trainer.max_epochs={epochs}", "optimizer.lr=0.001",
                       "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}", "snapshot.every_epochs=0",
@@ -33,11 +33,10 @@ def photographs(check):
     check.results.found("photographs", text, run.seconds <= 20 if check.is_gpu else None, **numbers)
 
 
-def cifar_run(check, model, batch, *settings):
+def cifar_settings(check, model, batch):
     window, count = check.pick((10, 8), (1, 4))
-    return check.train("cifar100", *resnet_settings(check, model, batch, window, count), "model.stem=cifar", "data.kind=synthetic",
-                       "data.classes=100", "data.shape=[3,32,32]", f"data.samples={batch * 50}", "scheduler.name=constant",
-                       f"trainer.precision={check.pick(*PRECISION)}", *settings)
+    return [*resnet_settings(model, batch, window, count), "model.stem=cifar", "data.kind=synthetic", "data.classes=100",
+            "data.shape=[3,32,32]", f"data.samples={batch * 50}", "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}"]
 
 
 def described(check, run, batch, skip):
@@ -51,9 +50,10 @@ def described(check, run, batch, skip):
 
 def cifar(check):
     batch, skip = check.pick((128, 3), (2, 1))
-    deep = cifar_run(check, "resnet152", batch)
+    deeper, shallower = check.pick(("resnet152", "resnet50"), ("resnet34", "resnet18"))
+    deep = check.train("cifar100", *cifar_settings(check, deeper, batch))
     text, numbers = described(check, deep, batch, skip)
-    theirs = peers_of(check, "peer_resnet.py", ("eager",), "--model", "resnet152", "--stem", "cifar", "--precision", "tf32", "--classes", 100,
+    theirs = peers_of(check, "peer_resnet.py", ("eager",), "--model", deeper, "--stem", "cifar", "--precision", "tf32", "--classes", 100,
                       "--batch", batch, "--size", 32, *peer_counts(check, 10, 5, 10))
     step = deep.step_s(skip)
     check.results.found("cifar 152", f"{text}; {beside(step, theirs)}", None, **numbers, **theirs)
@@ -63,22 +63,22 @@ def cifar(check):
     check.results.found("cifar first", f"the first {deep.steps[0]['step']} steps take {first / step:.1f} times a later one's {micro(step)}; the "
                         f"first of all ended {deep.result['time_to_first_step_s']:.1f} s after the start", None, first_s=first)
 
-    small = cifar_run(check, "resnet50", batch)
+    small = check.train("cifar100", *cifar_settings(check, shallower, batch))
     text, numbers = described(check, small, batch, skip)
     counts = [run.lines[0]["parameters"] for run in (deep, small)]
     check.results.found("cifar 50", f"{text}: {step / small.step_s(skip):.2f} times as fast, with {counts[0] / counts[1]:.2f} times fewer parameters",
                         None, **numbers)
 
-    doubled = cifar_run(check, "resnet152", 2 * batch)
+    doubled = check.train("cifar100", *cifar_settings(check, deeper, 2 * batch))
     text, numbers = described(check, doubled, 2 * batch, skip)
     check.results.found("cifar doubled", f"{text}: {2 * step / doubled.step_s(skip):.2f} times the images a second", None, **numbers)
 
-    if check.is_gpu:
-        nccl = cifar_run(check, "resnet152", batch, "trainer.strategy=ddp")
+    try:
+        nccl = check.train_through_nccl("cifar100", *cifar_settings(check, deeper, batch))
         check.results.found("cifar ddp", f"{micro(nccl.step_s(skip))}, {nccl.step_s(skip) / step:.3f} times the plain step", None,
                             step_s=nccl.step_s(skip))
-    else:
-        check.results.not_run("cifar ddp", "NCCL needs a GPU")
+    except NotHere as reason:
+        check.results.not_run("cifar ddp", str(reason))
 
 
 PARTS = [

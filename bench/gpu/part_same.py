@@ -6,7 +6,7 @@ import os
 import threading
 
 from page import Part, Row
-from runs import QUIET, Failure
+from runs import QUIET, Failure, NotHere
 
 RECIPES = ("digits", "mnist", "hymenoptera")
 FLOORS = {"digits": 0.96, "mnist": 0.97, "hymenoptera": 0.64}  # What the recipes promise of the CPU.
@@ -21,9 +21,9 @@ def data_of(check, recipe):
     return [f"data.path={check.data / folder}"] if folder else []
 
 
-def short(check, recipe):
+def short(check):
     """Rehearsed, a recipe takes a few steps; measured, all of them."""
-    return check.pick([], ["trainer.max_steps=20"])
+    return check.pick([], ["trainer.max_steps=4", "trainer.limit_val_batches=1"])
 
 
 class CpuRuns:
@@ -41,7 +41,7 @@ class CpuRuns:
     def _run(self):
         try:
             for recipe in RECIPES:
-                run = self.check.train(recipe, *data_of(self.check, recipe), *short(self.check, recipe), on_cpu=True, cores=self.cores)
+                run = self.check.train(recipe, *data_of(self.check, recipe), *short(self.check), on_cpu=True, cores=self.cores)
                 self.accuracy[recipe] = run.result["val_accuracy"]
         except (Failure, OSError, ValueError) as error:
             self.error = str(error)
@@ -52,7 +52,7 @@ def accuracy(check):
     ours = {}
     for recipe in RECIPES:
         try:
-            ours[recipe] = check.train(recipe, *data_of(check, recipe), *short(check, recipe))
+            ours[recipe] = check.train(recipe, *data_of(check, recipe), *short(check))
         except Failure as error:
             check.results.failed(f"accuracy {recipe}", str(error))
     beside.thread.join(max(0.0, check.left()))
@@ -68,7 +68,7 @@ def compared_losses(check, task, precision="fp32"):
     """(ours, PyTorch's) from the same weights and batches, with deterministic algorithms on both sides."""
     weights = check.work / "peers" / f"{task}-{precision}.pt"
     small = check.work / "peers/small"
-    steps = check.pick(STEPS, 20)
+    steps = check.pick(STEPS, 4 if task == "hymenoptera" else 20)
     source = {"mnist": check.data / "mnist10k", "hymenoptera": check.data / "hymenoptera"}.get(task, "")
     theirs = check.peer("peer_losses.py", "--task", task, "--data", source, "--weights", weights, "--small", small, "--steps", steps,
                         "--precision", precision)["losses"]
@@ -113,17 +113,16 @@ def weights_apart(check, one, other):
 def ranks(check):
     settings = ["trainer.precision=fp64", "trainer.deterministic=true", f"trainer.max_steps={check.pick(290, 29)}"]
     plain = check.train("digits", *settings, "trainer.strategy=single")
-    one = ("ranks nccl", ["trainer.strategy=ddp"], 1)
-    two = ("ranks gloo", [*check.pick(["trainer.share_device=true"], []), "trainer.strategy=ddp"], 2)
-    for key, own, devices in (one, two):
+    shared = check.pick(["trainer.share_device=true"], [])
+    for key, train in (("ranks nccl", lambda: check.train_through_nccl("digits", *settings)),
+                       ("ranks gloo", lambda: check.train("digits", *settings, *shared, "trainer.strategy=ddp", devices=2))):
         try:
-            if key == "ranks nccl" and not check.is_gpu:
-                check.results.not_run(key, "NCCL needs a GPU")
-                continue
-            run = check.train("digits", *settings, *own, devices=devices)
+            run = train()
             apart = weights_apart(check, plain, run)
             same = run.result["weights_digest"] == plain.result["weights_digest"]
             check.results.found(key, "bit-equal" if same else f"at most {apart:.1e} apart in float64", same or apart <= 1e-9, apart=apart)
+        except NotHere as reason:
+            check.results.not_run(key, str(reason))
         except Failure as error:
             check.results.failed(key, str(error))
 

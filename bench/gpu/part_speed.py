@@ -16,8 +16,12 @@ def peer_counts(check, window, repeats, warm):
     return ["--window", window, "--repeats", repeats, "--warm", warm]
 
 
+def model_of(check):
+    return check.pick("resnet50", "resnet18")
+
+
 def resnet_shape(check):
-    return check.pick(("--batch", "256", "--size", "224"), ("--batch", "4", "--size", "32"))
+    return ("--model", model_of(check), *check.pick(("--batch", "256", "--size", "224"), ("--batch", "2", "--size", "32")))
 
 
 def bert_shape(check):
@@ -100,7 +104,7 @@ def cnn(check):
         check.results.found("cnn busy", f"{means['busy']:.3f}, {means['watts']:.0f} W", means["busy"] >= 0.99, **means)
 
 
-def resnet_settings(check, model, batch, window, count):
+def resnet_settings(model, batch, window, count):
     return [f"model.name={model}", "optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", f"data.global_batch={batch}",
             "data.drop_last=true", *QUIET, f"observe.log_every={window}", f"trainer.max_steps={window * count}"]
 
@@ -111,8 +115,8 @@ def images_per_second(batch, step_s):
 
 def resnet50(check):
     window, count, skip = check.pick((10, 9, 3), (1, 4, 1))
-    batch, side = check.pick((256, 224), (4, 32))
-    run = check.train("digits", *resnet_settings(check, "resnet50", batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
+    batch, side = check.pick((256, 224), (2, 32))
+    run = check.train("digits", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
                       "data.classes=1000", f"data.samples={batch * 20}", f"data.shape=[3,{side},{side}]")
     ours = run.step_s(skip)
     theirs = peers_of(check, "peer_resnet.py", RESNET_MODES, *resnet_shape(check), *peer_counts(check, 10, 6, 20), "--traffic", 1)
@@ -153,7 +157,7 @@ def jpegs(check, synthetic_s, batch, side):
     asked = [check.bin / "bench_loader", "folder", folder, len(os.sched_getaffinity(0)), check.pick(2, 1), *transforms]
     decoded = statistics.median(float(line) for line in check.command(asked, "decode").split())
     shown = ", ".join(f'"{each}"' for each in [*transforms, "normalize(imagenet)"])
-    run = check.train("hymenoptera", *resnet_settings(check, "resnet50", batch, window, count), "trainer.precision=bf16",
+    run = check.train("hymenoptera", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16",
                       "scheduler.name=constant", f"data.path={folder}", f"data.transforms=[{shown}]",
                       f'data.eval_transforms=["resize({side})", "center_crop({side})", "normalize(imagenet)"]')
     rate, synthetic = batch / run.step_s(skip), batch / synthetic_s

@@ -25,6 +25,10 @@ class Failure(Exception):
     """A command that did not do what it should; the message is for a row of the page."""
 
 
+class NotHere(Failure):
+    """Something that this device, or this build, has not: no fault of either."""
+
+
 @dataclasses.dataclass
 class Run:
     """A training that ended well."""
@@ -35,6 +39,7 @@ class Run:
     seconds: float
     threads: ThreadTimes
     watch: DeviceWatch
+    log: pathlib.Path
 
     @property
     def steps(self):
@@ -82,6 +87,15 @@ class Check:
             "HOME": str(work / "home"), "LOCKSTEP_RUNS": str(work / "runs"), "LOCKSTEP_TEST_DATA": str(data), "NO_COLOR": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"), "TRITON_CACHE_DIR": str(work / "triton"), "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": os.pathsep.join([str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(os.pathsep)}
+
+    def train_through_nccl(self, recipe, *settings):
+        """One rank that talks to itself through NCCL. Its own words are the proof."""
+        if not self.is_gpu:
+            raise NotHere("NCCL needs a GPU")
+        run = self.train(recipe, *settings, "trainer.strategy=ddp", env={"NCCL_DEBUG": "INFO"})
+        if "NCCL INFO" not in run.log.read_text():
+            raise NotHere("one rank alone makes no NCCL group here; the tests labelled gpu make one")
+        return run
 
     def pick(self, on_gpu, on_cpu):
         """A count or shape: the one that measures, or the one that rehearses."""
@@ -137,7 +151,7 @@ class Check:
             self.settings = self.command([self.bin / "lockstep", "recipe", "ls", "--json"], "recipe-ls")
         return f'"{setting}"' in self.settings
 
-    def train(self, recipe, *settings, devices=1, on_cpu=False, resume=None, cores=None):
+    def train(self, recipe, *settings, devices=1, on_cpu=False, resume=None, cores=None, env=None):
         """Trains to the end, on the check's device unless said otherwise."""
         self.runs += 1
         name = f"{self.runs:02}-{recipe}"
@@ -150,11 +164,12 @@ class Check:
         if cores:
             command = ["taskset", "-c", cores, *command]
         started = time.time()
-        process = self.start(command, f"run-{name}")
+        process = self.start(command, f"run-{name}", env)
         with ThreadTimes(process.pid) as threads, DeviceWatch(self.is_gpu) as watch:
             out = self.finish(process, f"run-{name}")
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        run = Run(folder, json.loads(out.splitlines()[-1]), lines, started, time.time() - started, threads, watch)
+        run = Run(folder, json.loads(out.splitlines()[-1]), lines, started, time.time() - started, threads, watch,
+                  self.work / "logs" / f"run-{name}.log")
         device = next(line for line in lines if line["event"] == "run_started")["facts"]["device"]
         if (accelerator == "gpu") != device.startswith(("cuda", "hip")):
             raise Failure(f"the run says that it was on {device}")
