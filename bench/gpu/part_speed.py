@@ -145,8 +145,8 @@ def many_photographs(check, times):
         (folder / part / label).mkdir(parents=True, exist_ok=True)
         for copy in range(times if part == "train" else 1):
             link = folder / part / label / f"{copy:02}-{name}"
-            if not link.exists():
-                os.link(path, link)
+            if not link.is_symlink():
+                link.symlink_to(path)
     return folder
 
 
