@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import part_speed
 from page import Part, Row
-from runs import ROOT, Failure, last_words
+from runs import BUILD, PRESET, ROOT, Failure, last_words
 
 # Those of the tests may not be there: then there are none of that kind in this tree.
 PROGRAMS, TESTS = ("lockstep", "lockstep-train", "bench_loader"), ("lockstep_gpu_test", "lockstep_device_test")
@@ -42,28 +42,28 @@ def build(check):
     env = {name: os.environ.get(name, otherwise) for name, otherwise in (
         ("LOCKSTEP_TORCH", check.results.facts["torch_folder"]), ("LOCKSTEP_CACHE", str(check.work / "cache")),
         ("LOCKSTEP_JOBS", ""))}
-    known = check.command([ROOT / "tools/build", "gpu", "help"], "configure", env)
+    known = check.command([ROOT / "tools/build", PRESET, "help"], "configure", env)
     targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]
     warmup = Warmup(check)
     before = check.left()
     try:
-        check.command([ROOT / "tools/build", "gpu", *targets], "build", env)
+        check.command([ROOT / "tools/build", PRESET, *targets], "build", env)
     finally:
         warmup.stop()
     check.results.were_compiled()
-    built = [LIBRARIES[path.name] for path in sorted((ROOT / "build/gpu").rglob("liblockstep_*.so")) if path.name in LIBRARIES]
+    built = [LIBRARIES[path.name] for path in sorted((BUILD / "bin").glob("liblockstep_*.so")) if path.name in LIBRARIES]
     check.results.found("build", f"{' '.join(targets)} in {before - check.left():.0f} s; library for: {', '.join(built) or 'no GPU'}",
                         bool(built) or None, targets=targets)
 
 
 def tests(check):
-    if not any((ROOT / "build/gpu/bin" / name).exists() for name in TESTS):
+    if not any((BUILD / "bin" / name).exists() for name in TESTS):
         check.results.not_run("tests", "this tree has no tests labelled gpu")
         return
     report = check.work / "ctest.xml"
     report.unlink(missing_ok=True)
     try:
-        check.command(["ctest", "--test-dir", ROOT / "build/gpu", "--label-regex", "^gpu$", "--output-on-failure", "--timeout", "120",
+        check.command(["ctest", "--test-dir", BUILD, "--label-regex", "^gpu$", "--output-on-failure", "--timeout", "120",
                        "--output-junit", report], "ctest")
     except Failure:
         if not report.exists():

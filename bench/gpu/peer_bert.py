@@ -26,7 +26,7 @@ net = BertForMaskedLM(config).to(asked.device).train()
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
 text = torch.randint(VOCABULARY, (asked.batch, asked.tokens), device=asked.device)
 target = torch.where(torch.rand_like(text, dtype=torch.float) < 0.15, text, -100)
-forward = peer.compiled(net, asked.mode)
+forward = peer.compiled(net, asked.mode, asked.device)
 
 
 def step():

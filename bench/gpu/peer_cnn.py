@@ -17,7 +17,7 @@ def loss_of(x, y):
     return torch.nn.functional.cross_entropy(net(x.float() / 255), y)
 
 
-loss_of = peer.compiled(loss_of, asked.mode)
+loss_of = peer.compiled(loss_of, asked.mode, asked.device)
 
 
 def step():

@@ -22,7 +22,7 @@ net = net.to(asked.device, memory_format=torch.channels_last).train()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
 images = torch.randn(asked.batch, 3, asked.size, asked.size, device=asked.device).to(memory_format=torch.channels_last)
 labels = torch.randint(asked.classes, (asked.batch,), device=asked.device)
-forward = peer.compiled(net, asked.mode)
+forward = peer.compiled(net, asked.mode, asked.device)
 
 
 def step():

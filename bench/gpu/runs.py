@@ -16,6 +16,8 @@ from machine import DeviceWatch, ThreadTimes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "bench/gpu"
+PRESET = "gpu"
+BUILD = ROOT / "build" / PRESET
 # No validation, no snapshots but the last, no event files: what is left is the step.
 QUIET = ("trainer.validate_every=0", "snapshot.every_epochs=0", "observe.tensorboard=false")
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
@@ -74,7 +76,7 @@ class Check:
         self.work = work
         self.data = data
         self.is_gpu = results.facts["is_gpu"]
-        self.bin = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/gpu/bin"))
+        self.bin = pathlib.Path(os.environ.get("LOCKSTEP_BIN", BUILD / "bin"))
         self.deadline = time.monotonic() + seconds
         self.limit = self.deadline  # Of the part that runs.
         self.runs = self.peers = 0
