@@ -79,7 +79,7 @@ LINES = [
     Line("srun -N1 -n4 --gpus-per-node=4 --gpu-bind=map_gpu:3,2,1,0 PROGRAM", "1111", "own"),
     Line("srun -N1 -n4 --gpus-per-node=4 --gpu-bind=closest PROGRAM", "1111", "all"),
     Line("srun -N2 --ntasks-per-node=4 --gpus-per-node=4 PROGRAM", "11112222", "all"),
-    Line("srun -N2 -n8 --gpus-per-node=4 PROGRAM", "11111112", says="shows 4 devices, want 7 for the 7 ranks of this node"),
+    Line("srun -K1 -N2 -n8 --gpus-per-node=4 PROGRAM", "11111112", says="shows 4 devices, want 7 for the 7 ranks of this node"),
     Line("srun -N2 --ntasks-per-node=4 --gres=gpu:4 PROGRAM", "11112222", "all"),
     Line("srun -N1 -n2 --gpus=4 PROGRAM", "11", "all"),
     Line("srun -N2 -n2 --gpus-per-node=4 PROGRAM", "12", "all"),
@@ -102,8 +102,10 @@ LINES = [
     Line("PROGRAM", "1", job="salloc -N2 -n4"),
 ]
 
+# Short enough that Slurm does not cut the lines of several tasks into each other.
 SAY = """import json, os
-print(json.dumps({"told": dict(os.environ)}), flush=True)
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT SLURMD_NODENAME".split()
+print(json.dumps({"told": {name: os.environ.get(name) for name in names}}), flush=True)
 """
 
 
@@ -118,7 +120,7 @@ def objects(output):
 
 
 def told_by_exec(output):
-    """The environments that exec gave the ranks, by rank."""
+    """What exec told the ranks, by rank."""
     return sorted((each["told"] for each in objects(output) if "told" in each), key=lambda env: int(env["RANK"]))
 
 
@@ -131,6 +133,6 @@ def check(case, line, output):
     told = told_by_exec(output)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
     case.assertEqual([tuple(int(env[name]) for name in names) for env in told], line.places())
-    case.assertEqual(len({(env["NODE_RANK"], env.get("SLURMD_NODENAME")) for env in told}), len(set(line.where)))
+    case.assertEqual(len({(env["NODE_RANK"], env["SLURMD_NODENAME"]) for env in told}), len(set(line.where)))
     case.assertEqual(len({(env["MASTER_ADDR"], env["MASTER_PORT"]) for env in told}), 1)
     case.assertIn(int(told[0]["MASTER_PORT"]), range(1024, 65536))

@@ -12,10 +12,15 @@ import tempfile
 import unittest
 
 import bed as test_bed
-from launch_lines import LINES, SAY, check, lockstep_program, objects
+from launch_lines import LINES, SAY, check, lockstep_program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin")) / "lockstep"
+
+# A file for each task: an environment is longer than what Slurm passes on whole.
+DUMP = """import json, os, pathlib
+pathlib.Path(f"task-{os.environ.get('SLURM_PROCID', '0')}.json").write_text(json.dumps(dict(os.environ)))
+"""
 
 
 def lockstep_says(bed, line, folder):
@@ -32,8 +37,10 @@ def lockstep_says(bed, line, folder):
 
 def tasks_of(bed, line, folder):
     """The environment that each task has of the line, by rank, with the sizes that a Trainer must be told."""
-    found = objects(line.run(bed, [sys.executable, "say.py"], folder))
-    environments = sorted((each["told"] for each in found), key=lambda env: int(env.get("SLURM_PROCID", "0")))
+    for old in folder.glob("task-*.json"):
+        old.unlink()
+    line.run(bed, [sys.executable, "dump.py"], folder)
+    environments = [json.loads((folder / f"task-{rank}.json").read_text()) for rank in range(len(line.where))]
     nodes, devices = len(set(line.where)), max(line.where.count(node) for node in line.where)
     return [{"nodes": nodes, "devices": devices, "env": env} for env in environments]
 
@@ -56,6 +63,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, test_bed.Bed() as bed:
         folder = pathlib.Path(name)
         (folder / "say.py").write_text(SAY)
+        (folder / "dump.py").write_text(DUMP)
         ours, tasks = [], []
         for line in LINES:
             ours.append(lockstep_says(bed, line, folder))

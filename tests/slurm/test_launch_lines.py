@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 import unittest
 
 import bed as test_bed
@@ -20,15 +19,9 @@ ONE_STEP = ["--json", "--resume", "none", "--set", "trainer.max_steps=1", "--set
             "trainer.validate_every=0", "--set", "observe.tensorboard=false"]
 
 
-class EveryLine(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.bed = cls.enterClassContext(test_bed.Bed())
-
+class EveryLine(test_bed.BedTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep-lines-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         (self.folder / "say.py").write_text(SAY)
 
     def run_line(self, line, *program):
