@@ -250,6 +250,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   object["optimizer_bytes"] = optimizer_bytes(subject, smallest);
   object["gradients"] = gradients_of(subject, smallest);
   object["read_s"] = read_seconds(*loader);
+  object["workers"] = loader->options().workers;
   object["batches"] = Json::array();
   for (const auto samples : batches) {
     const auto part = first_of(batch, samples);

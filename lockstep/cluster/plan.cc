@@ -23,8 +23,9 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question) {
     const double seconds = cost.flops / (has_rate ? machine.flops_per_s : 1e12);
     work = {.forward_s = seconds / 3, .backward_s = seconds * 2 / 3, .update_s = 0, .read_s = 0};
   }
-  // Loaders beside the computation share the work out; without a core of their own it comes on top.
-  work.read_s = question.facts.read_s * static_cast<double>(cost.samples) / (machine.overlaps ? machine.workers : 1);
+  // Loaders beside the computation share the work out; without threads or a core of their own it comes on top.
+  const int readers = machine.overlaps && question.facts.workers > 0 ? machine.workers : 1;
+  work.read_s = question.facts.read_s * static_cast<double>(cost.samples) / readers;
   return work;
 }
 
@@ -35,7 +36,8 @@ StepQuestion step_question(const PlanQuestion& question, RankLayout at, double b
           .at = at,
           .links = question.machine.links,
           .spread = question.machine.spread,
-          .overlaps = question.machine.overlaps};
+          .overlaps = question.machine.overlaps,
+          .reads_ahead = question.facts.workers > 0};
 }
 
 /// The same with the work that a measured step stands for.
@@ -110,7 +112,7 @@ double validation_s(const PlanQuestion& question, const StepQuestion& step, doub
   const double timed = cost_at(question.facts, batch).forward_s;
   const double forward_s = timed > 0 ? step.work.forward_s * cost_at(question.facts, samples).forward_s / timed
                                      : step.work.forward_s * samples / batch;
-  return forward_s + (question.machine.overlaps ? 0 : step.work.read_s * samples / batch);
+  return forward_s + (step.overlaps && step.reads_ahead ? 0 : step.work.read_s * samples / batch);
 }
 
 void add_lengths(PlanPoint& point, const PlanQuestion& question, const StepQuestion& step) {

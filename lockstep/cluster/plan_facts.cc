@@ -39,6 +39,7 @@ TrainingFacts read(const json& from) {
   facts.train_samples = from.at("train_samples");
   facts.validation_samples = from.at("validation_samples");
   facts.read_s = from.at("read_s");
+  facts.workers = from.value("workers", facts.workers);
   facts.start_s = from.at("start_s");
   for (const auto& each : from.at("gradients")) {
     facts.gradients.push_back({.bytes = each.at("bytes"), .ready = each.at("ready")});

@@ -49,6 +49,7 @@ struct TrainingFacts {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
   double read_s = 0;                ///< To read and transform one sample on one thread.
+  int workers = 2;                  ///< Of each rank's loader; with 0 the training's own thread reads, before a step.
   double start_s = 0;               ///< From a process's start until it can take its first step.
   std::vector<BatchCost> batches;   ///< By rising size, one at least.
   std::vector<ReduceCost> reduces;  ///< Among those ranks, by rising size; empty for one rank.

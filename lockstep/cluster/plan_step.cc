@@ -64,7 +64,7 @@ StepTime one_step(const StepQuestion& question, const std::vector<double>& reduc
   step.waiting_s = (factor - 1) * work.compute_s();
   step.compute_s = work.compute_s();
   step.seconds = averaged + work.update_s * factor;
-  step.data_s = question.overlaps ? std::max(0.0, work.read_s - step.seconds) : work.read_s;
+  step.data_s = question.overlaps && question.reads_ahead ? std::max(0.0, work.read_s - step.seconds) : work.read_s;
   step.seconds += step.data_s;
   return step;
 }

@@ -12,7 +12,7 @@ struct RankWork {
   double forward_s = 0;
   double backward_s = 0;
   double update_s = 0;
-  double read_s = 0;  ///< Of its loader, while the step before runs.
+  double read_s = 0;  ///< Of its loader.
 
   double compute_s() const { return forward_s + backward_s + update_s; }
 };
@@ -40,7 +40,8 @@ struct StepQuestion {
   RankLayout at;
   PlanLinks links{};
   RankSpread spread{};
-  bool overlaps = true;  ///< All-reduces and loaders do not take time from the computation.
+  bool overlaps = true;     ///< All-reduces and loaders do not take time from the computation.
+  bool reads_ahead = true;  ///< A batch is read while the step before runs.
 };
 
 /// A mean step and what it is made of.

@@ -128,6 +128,16 @@ TEST(SimulatedSteps, AddAllReducesWhereNoCoreIsFreeForThem) {
   EXPECT_DOUBLE_EQ(simulated_step(question).seconds, 4.5);
 }
 
+TEST(SimulatedSteps, BeginWithTheirDataWhereNothingReadsAhead) {
+  auto question = step_of({});
+  question.work.read_s = 0.25;
+  EXPECT_DOUBLE_EQ(simulated_step(question).seconds, 3.5);
+  question.reads_ahead = false;
+  const auto step = simulated_step(question);
+  EXPECT_DOUBLE_EQ(step.seconds, 3.75);
+  EXPECT_DOUBLE_EQ(step.data_s, 0.25);
+}
+
 TEST(SimulatedSteps, WaitForTheSlowestOfManyRanks) {
   auto question = step_of({});
   question.spread.devices = 0.02;

@@ -258,6 +258,8 @@ CoreLoader::CoreLoader(const SampleSource& source, CoreLoaderOptions options, Ba
 
 CoreLoader::~CoreLoader() { state_->drop_tasks(); }
 
+const CoreLoaderOptions& CoreLoader::options() const { return state_->options; }
+
 std::int64_t CoreLoader::batches() const {
   return batches_in_epoch(state_->source.size(), state_->options.global_batch, state_->options.drop_last);
 }

@@ -61,6 +61,9 @@ class CoreLoader {
   CoreLoader(const CoreLoader&) = delete;
   CoreLoader& operator=(const CoreLoader&) = delete;
 
+  /// As they are used: -1 workers are settled.
+  const CoreLoaderOptions& options() const;
+
   /// Global batches of an epoch.
   std::int64_t batches() const;
 

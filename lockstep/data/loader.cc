@@ -37,7 +37,7 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 }
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
-    : source_(std::move(source)), options_(options), core_(*source_, options, tensor_allocator(source_->fields())) {}
+    : source_(std::move(source)), core_(*source_, options, tensor_allocator(source_->fields())) {}
 
 std::optional<Batch> Loader::next() {
   auto loaded = core_.next();
@@ -47,7 +47,7 @@ std::optional<Batch> Loader::next() {
                .ids = std::move(loaded->ids),
                .epoch = loaded->epoch,
                .index = loaded->index,
-               .place = part_of(whole, options_.shard).begin,
+               .place = part_of(whole, options().shard).begin,
                .global_samples = loaded->global_samples};
 }
 

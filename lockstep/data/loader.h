@@ -41,7 +41,7 @@ class Loader {
 
   const SampleSource& source() const { return *source_; }
   const std::shared_ptr<const SampleSource>& shared_source() const { return source_; }
-  const LoaderOptions& options() const { return options_; }
+  const LoaderOptions& options() const { return core_.options(); }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
   void seek(std::int64_t epoch, std::int64_t first = 0) { core_.seek_place(epoch, first); }
@@ -52,7 +52,6 @@ class Loader {
 
  private:
   std::shared_ptr<const SampleSource> source_;
-  LoaderOptions options_;
   CoreLoader core_;
 };
 

@@ -242,9 +242,9 @@ TEST(LocalLauncher, AFloodThatNobodyReadsHoldsUpNoSupervision) {
   const std::string gate = (folder.path() / "gate").string();
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
   Launch launch(script("echo $$ >&2; if [ $RANK = 1 ]; then read x < '" + gate + "'; exit 5; fi; exec yes", 2));
-  // The flood may come between the two numbers.
+  // The flood may come between the two numbers, thousands of lines of it.
   std::ptrdiff_t count = 2;
-  while (pids(launch.lines(count)).size() < 2) ++count;
+  while (pids(launch.lines(count)).size() < 2) count *= 2;
   const auto all = pids(launch.lines(count));
   launch.wait_until_full();
   write_whole_line(gate);
