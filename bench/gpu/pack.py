@@ -23,7 +23,8 @@ def commit_of(root):
 def pack(root, data, file):
     for part in PARTS:
         if not (data / part).is_dir():
-            raise SystemExit(f"error: {data / part} is not there\n  hint: LOCKSTEP_TEST_DATA names the folder that holds {' and '.join(PARTS)}")
+            raise SystemExit(f"error: {data / part} is not there\n"
+                             f"  hint: LOCKSTEP_TEST_DATA names the folder that holds {' and '.join(PARTS)}")
     subprocess.run([root / "tools/dist", "source"], check=True)
     bundle = max((root / "dist/work").glob("lockstep-*/CMakeLists.txt"), key=lambda path: path.stat().st_mtime).parent
     (bundle / ABOUT).write_text(json.dumps({"commit": commit_of(root)}) + "\n")
@@ -36,7 +37,8 @@ def pack(root, data, file):
     size = beside.stat().st_size
     if size > LIMIT:
         beside.unlink()
-        raise SystemExit(f"error: the archive is {size / MIB:.1f} MiB, want at most {LIMIT // MIB}\n  hint: photographs may be made smaller")
+        raise SystemExit(f"error: the archive is {size / MIB:.1f} MiB, want at most {LIMIT // MIB}\n"
+                         "  hint: photographs may be made smaller")
     beside.replace(file)
     print(f"{file}: {size / MIB:.1f} MiB. There: tar -xf {file.name} && {bundle.name}/tools/gpu-check")
 

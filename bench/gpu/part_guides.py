@@ -5,7 +5,7 @@ import statistics
 import time
 
 from page import Part, Row
-from part_speed import PRECISION, beside, images_per_second, peer_counts, peers_of, resnet_settings
+from part_speed import DECIDED, PRECISION, beside, images_per_second, peer_counts, peers_of, resnet_settings, with_graph
 from runs import Failure, NotHere, micro
 
 EPOCHS, CIFAR = 50, 50_000
@@ -19,8 +19,9 @@ def photographs(check):
                       f"trainer.limit_train_batches={limit}", f"trainer.limit_val_batches={limit}",
                       f'data.transforms=["random_resized_crop({side})", "flip", "normalize(imagenet)"]',
                       f'data.eval_transforms=["resize({side * 8 // 7})", "center_crop({side})", "normalize(imagenet)"]')
-    text = f"{run.seconds:.1f} s, the first step after {run.result['time_to_first_step_s']:.1f} s; accuracy {run.result['val_accuracy']:.2f}"
-    numbers = {"seconds": run.seconds, "accuracy": run.result["val_accuracy"]}
+    first, accuracy = run.result["time_to_first_step_s"], run.result["val_accuracy"]
+    text = with_graph(f"{run.seconds:.1f} s, the first step after {first:.1f} s; accuracy {accuracy:.2f}", run)
+    numbers = {"seconds": run.seconds, "accuracy": accuracy}
     try:
         theirs = check.peer("peer_images.py", "--data", data, "--size", side, "--epochs", check.pick(3, 1), "--limit", limit,
                             "--workers", min(8, len(os.sched_getaffinity(0))), "--started", time.time())
@@ -34,7 +35,7 @@ def photographs(check):
 
 
 def cifar_settings(check, model, batch):
-    window, count = check.pick((10, 8), (1, 4))
+    window, count = check.pick((10, 12), (1, 4))
     return [*resnet_settings(model, batch, window, count), "model.stem=cifar", "data.kind=synthetic", "data.classes=100",
             "data.shape=[3,32,32]", f"data.samples={batch * 50}", "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}"]
 
@@ -43,13 +44,15 @@ def described(check, run, batch, skip):
     """The run's numbers in words and in figures."""
     step, means = run.step_s(skip), run.watch.means(*run.span(skip))
     text = f"{micro(step)} a step, {images_per_second(batch, step)}, {CIFAR / batch * step:.0f} s an epoch of 50 000"
+    if run.peak_bytes:
+        text += f"; tensors of at most {run.peak_bytes / 2**30:.1f} GiB"
     if means:
-        text += f"; {means['gib']:.1f} GiB, {means['watts']:.0f} W, busy {means['busy']:.2f}"
-    return text, {"step_s": step, "batch": batch, "device": means}
+        text += f"; the device holds {means['gib']:.1f} GiB, draws {means['watts']:.0f} W, is busy {means['busy']:.2f}"
+    return text, {"step_s": step, "batch": batch, "device": means, "peak_bytes": run.peak_bytes, "graph": run.graph}
 
 
 def cifar(check):
-    batch, skip = check.pick((128, 3), (2, 1))
+    batch, skip = check.pick((128, DECIDED), (2, 1))
     deeper, shallower = check.pick(("resnet152", "resnet50"), ("resnet34", "resnet18"))
     deep = check.train("cifar100", *cifar_settings(check, deeper, batch))
     text, numbers = described(check, deep, batch, skip)
@@ -60,18 +63,19 @@ def cifar(check):
 
     begin = deep.lines[0]["time"]
     first = (deep.steps[0]["time"] - begin) / deep.steps[0]["step"]
-    check.results.found("cifar first", f"the first {deep.steps[0]['step']} steps take {first / step:.1f} times a later one's {micro(step)}; the "
-                        f"first of all ended {deep.result['time_to_first_step_s']:.1f} s after the start", None, first_s=first)
+    check.results.found("cifar first", f"each of the first {deep.steps[0]['step']} steps takes {first / step:.1f} times a later one's "
+                        f"{micro(step)}; the first of all ended {deep.result['time_to_first_step_s']:.1f} s after the start", None,
+                        first_s=first)
 
     small = check.train("cifar100", *cifar_settings(check, shallower, batch))
     text, numbers = described(check, small, batch, skip)
     counts = [run.lines[0]["parameters"] for run in (deep, small)]
-    check.results.found("cifar 50", f"{text}: {step / small.step_s(skip):.2f} times as fast, with {counts[0] / counts[1]:.2f} times fewer parameters",
-                        None, **numbers)
+    check.results.found("cifar 50", f"{text}; {step / small.step_s(skip):.2f} times as fast, and the deep one has "
+                        f"{counts[0] / counts[1]:.2f} times its parameters", None, **numbers)
 
     doubled = check.train("cifar100", *cifar_settings(check, deeper, 2 * batch))
     text, numbers = described(check, doubled, 2 * batch, skip)
-    check.results.found("cifar doubled", f"{text}: {2 * step / doubled.step_s(skip):.2f} times the images a second", None, **numbers)
+    check.results.found("cifar doubled", f"{text}; {2 * step / doubled.step_s(skip):.2f} times the images a second", None, **numbers)
 
     try:
         nccl = check.train_through_nccl("cifar100", *cifar_settings(check, deeper, batch))

@@ -135,6 +135,8 @@ def graph(check):
                 "observe.log_every=10", f"trainer.max_steps={check.pick(300, 20)}"]
     eager = check.train("mnist", *settings, f"{GRAPH}=off")
     graphed = check.train("mnist", *settings, f"{GRAPH}={check.pick('on', 'auto')}")
+    if check.is_gpu and not graphed.graph.startswith("whole steps are replayed"):
+        raise Failure(graphed.graph or "the run does not say that whole steps are replayed")
     same = eager.result["weights_digest"] == graphed.result["weights_digest"]
     apart = max(abs(one - other) for one, other in zip(eager.losses, graphed.losses))
     text = "weights bit-equal" if same else f"weights {weights_apart(check, eager, graphed):.1e} apart, losses {apart:.1e}"

@@ -8,6 +8,7 @@ from runs import QUIET, ROOT, Failure, micro
 
 # The modes of the peers: plain, torch.compile, and torch.compile with CUDA graphs.
 CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
+DECIDED = 6  # Windows of ten steps: by then a run has tried whether a graph is faster.
 PRECISION = ("tf32", "fp32")  # PyTorch's own default for convolutions, and what a CPU has.
 
 
@@ -62,6 +63,10 @@ def ratio(ours, found):
     return found["step_s"] / ours if found.get("step_s") else None
 
 
+def with_graph(text, run):
+    return f"{text}; {run.graph}" if run.graph else text
+
+
 def at_least(value, limit):
     return None if value is None else value >= limit
 
@@ -84,7 +89,7 @@ def cnn(check):
             theirs["Lightning"]["missing"] = "not installed there"
     except Failure as error:
         theirs["Lightning"] = {"missing": str(error)}
-    check.results.found("cnn step", beside(ours, theirs), at_least(ratio(ours, theirs["eager"]), 5), ours=run.windows(2), **theirs)
+    check.results.found("cnn step", with_graph(beside(ours, theirs), run), at_least(ratio(ours, theirs["eager"]), 5), ours=run.windows(2), **theirs)
     lightning = ratio(ours, theirs["Lightning"])
     if lightning is None:
         not_run(check, ["cnn lightning"], [theirs["Lightning"]])
@@ -114,13 +119,13 @@ def images_per_second(batch, step_s):
 
 
 def resnet50(check):
-    window, count, skip = check.pick((10, 9, 3), (1, 4, 1))
+    window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     batch, side = check.pick((256, 224), (2, 32))
     run = check.train("digits", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
                       "data.classes=1000", f"data.samples={batch * 20}", f"data.shape=[3,{side},{side}]")
     ours = run.step_s(skip)
     theirs = peers_of(check, "peer_resnet.py", RESNET_MODES, *resnet_shape(check), *peer_counts(check, 10, 6, 20), "--traffic", 1)
-    check.results.found("resnet50 step", f"{images_per_second(batch, ours)}, a step " + beside(ours, theirs),
+    check.results.found("resnet50 step", with_graph(f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}", run),
                         at_least(ratio(ours, theirs["eager"]), 1.25), ours=run.windows(skip), batch=batch, **theirs)
     compiled = ratio(ours, theirs["compile"])
     if compiled is None:
@@ -151,7 +156,7 @@ def many_photographs(check, times):
 
 
 def jpegs(check, synthetic_s, batch, side):
-    window, count, skip = check.pick((10, 9, 3), (1, 4, 1))
+    window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     folder = many_photographs(check, check.pick(24, 1))
     transforms = [f"random_resized_crop({side})", "flip"]
     asked = [check.bin / "bench_loader", "folder", folder, len(os.sched_getaffinity(0)), check.pick(2, 1), *transforms]
@@ -161,12 +166,12 @@ def jpegs(check, synthetic_s, batch, side):
                       "scheduler.name=constant", f"data.path={folder}", f"data.transforms=[{shown}]",
                       f'data.eval_transforms=["resize({side})", "center_crop({side})", "normalize(imagenet)"]')
     rate, synthetic = batch / run.step_s(skip), batch / synthetic_s
-    text = f"{rate:.0f} images/s, {rate / synthetic:.2f} of made-up batches'; the cores decode {decoded:.0f}"
+    text = with_graph(f"{rate:.0f} images/s, {rate / synthetic:.2f} of made-up batches'; the cores decode {decoded:.0f}", run)
     check.results.found("resnet50 jpeg", text, rate >= 0.95 * min(synthetic, decoded), rate=rate, synthetic=synthetic, decode=decoded)
 
 
 def bert(check):
-    window, count, skip = check.pick((10, 8, 3), (1, 4, 1))
+    window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     tokens, batch = check.pick((128, 256), (32, 4))
     shape = check.pick(("model.width=768", "model.layers=12", "model.heads=12", "model.intermediate=3072"),
                        ("model.width=64", "model.layers=2", "model.heads=2", "model.intermediate=128"))
@@ -180,8 +185,8 @@ def bert(check):
     for found in theirs.values():
         if found.get("missing") == "transformers":
             found["missing"] = "not installed there"
-    check.results.found("bert step", f"{batch * tokens / ours:.0f} tokens/s, a step " + beside(ours, theirs), None, ours=run.windows(skip),
-                        **theirs)
+    check.results.found("bert step", with_graph(f"{batch * tokens / ours:.0f} tokens/s, a step {beside(ours, theirs)}", run), None,
+                        ours=run.windows(skip), **theirs)
 
 
 PARTS = [

@@ -41,7 +41,6 @@ class Run:
     seconds: float
     threads: ThreadTimes
     watch: DeviceWatch
-    log: pathlib.Path
 
     @property
     def steps(self):
@@ -50,6 +49,16 @@ class Run:
     @property
     def losses(self):
         return [line["loss"] for line in self.steps]
+
+    @property
+    def graph(self):
+        """What the run says of replaying whole steps; nothing on a CPU."""
+        return self.lines[-1].get("facts", {}).get("graph", "")
+
+    @property
+    def peak_bytes(self):
+        """The most that its tensors held on the device; None on a CPU."""
+        return self.lines[-1].get("device_peak_bytes")
 
     def windows(self, skip):
         """Seconds a step from each logged loss to the next, after the first `skip` losses."""
@@ -91,11 +100,13 @@ class Check:
             "PYTHONPATH": os.pathsep.join([str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(os.pathsep)}
 
     def train_through_nccl(self, recipe, *settings):
-        """One rank that talks to itself through NCCL. Its own words are the proof."""
+        """One rank that talks to itself through NCCL. That library's own words are the proof."""
         if not self.is_gpu:
             raise NotHere("NCCL needs a GPU")
-        run = self.train(recipe, *settings, "trainer.strategy=ddp", env={"NCCL_DEBUG": "INFO"})
-        if "NCCL INFO" not in run.log.read_text():
+        said = self.work / "logs/nccl.log"
+        said.unlink(missing_ok=True)
+        run = self.train(recipe, *settings, "trainer.strategy=ddp", env={"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(said)})
+        if not said.exists() or "NCCL INFO" not in said.read_text():
             raise NotHere("one rank alone makes no NCCL group here; the tests labelled gpu make one")
         return run
 
@@ -170,8 +181,7 @@ class Check:
         with ThreadTimes(process.pid) as threads, DeviceWatch(self.is_gpu) as watch:
             out = self.finish(process, f"run-{name}")
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        run = Run(folder, json.loads(out.splitlines()[-1]), lines, started, time.time() - started, threads, watch,
-                  self.work / "logs" / f"run-{name}.log")
+        run = Run(folder, json.loads(out.splitlines()[-1]), lines, started, time.time() - started, threads, watch)
         device = next(line for line in lines if line["event"] == "run_started")["facts"]["device"]
         if (accelerator == "gpu") != device.startswith(("cuda", "hip")):
             raise Failure(f"the run says that it was on {device}")

@@ -126,7 +126,7 @@ class CheckTest(unittest.TestCase):
     def test_steps_are_medians_of_windows_after_the_first(self):
         lines = [{"event": "run_started", "time": 0.0}] + [
             {"event": "step", "step": 10 * at, "time": moment, "loss": 1.0} for at, moment in enumerate((9.0, 10.0, 11.0, 13.0, 14.0), 1)]
-        run = runs.Run(self.folder, {}, lines, 0.0, 15.0, None, None, self.page)
+        run = runs.Run(self.folder, {}, lines, 0.0, 15.0, None, None)
         self.assertEqual(run.windows(1), [0.1, 0.2, 0.1])
         self.assertEqual(run.step_s(1), 0.1)
         self.assertEqual(run.span(1), (10.0, 14.0))
