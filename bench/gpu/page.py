@@ -18,6 +18,7 @@ class Row:
     key: str
     what: str
     wanted: str = ""
+    is_speed: bool = False  # Or for another reason nothing that a rehearsal could hold or miss.
     state: str = WRITTEN
     found: str = ""
     holds: bool | None = None  # Whether what was found is what was wanted; None where nothing was, or none is.
@@ -45,13 +46,17 @@ class Results:
     def found(self, key, text, holds=None, **numbers):
         row = self.rows[key]
         row.state = TRIED if self.facts["is_gpu"] else REHEARSED
+        if row.is_speed and not self.facts["is_gpu"]:
+            holds = None
         row.found, row.holds, row.numbers = text, holds, numbers
         mark = "" if holds is None else " (holds)" if holds else " (DOES NOT HOLD)"
         print(f"  {row.what}: {text}{mark}", flush=True)
         self.write()
 
     def failed(self, key, reason):
-        self.found(key, f"failed: {reason}", False)
+        self.found(key, f"failed: {reason}")
+        self.rows[key].holds = False
+        self.write()
 
     def not_run(self, key, reason):
         """The state stays: nothing ran."""
@@ -101,8 +106,8 @@ class Results:
                    f"anything. PyTorch {facts['torch']}, Python {facts['python']}, {facts['cores']} cores ({facts['processor']}).")
         yield ""
         yield (f"Each row is *{TRIED}* on this GPU, *{REHEARSED}* with small counts, *{COMPILED}* but not run, or *{WRITTEN}*. Peers are "
-               "scripts of `bench/gpu`: PyTorch with fused optimizers, channels_last and autocast where the row has it, and its batches on the "
-               "device before the clock starts. Steps are medians over windows, each ended by reading the loss.")
+               "scripts of `bench/gpu`: PyTorch with fused optimizers, channels_last and autocast where the row has it, and "
+               "its batches on the device before the clock starts. Steps are medians over windows, each ended by reading the loss.")
         for part in self.parts:
             yield from ["", f"## {part.title}", "", "| what | state | found | wanted | holds |", "|---|---|---|---|---|"]
             for row in part.rows:

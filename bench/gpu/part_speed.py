@@ -89,7 +89,8 @@ def cnn(check):
             theirs["Lightning"]["missing"] = "not installed there"
     except Failure as error:
         theirs["Lightning"] = {"missing": str(error)}
-    check.results.found("cnn step", with_graph(beside(ours, theirs), run), at_least(ratio(ours, theirs["eager"]), 5), ours=run.windows(2), **theirs)
+    check.results.found("cnn step", with_graph(beside(ours, theirs), run), at_least(ratio(ours, theirs["eager"]), 5), ours=run.windows(2),
+                        **theirs)
     lightning = ratio(ours, theirs["Lightning"])
     if lightning is None:
         not_run(check, ["cnn lightning"], [theirs["Lightning"]])
@@ -101,7 +102,8 @@ def cnn(check):
     else:
         eager = theirs["eager"].get("cpu_s")
         text = f"{micro(used[0])} of the whole process, {micro(used[1])} of the thread that used most"
-        check.results.found("cnn cpu", text + (f"; eager {micro(eager)}" if eager else ""), used[0] <= 20e-6, process=used[0], thread=used[1])
+        check.results.found("cnn cpu", text + (f"; eager {micro(eager)}" if eager else ""), used[0] <= 20e-6, process=used[0],
+                            thread=used[1])
     means = run.watch.means(*run.span(2))
     if means is None:
         check.results.not_run("cnn busy", "no NVIDIA driver to ask")
@@ -138,7 +140,8 @@ def resnet50(check):
     else:
         rate = traffic / ours / 1e9
         share = f", {rate / copy:.0%} of a copy's {copy:.0f} GB/s" if copy else ""
-        check.results.found("resnet50 bandwidth", f"{traffic / batch / 1e6:.0f} MB an image, {rate:.0f} GB/s{share}", bytes=traffic, rate=rate)
+        text = f"{traffic / batch / 1e6:.0f} MB an image, {rate:.0f} GB/s{share}"
+        check.results.found("resnet50 bandwidth", text, bytes=traffic, rate=rate)
     jpegs(check, ours, batch, side)
 
 
@@ -191,14 +194,15 @@ def bert(check):
 
 PARTS = [
     Part("cnn", "The small network on MNIST, batch 64", cnn, [
-        Row("cnn step", "a step beside PyTorch's", "≥ 5 × eager"),
-        Row("cnn lightning", "Lightning's step over Lockstep's", "≥ 10"),
-        Row("cnn cpu", "CPU time a step", "≤ 20 µs"),
-        Row("cnn busy", "busy share of the device, as its driver counts", "≥ 0.99")], 75),
+        Row("cnn step", "a step beside PyTorch's", "≥ 5 × eager", True),
+        Row("cnn lightning", "Lightning's step over Lockstep's", "≥ 10", True),
+        Row("cnn cpu", "CPU time a step", "≤ 20 µs", True),
+        Row("cnn busy", "busy share of the device, as its driver counts", "≥ 0.99", True)], 75),
     Part("resnet50", "ResNet-50, 224 pixels, bf16, batch 256", resnet50, [
-        Row("resnet50 step", "made-up batches, beside eager (channels_last, autocast)", "≥ 1.25 × eager"),
-        Row("resnet50 compile", "torch.compile's step over Lockstep's", "≥ 1.0"),
+        Row("resnet50 step", "made-up batches, beside eager (channels_last, autocast)", "≥ 1.25 × eager", True),
+        Row("resnet50 compile", "torch.compile's step over Lockstep's", "≥ 1.0", True),
         Row("resnet50 bandwidth", "what the operators of a step read and write, and its rate"),
-        Row("resnet50 jpeg", "from JPEGs, cropped and flipped", "≥ 0.95 of made-up batches', or of what the cores decode")], 150),
-    Part("bert", "BERT's base shapes, bf16, 256 × 128 tokens", bert, [Row("bert step", "a step beside Hugging Face's network in PyTorch")], 90),
+        Row("resnet50 jpeg", "from JPEGs, cropped and flipped", "≥ 0.95 of made-up batches', or of what the cores decode", True)], 150),
+    Part("bert", "BERT's base shapes, bf16, 256 × 128 tokens", bert, [
+        Row("bert step", "a step beside Hugging Face's network in PyTorch")], 90),
 ]

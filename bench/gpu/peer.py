@@ -47,7 +47,7 @@ def synchronize(device):
 
 
 def compiled(model, mode, device):
-    """`eager`, `compile` or `graphs`: compiled, and replayed as CUDA graphs. A rehearsal on CPU generates no kernels: that takes minutes."""
+    """`eager`, `compile` or `graphs`: compiled, and replayed as CUDA graphs. On a CPU no kernels are generated: that takes minutes."""
     if mode == "eager":
         return model
     if device == "cpu":

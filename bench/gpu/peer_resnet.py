@@ -36,7 +36,7 @@ def step():
 
 
 class Traffic(TorchDispatchMode):
-    """Bytes of all tensors that the operators of a step read and write, each counted once an operator; views and new memory move nothing."""
+    """Bytes of the tensors that a step's operators read and write, each once an operator; views and new memory move nothing."""
 
     def __init__(self):
         super().__init__()

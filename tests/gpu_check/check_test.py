@@ -78,6 +78,12 @@ class CheckTest(unittest.TestCase):
         self.assertIn("**Rehearsed on CPU: nothing below was measured on a GPU**", page)
         self.assertNotIn("| tried |", page)
 
+    def test_a_rehearsed_speed_neither_holds_nor_misses(self):
+        for facts, holds in ((GPU, False), (CPU, None)):
+            results = Results([Part("a", "A", None, [Row("a", "step", "≤ 1 µs", True)], 60)], self.page, facts)
+            results.found("a", "2 µs", False)
+            self.assertEqual(results.rows["a"].holds, holds)
+
     def test_a_row_is_compiled_once_the_programs_are_and_no_more_until_it_ran(self):
         parts = self.parts()
         results = Results(parts, self.page, GPU)
