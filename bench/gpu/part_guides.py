@@ -40,10 +40,10 @@ def cifar_settings(check, model, batch):
             "data.shape=[3,32,32]", f"data.samples={batch * 50}", "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}"]
 
 
-def described(check, run, batch, skip):
-    """The run's numbers in words and in figures."""
+def described(run, batch, skip, theirs):
+    """The run's numbers in words and in figures, with the peers' beside them."""
     step, means = run.step_s(skip), run.watch.means(*run.span(skip))
-    text = f"{micro(step)} a step, {images_per_second(batch, step)}, {CIFAR / batch * step:.0f} s an epoch of 50 000"
+    text = f"{images_per_second(batch, step)}, {CIFAR / batch * step:.0f} s an epoch of 50 000, a step {beside(step, theirs)}"
     if run.peak_bytes:
         text += f"; tensors of at most {run.peak_bytes / 2**30:.1f} GiB"
     if means:
@@ -55,11 +55,11 @@ def cifar(check):
     batch, skip = check.pick((128, DECIDED), (2, 1))
     deeper, shallower = check.pick(("resnet152", "resnet50"), ("resnet34", "resnet18"))
     deep = check.train("cifar100", *cifar_settings(check, deeper, batch))
-    text, numbers = described(check, deep, batch, skip)
     theirs = peers_of(check, "peer_resnet.py", ("eager",), "--model", deeper, "--stem", "cifar", "--precision", "tf32", "--classes", 100,
                       "--batch", batch, "--size", 32, *peer_counts(check, 10, 5, 10))
     step = deep.step_s(skip)
-    check.results.found("cifar 152", f"{text}; {beside(step, theirs)}", None, **numbers, **theirs)
+    text, numbers = described(deep, batch, skip, theirs)
+    check.results.found("cifar 152", with_graph(text, deep), None, **numbers, **theirs)
 
     begin = deep.lines[0]["time"]
     first = (deep.steps[0]["time"] - begin) / deep.steps[0]["step"]
@@ -68,13 +68,13 @@ def cifar(check):
                         first_s=first)
 
     small = check.train("cifar100", *cifar_settings(check, shallower, batch))
-    text, numbers = described(check, small, batch, skip)
+    text, numbers = described(small, batch, skip, {})
     counts = [run.lines[0]["parameters"] for run in (deep, small)]
     check.results.found("cifar 50", f"{text}; {step / small.step_s(skip):.2f} times as fast, and the deep one has "
                         f"{counts[0] / counts[1]:.2f} times its parameters", None, **numbers)
 
     doubled = check.train("cifar100", *cifar_settings(check, deeper, 2 * batch))
-    text, numbers = described(check, doubled, 2 * batch, skip)
+    text, numbers = described(doubled, 2 * batch, skip, {})
     check.results.found("cifar doubled", f"{text}; {2 * step / doubled.step_s(skip):.2f} times the images a second", None, **numbers)
 
     try:

@@ -49,12 +49,12 @@ def peers_of(check, script, modes, *arguments):
     return found
 
 
-def beside(ours, theirs, show=micro):
+def beside(ours, theirs):
     """Lockstep's step in words, with each peer's and how many times as long that is."""
-    parts = [show(ours)]
+    parts = [micro(ours)]
     for name, found in theirs.items():
         step = found.get("step_s")
-        parts.append(f"{name} {show(step)} ({step / ours:.2f}×)" if step else f"{name}: {found['missing']}")
+        parts.append(f"{name} {micro(step)} ({step / ours:.2f}×)" if step else f"{name}: {found['missing']}")
     return "; ".join(parts)
 
 
@@ -117,7 +117,7 @@ def resnet_settings(model, batch, window, count):
 
 
 def images_per_second(batch, step_s):
-    return f"{batch / step_s:.0f} images/s"
+    return f"{batch / step_s:.4g} images/s"
 
 
 def resnet50(check):

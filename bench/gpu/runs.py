@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parts of tools/gpu-check run: Lockstep's programs and the PyTorch peers, each with a limit and a log of its own."""
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -88,7 +89,7 @@ class Check:
         self.bin = pathlib.Path(os.environ.get("LOCKSTEP_BIN", BUILD / "bin"))
         self.deadline = time.monotonic() + seconds
         self.limit = self.deadline  # Of the part that runs.
-        self.runs = self.peers = 0
+        self.runs, self.peers = itertools.count(1), itertools.count(1)
         self.settings = None
         self.children = set()
         for folder in ("home", "logs", "runs", "peers"):
@@ -154,8 +155,7 @@ class Check:
 
     def peer(self, script, *arguments):
         """The object that a script of bench/gpu prints."""
-        self.peers += 1
-        out = self.command(self.peer_command(script, *arguments), f"{self.peers:02}-{pathlib.Path(script).stem}")
+        out = self.command(self.peer_command(script, *arguments), f"{next(self.peers):02}-{pathlib.Path(script).stem}")
         return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
 
     def knows(self, setting):
@@ -166,8 +166,7 @@ class Check:
 
     def train(self, recipe, *settings, devices=1, on_cpu=False, resume=None, cores=None, env=None):
         """Trains to the end, on the check's device unless said otherwise."""
-        self.runs += 1
-        name = f"{self.runs:02}-{recipe}"
+        name = f"{next(self.runs):02}-{recipe}"
         folder = self.work / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)  # Of an earlier call.
         accelerator = "cpu" if on_cpu or not self.is_gpu else "gpu"
