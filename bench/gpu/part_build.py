@@ -83,6 +83,6 @@ def tests(check):
 
 
 PARTS = [
-    Part("build", "Build", build, [Row("build", "built against the PyTorch that is there", "the programs and the GPU's library")], 330),
+    Part("build", "Build", build, [Row("build", "built against the PyTorch that is there", "the programs and the GPU's library")], 540),
     Part("tests", "Tests labelled gpu", tests, [Row("tests", "`ctest -L gpu`", "none fails")], 120),
 ]
