@@ -119,11 +119,16 @@ function(lockstep_loader_core)
   lockstep_tests(data_core "${tests}" "")
 endfunction()
 
-# All that needs libhdf5, as a library that the first use of an HDF5 file loads: it lies beside the programs, or in the
-# folder of libraries beside theirs.
-function(lockstep_hdf5_library)
+# A library that is loaded at run time lies beside the programs, or in the folder of libraries beside theirs: `loader`,
+# the target that looks for it, is told the way.
+function(lockstep_loads_library loader)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE from_programs)
-  target_compile_definitions(lockstep_format PRIVATE LOCKSTEP_LIBRARIES_FROM_PROGRAMS="${from_programs}")
+  target_compile_definitions(${loader} PRIVATE LOCKSTEP_LIBRARIES_FROM_PROGRAMS="${from_programs}")
+endfunction()
+
+# All that needs libhdf5, loaded by the first use of an HDF5 file.
+function(lockstep_hdf5_library)
+  lockstep_loads_library(lockstep_format)
   if(NOT LOCKSTEP_HDF5_INCLUDE OR NOT LOCKSTEP_HDF5_LIBRARY)
     return()
   endif()

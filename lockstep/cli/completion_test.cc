@@ -73,7 +73,7 @@ TEST_F(Completion, OffersInBashWhatCanComeNext) {
 
 TEST_F(Completion, OffersSettingsAfterSet) {
   EXPECT_EQ(offered_by_bash("train --set trainer.s"),
-            "trainer.strategy= trainer.sync_batchnorm= trainer.static_graph= trainer.seed=\n");
+            "trainer.share_device= trainer.strategy= trainer.sync_batchnorm= trainer.static_graph= trainer.seed=\n");
 }
 
 TEST_F(Completion, LeavesTheProgramAfterTwoDashesAlone) { EXPECT_EQ(offered_by_bash("train -- --j"), "\n"); }

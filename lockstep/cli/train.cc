@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement.h"
+#include "lockstep/launch/topology.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"
 
@@ -24,13 +26,19 @@ struct Part {
   int local_ranks = 1;
 };
 
+// One for each GPU that this process sees, unless the recipe says how many.
+int local_ranks_of(const Recipe& recipe, const Environment& env) {
+  if (recipe.has("trainer.devices")) return static_cast<int>(recipe.integer("trainer.devices"));
+  if (recipe.text("trainer.accelerator") == "cpu" || recipe.text("trainer.strategy") == "single") return 1;
+  const auto there = static_cast<int>(Topology().gpus().size());
+  return std::max(1, std::min(there, shown_devices(env).value_or(there)));
+}
+
 Part part_of_run(const Recipe& recipe, const Environment& env) {
   Part part{.placement = placement_from(env)};
   const bool is_alone = part.placement.world == 1;
   const bool has_copies = recipe.text("trainer.strategy") == "dp";
-  if (is_alone && recipe.has("trainer.devices") && !has_copies) {
-    part.local_ranks = static_cast<int>(recipe.integer("trainer.devices"));
-  }
+  if (is_alone && !has_copies) part.local_ranks = local_ranks_of(recipe, env);
   if (part.local_ranks > 1 && recipe.text("trainer.strategy") == "single") {
     throw Error(ErrorKind::kRecipe,
                 "trainer.strategy is single, but trainer.devices (" + recipe.origin("trainer.devices").where + ") is " +

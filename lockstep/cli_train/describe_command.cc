@@ -41,6 +41,13 @@ struct Subject {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::vector<at::Tensor> trained;
   Precision precision = Precision::kFp32;
+  RankDevice device{};
+
+  /// When all that was asked for so far is done.
+  Clock::time_point done_at() const {
+    device.backend->synchronize(device.index());
+    return Clock::now();
+  }
 };
 
 Batch first_of(const Batch& batch, std::int64_t samples) {
@@ -60,14 +67,15 @@ at::Tensor forward(const Subject& subject, const Batch& batch) {
 }
 
 StepSeconds timed_step(const Subject& subject, const Batch& batch) {
-  const auto start = Clock::now();
+  const auto start = subject.done_at();
   const auto loss = forward(subject, batch);
-  const auto forwarded = Clock::now();
+  const auto forwarded = subject.done_at();
   loss.backward();
-  const auto backed = Clock::now();
+  const auto backed = subject.done_at();
   subject.optimizer->step();
   subject.optimizer->zero_grad();
-  return {seconds_between(start, forwarded), seconds_between(forwarded, backed), seconds_between(backed, Clock::now())};
+  return {seconds_between(start, forwarded), seconds_between(forwarded, backed),
+          seconds_between(backed, subject.done_at())};
 }
 
 double at_share(std::vector<double> values, double share) {
@@ -161,12 +169,14 @@ Json reduces_of(Group& group) {
   if (group.world() == 1) return list;
   for (const std::int64_t bytes : {std::int64_t{4} << 10, std::int64_t{64} << 10, std::int64_t{1} << 20,
                                    std::int64_t{8} << 20, std::int64_t{32} << 20}) {
-    auto tensor = at::zeros({bytes / 4});
+    const auto& device = group.device();
+    auto tensor = at::zeros({bytes / 4}, at::TensorOptions(device.device));
     std::vector<double> seconds;
     for (int i = 0; i < 9; ++i) {
       group.barrier();
       const auto start = Clock::now();
       group.all_reduce_sum(tensor);
+      device.backend->synchronize(device.index());
       seconds.push_back(seconds_between(start, Clock::now()));
     }
     list.push_back({{"bytes", bytes}, {"seconds", over_ranks(group, median(seconds))}});
@@ -221,7 +231,9 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   data.setup();
   Subject subject;
   std::vector<std::string> notes;
-  subject.module = task_of(recipe, data.sets(), notes);
+  subject.module = task_of(recipe, data.sets(), group.device(), notes);
+  if (!group.device().is_cpu()) subject.module->to(group.device().device);
+  subject.device = group.device();
   subject.module->train();
   subject.optimizer = subject.module->configure_optimizer();
   subject.precision = precision_named(recipe.text("trainer.precision"));
@@ -232,13 +244,13 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   auto batches = request.batches;
   if (request.counts_only) batches = {std::min<std::int64_t>(2, loader->options().global_batch)};
   if (batches.empty()) batches = {loader->options().global_batch};
-  const auto batch = samples_for(recipe, *loader, *std::ranges::max_element(batches));
+  const auto batch = moved(samples_for(recipe, *loader, *std::ranges::max_element(batches)), subject.device.device);
   const auto smallest = first_of(batch, *std::ranges::min_element(batches));
 
   Json object = {{"schema", 1},
                  {"model", recipe.text("model.name")},
                  {"precision", recipe.text("trainer.precision")},
-                 {"device", processor()},
+                 {"device", subject.device.is_cpu() ? processor() : subject.device.facts.name},
                  {"ranks", group.world()},
                  {"threads", at::get_num_threads()},
                  {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},

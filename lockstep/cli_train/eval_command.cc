@@ -70,8 +70,9 @@ Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
   subject.data->setup();
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
   std::vector<std::string> notes;  // Of weights that the snapshot's replace.
-  subject.task = task_of(subject.recipe, subject.data->sets(), notes);
+  subject.task = task_of(subject.recipe, subject.data->sets(), group.device(), notes);
   restore_weights(subject.snapshot, *subject.task);
+  if (!group.device().is_cpu()) subject.task->to(group.device().device);
   subject.loader = subject.data->split_loader({group.rank(), group.world()}, request.split);
   return subject;
 }

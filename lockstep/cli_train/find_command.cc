@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli_train/find_command.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,8 +13,7 @@
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/device/device.h"
-#include "lockstep/device/memory.h"
+#include "lockstep/device/out_of_memory.h"
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/rate_finder.h"
 
@@ -55,7 +52,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
   RecipeData data(recipe);
   data.setup();
   std::vector<std::string> notes;
-  const auto module = task_of(recipe, data.sets(), notes);
+  const auto module = task_of(recipe, data.sets(), group.device(), notes);
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   Trainer trainer(options);
@@ -109,13 +106,12 @@ class StepClock final : public Listener {
 };
 
 // On this rank alone: a rank that ran out of memory in the middle of a sum would leave the others waiting.
-Trial tried(const TrainRequest& request, std::int64_t batch, const Environment& env) {
+Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& placement, const Environment& env) {
   const auto recipe =
       changed(request,
               {"data.batch=" + std::to_string(batch), "trainer.max_steps=" + std::to_string(kBatchSteps),
                "trainer.validate_every=0", "trainer.sync_batchnorm=false", "observe.log_every=0"},
               env);
-  const auto device = chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
   RecipeData data(recipe);
   data.setup();
   Trial trial{.batch = batch};
@@ -127,17 +123,23 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Environment& 
   Trainer trainer(options);
   StepClock clock;
   trainer.add(clock);
-  auto alone = join(Placement{}, env);
-  forget_peak_memory(device);
+  // The same device as in the run, but no company.
+  Placement single;
+  single.local_rank = placement.local_rank;
+  single.local_world = placement.local_world;
+  single.device = placement.device;
+  auto group = join(single, env, join_options(recipe, env));
+  const auto& device = group.device();
+  device.backend->forget_peak(device.index());
   try {
-    const auto module = task_of(recipe, data.sets(), notes);
-    trainer.fit(*module, data, alone);
+    const auto module = task_of(recipe, data.sets(), group.device(), notes);
+    trainer.fit(*module, data, group);
     trial.fits = true;
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const OutOfMemory&) {
     return trial;
   }
   trial.samples_per_second = clock.samples_per_second();
-  trial.peak_bytes = peak_memory(device);
+  trial.peak_bytes = device.memory().peak;
   return trial;
 }
 
@@ -180,10 +182,12 @@ std::string table_of(const std::vector<Trial>& trials, std::int64_t chosen) {
 int find_batch(const TrainRequest& request, const Placement& placement, const Environment& env) {
   const auto recipe = changed(request, {}, env);
   auto group = met_for(recipe, placement, env);
-  const auto device = chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
   const Log log = rank_log(placement);
-  const auto share = static_cast<double>(free_memory(device)) * kMemoryShare / placement.local_world;
-  const auto limit = static_cast<std::int64_t>(share) + peak_memory(device);
+  const auto memory = group.device().memory();
+  // Ranks have the machine's memory in common, a device's each for itself.
+  const int sharers = group.device().is_cpu() ? placement.local_world : 1;
+  const auto share = static_cast<double>(memory.available) * kMemoryShare / sharers;
+  const auto limit = static_cast<std::int64_t>(share) + memory.peak;
   std::vector<Trial> trials;
   std::string end;
   for (std::int64_t batch = 1;; batch *= 2) {
@@ -193,7 +197,7 @@ int find_batch(const TrainRequest& request, const Placement& placement, const En
             human_bytes(static_cast<std::uint64_t>(limit)) + " are there for a rank";
       break;
     }
-    const auto trial = tried(request, batch, env);
+    const auto trial = tried(request, batch, placement, env);
     if (!all_can(group, trial.fits)) {
       end = "a batch of " + std::to_string(batch) +
             (trial.has_data ? " runs out of memory" : " is more than the data set has");

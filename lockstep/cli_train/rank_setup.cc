@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/device/device.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"
 
@@ -66,13 +65,25 @@ int as_rank(const Environment& env, const std::function<int(const Placement&)>& 
   }
 }
 
+JoinOptions join_options(const Recipe& recipe, const Environment& env) {
+  return {.accelerator = accelerator_named(recipe.text("trainer.accelerator")),
+          .share_device = recipe.flag("trainer.share_device"),
+          .meeting_folder = runs_root(env)};
+}
+
 Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env) {
   check_ranks(recipe, placement);
-  chosen_device(accelerator_named(recipe.text("trainer.accelerator")));
   at::set_num_threads(threads_of(recipe, placement));
-  auto group = join(placement, env, {.meeting_folder = runs_root(env)});
+  // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
+  if (recipe.flag("trainer.deterministic")) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  auto group = join(placement, env, join_options(recipe, env));
   require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
                     "start every rank with the same recipe and the same --set");
+  if (const auto& device = group.device(); !device.is_cpu()) {
+    const auto runtime = device.backend->runtime();
+    rank_log(placement).info(device.device.str() + ": " + device.description() + "; " + runtime.kind + " " +
+                             runtime.runtime + ", driver for " + runtime.driver + ", " + runtime.collectives);
+  }
   return group;
 }
 

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
-#include "lockstep/comm/group.h"
+#include "lockstep/comm/join.h"
 #include "lockstep/recipe/recipe.h"
 
 namespace lockstep {
@@ -16,6 +16,9 @@ Log rank_log(const Placement& placement);
 /// Does `work` with this process's placement. An Error that it throws is logged with the rank, and becomes the exit
 /// code of its kind.
 int as_rank(const Environment& env, const std::function<int(const Placement&)>& work);
+
+/// How the recipe's ranks join: on what device, and where they meet.
+JoinOptions join_options(const Recipe& recipe, const Environment& env);
 
 /// All ranks of the run, met, once this one is found to be what the recipe asks for: number of ranks, device, threads,
 /// the same settings everywhere.

@@ -93,7 +93,8 @@ StepOptions step_of(const Recipe& recipe) {
   if (recipe.has("trainer.clip_norm")) step.clip_norm = recipe.real("trainer.clip_norm");
   if (recipe.has("trainer.clip_value")) step.clip_value = recipe.real("trainer.clip_value");
   step.sync_batchnorm = recipe.flag("trainer.sync_batchnorm");
-  step.deterministic = recipe.flag("trainer.deterministic");
+  step.device.deterministic = recipe.flag("trainer.deterministic");
+  step.device.graph = graph_wish_named(recipe.text("trainer.graph"));
   step.parallel.bucket_mib = recipe.real("trainer.bucket_mb");
   step.parallel.find_unused_parameters = recipe.flag("trainer.find_unused_parameters");
   step.parallel.static_graph = recipe.flag("trainer.static_graph");
@@ -119,6 +120,14 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
+// In float32 a GPU's convolutions gain nothing from it, and with few channels they lose.
+bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
+  const auto wish = recipe.text("trainer.channels_last");
+  if (wish != "auto") return wish == "on";
+  const auto precision = precision_named(recipe.text("trainer.precision"));
+  return !device.is_cpu() && precision != Precision::kFp64 && precision != Precision::kFp32;
+}
+
 std::chrono::seconds whole_seconds(double value) {
   return std::chrono::seconds(static_cast<std::int64_t>(std::ceil(value)));
 }
@@ -137,7 +146,8 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
 
 }  // namespace
 
-std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, std::vector<std::string>& notes) {
+std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
+                                     std::vector<std::string>& notes) {
   const auto network = network_of(recipe, *sets.train);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
@@ -147,6 +157,7 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.normalisation = sets.normalisation;
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
+  task.is_recordable = !recipe.named_file("model.name");
   task.rebuild = [&recipe, network] { return built_network(recipe, network); };
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
@@ -164,6 +175,7 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
     notes.push_back(summary(path, loaded));
   }
   if (recipe.has("model.freeze")) freeze(*module, recipe.texts("model.freeze"));
+  if (wants_channels_last(recipe, device)) module->use_channels_last();
   return module;
 }
 

@@ -156,7 +156,7 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   RecipeData data(recipe);
   data.setup();
   auto notes = data.sets().notes;
-  const auto module = task_of(recipe, data.sets(), notes);
+  const auto module = task_of(recipe, data.sets(), group.device(), notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);
   }
@@ -167,6 +167,9 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   if (recipe.text("trainer.average") != "none") trainer.add(average.emplace(average_of(recipe)));
   if (main_rank) main_rank->listen_to(trainer);
   const auto result = trainer.fit(*module, data, group);
+  if (group.is_main()) {
+    for (const auto& [what, found] : result.found) log.info(what + ": " + found);
+  }
   if (main_rank) report(result, final_object(result, group.placement(), *folder, options), *folder, request.json);
   return result.wants_requeue ? kExitStopped : 0;
 }

@@ -5,22 +5,20 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
-#include <array>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/control_tensor.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/module_tensors.h"
 #include "lockstep/comm/settled_reducer.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-// The control tensor: one place for each Signal, then this rank's samples.
-constexpr std::int64_t kSignals = 2;
-constexpr std::int64_t kControlSize = kSignals + 1;
 
 // What is added up until gradients are averaged: one batch, or all that are accumulated.
 struct Round {
@@ -28,44 +26,6 @@ struct Round {
   std::int64_t samples = 0;         // This rank's so far.
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
 };
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
-// Tied weights appear under several names; each tensor counts once.
-std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module) {
-  std::vector<NamedTensor> out;
-  std::unordered_set<const void*> seen;
-  for (const auto& item : module.named_parameters()) {
-    if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second) {
-      out.push_back({item.key(), item.value()});
-    }
-  }
-  return out;
-}
-
-std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named) {
-  std::vector<at::Tensor> out;
-  for (const auto& item : named) out.push_back(item.value());
-  return out;
-}
-
-std::string description(const torch::nn::Module& module) {
-  std::string text;
-  const auto add = [&](const char* kind, const auto& item) {
-    std::vector<std::string> sizes;
-    for (const auto size : item.value().sizes()) sizes.push_back(std::to_string(size));
-    text += std::string(kind) + " " + item.key() + " [" + joined(sizes, ", ") + "] " +
-            c10::toString(item.value().scalar_type()) + "\n";
-  };
-  for (const auto& item : module.named_parameters()) {
-    add(item.value().requires_grad() ? "parameter" : "frozen parameter", item);
-  }
-  for (const auto& item : module.named_buffers()) add("buffer", item);
-  return text;
-}
 
 }  // namespace
 
@@ -75,9 +35,7 @@ struct DistributedDataParallel::Impl {
   DataParallelOptions options;
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> trained;
-  at::Tensor control;  ///< A leaf without use in the model: its gradient carries signals and sample counts.
-  at::Tensor control_gradient;
-  std::array<double, kControlSize> control_values{};    ///< What control_gradient holds.
+  ControlTensor control;                                ///< Undefined where there is no reducer.
   std::unique_ptr<CompressionHook> compression;         ///< Null where gradients travel as they are.
   std::map<std::string, at::Tensor> compression_state;  ///< To restore, once there is a hook.
   std::unique_ptr<SettledReducer> reducer;  ///< Null with one rank, and with a static graph before its first step.
@@ -85,9 +43,10 @@ struct DistributedDataParallel::Impl {
   at::Tensor weight;                        ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::optional<Round> round;
-  std::array<bool, kSignals> raised{};
-  std::array<bool, kSignals> seen{};
+  ControlTensor::Signals raised{};
+  ControlTensor::Signals seen{};
   bool is_syncing = true;
+  bool is_recording = false;
 
   Impl(torch::nn::Module& module_, Group& group_, DataParallelOptions options_)
       : module(module_), group(group_), options(std::move(options_)), parameters(trained_parameters(module_)) {
@@ -99,10 +58,10 @@ struct DistributedDataParallel::Impl {
   void leave_out_unused(const at::Tensor& loss);
   void require_unused() const;
   bool run(const at::Tensor& loss, double loss_weight);
+  double weight_of(std::int64_t samples, std::optional<std::int64_t> global_samples) const;
   void set_weight(const at::Tensor& loss, double value);
   void open_round(bool knows_total);
   void close_round(Round closing);
-  void write_control();
   void read_control();
   std::vector<std::string> unreached(const at::Tensor& loss) const;
 };
@@ -124,11 +83,10 @@ void DistributedDataParallel::Impl::make_reducer() {
   const bool is_wide = type == at::kFloat || type == at::kDouble;
   const auto other = type == at::kFloat ? at::kDouble : at::kFloat;
   const auto control_options = trained[0].options().dtype(is_wide && !compresses ? type : other);
-  control = at::zeros({kControlSize}, control_options).requires_grad_(true);
-  control_gradient = at::zeros({kControlSize}, control_options);
+  control = ControlTensor(control_options);
 
   auto tensors = trained;
-  tensors.push_back(control);
+  tensors.push_back(control.leaf());
   if (options.layout && !fits(*options.layout, tensors)) options.layout.reset();
   const std::vector<bool> dense(tensors.size(), false);
   const auto cap = static_cast<std::int64_t>(options.bucket_mib * kMiB);
@@ -150,10 +108,11 @@ void DistributedDataParallel::Impl::make_reducer() {
   reducer =
       made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
                                    /*gradient_as_bucket_view=*/true, names, first_cap);
+  reducer->time_no_more();
   if (options.layout) reducer->settle();
   compression = make_compression_hook(options.compression, group.impl().process, tensors);
   if (!compression) return;
-  compression->keep_whole(control);
+  compression->keep_whole(control.leaf());
   compression->restore(compression_state);
   reducer->send_by(*compression);
 }
@@ -183,10 +142,21 @@ void DistributedDataParallel::Impl::require_unused() const {
   }
 }
 
+double DistributedDataParallel::Impl::weight_of(std::int64_t samples,
+                                                std::optional<std::int64_t> global_samples) const {
+  const auto own = static_cast<double>(samples);
+  return global_samples ? own * (static_cast<double>(group.world()) / static_cast<double>(*global_samples)) : own;
+}
+
+// In place where it can be: a recorded step reads it where it was.
 void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
-  if (weight.defined() && weight_value == value && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype())
-    return;
-  weight = at::full(loss.sizes(), value, loss.options().requires_grad(false));
+  const bool fits = weight.defined() && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype();
+  if (fits && weight_value == value) return;
+  if (fits) {
+    weight.fill_(value);
+  } else {
+    weight = at::full(loss.sizes(), value, loss.options().requires_grad(false));
+  }
   weight_value = value;
 }
 
@@ -209,9 +179,10 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   if (reducer && is_syncing) {
     if (compression) compression->begin_step();
     // Finding unused parameters walks from outputs to leaves, so the leaf itself must not be the output.
-    roots.push_back(options.find_unused_parameters ? control.view_as(control) : control);
-    gradients.push_back(control_gradient);
-    control.mutable_grad().reset();
+    const auto& leaf = control.leaf();
+    roots.push_back(options.find_unused_parameters ? leaf.view_as(leaf) : leaf);
+    gradients.push_back(control.gradient());
+    leaf.mutable_grad().reset();
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
   as_peer_error("averaged gradients", [&] { torch::autograd::backward(roots, gradients); });
@@ -259,35 +230,27 @@ void DistributedDataParallel::Impl::open_round(bool knows_total) {
 
 void DistributedDataParallel::Impl::close_round(Round closing) {
   if (closing.knows_total) return;
-  const double mean = reducer ? control.grad()[kSignals].item<double>() : static_cast<double>(closing.samples);
   std::vector<at::Tensor> gradients;
   for (const auto& each : trained) {
     if (each.grad().defined()) gradients.push_back(each.grad());
   }
   const torch::NoGradGuard no_grad;
-  if (mean > 0) at::_foreach_mul_(gradients, 1.0 / mean);
+  if (reducer && !control.leaf().is_cpu()) {
+    const auto mean = control.mean_samples_there();
+    at::_foreach_mul_(gradients, at::where(mean > 0, mean.reciprocal(), at::ones_like(mean)));
+  } else {
+    const double mean = reducer ? control.mean_samples() : static_cast<double>(closing.samples);
+    if (mean > 0) at::_foreach_mul_(gradients, 1.0 / mean);
+  }
   for (std::size_t i = 0; i < closing.earlier.size(); ++i) {
     if (closing.earlier[i].defined()) trained[i].mutable_grad().add_(closing.earlier[i]);
   }
 }
 
-// Most steps say what the step before said; then nothing is written, and on a device nothing copied.
-void DistributedDataParallel::Impl::write_control() {
-  std::array<double, kControlSize> values{};
-  for (std::size_t i = 0; i < kSignals; ++i) values[i] = raised[i] ? 1 : 0;
-  values[kSignals] = static_cast<double>(round->samples);
-  if (values == control_values) return;
-  control_values = values;
-  control_gradient.copy_(at::from_blob(values.data(), {kControlSize}, at::kDouble));
-}
-
+// A device's collectives fail behind the host's back: what was read is not to be believed before that is known.
 void DistributedDataParallel::Impl::read_control() {
-  if (!reducer) {
-    seen = raised;
-  } else {
-    const auto values = control.grad().to(at::kCPU, at::kDouble);
-    for (std::size_t i = 0; i < seen.size(); ++i) seen[i] = values.const_data_ptr<double>()[i] > 0;
-  }
+  seen = reducer ? control.read() : raised;
+  group.require_sound();
   raised = {};
 }
 
@@ -301,6 +264,12 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
     throw Error(ErrorKind::kUsage, "static_graph and find_unused_parameters are both set",
                 "choose the first where the same parameters are unused in every step, else the second");
   }
+  const auto& place = impl_->trained[0].device();
+  if (group.world() > 1 && place.type() != c10::kCPU && place != group.device().device) {
+    throw Error(ErrorKind::kUsage,
+                "the module is on " + place.str() + ", the ranks have joined for " + group.device().device.str(),
+                "join with .accelerator = Accelerator::kGpu, and move the module to the group's device()");
+  }
   if (group.world() == 1) return;
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
@@ -310,7 +279,7 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
 
 DistributedDataParallel::~DistributedDataParallel() = default;
 
-DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(impl_->is_syncing); }
+DistributedDataParallel::Held DistributedDataParallel::no_sync() { return {impl_->is_syncing, false}; }
 
 void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samples,
                                        std::optional<std::int64_t> global_samples) {
@@ -325,14 +294,13 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   }
   s.open_round(global_samples.has_value());
   s.round->samples += samples;
-  double weight = static_cast<double>(samples);
-  if (global_samples) weight *= static_cast<double>(s.group.world()) / static_cast<double>(*global_samples);
+  const double weight = s.weight_of(samples, global_samples);
   if (s.options.static_graph && !s.reducer && s.is_syncing && s.group.world() > 1) {
     s.leave_out_unused(loss);
     s.make_reducer();
   }
   const bool averages = s.reducer && s.is_syncing;
-  if (averages) s.write_control();
+  if (averages) s.control.write(s.raised, s.round->samples);
   if ((loss.defined() || averages) && !s.run(loss, weight)) {
     s.round.reset();
     const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
@@ -343,12 +311,23 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   s.require_unused();
   if (!s.is_syncing) return;
   s.close_round(*std::exchange(s.round, std::nullopt));
+  if (s.is_recording) return;
   s.read_control();
   if (s.reducer && s.reducer->should_rebuild_buckets() && !s.options.find_unused_parameters) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     as_peer_error("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
   }
 }
+
+DistributedDataParallel::Held DistributedDataParallel::recording() { return {impl_->is_recording, true}; }
+
+void DistributedDataParallel::begin_replay(std::int64_t samples, std::int64_t global_samples) {
+  if (impl_->reducer) impl_->control.write(impl_->raised, samples);
+  LOCKSTEP_ASSERT(impl_->weight.defined());
+  impl_->set_weight(impl_->weight, impl_->weight_of(samples, global_samples));
+}
+
+void DistributedDataParallel::end_replay() { impl_->read_control(); }
 
 void DistributedDataParallel::raise(Signal signal) { impl_->raised[static_cast<std::size_t>(signal)] = true; }
 

@@ -32,7 +32,7 @@ struct DataParallelOptions {
 };
 
 /// What ranks tell each other along with the gradients, at no extra message: raised on any rank, seen by all after the
-/// same step.
+/// same step; on a device one step later than on a CPU, so that the host need not wait for it.
 enum class Signal { kStop, kSnapshot };
 
 /// The same weights on every rank, and gradients averaged over all samples of all ranks while backward still runs.
@@ -66,19 +66,27 @@ class DistributedDataParallel {
   /// Error(kPeer).
   void backward(const at::Tensor& loss, std::int64_t samples, std::optional<std::int64_t> global_samples = {});
 
-  /// While it lives, backward() only accumulates on this rank.
-  class [[nodiscard]] NoSync {
+  /// Holds a switch in one place while it lives.
+  class [[nodiscard]] Held {
    public:
-    explicit NoSync(bool& is_syncing) : is_syncing_(is_syncing), before_(is_syncing) { is_syncing_ = false; }
-    ~NoSync() { is_syncing_ = before_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
+    Held(bool& what, bool value) : what_(what), before_(what) { what_ = value; }
+    ~Held() { what_ = before_; }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
 
    private:
-    bool& is_syncing_;
+    bool& what_;
     bool before_;
   };
-  NoSync no_sync();
+  /// While it lives, backward() only accumulates on this rank.
+  Held no_sync();
+
+  /// While it lives, backward() is being recorded by a StepGraph, and reads nothing back. A step of the same samples
+  /// has gone before. begin_replay() and end_replay() then go around the recording's end and around each replay, which
+  /// stands for one backward() of the same loss and samples.
+  Held recording();
+  void begin_replay(std::int64_t samples, std::int64_t global_samples);
+  void end_replay();
 
   /// Tells all ranks with the next averaged gradients. Threads: the one that trains; a signal handler sets a flag of
   /// its own.

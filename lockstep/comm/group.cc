@@ -39,6 +39,7 @@ Group::Group(Group&&) noexcept = default;
 Group& Group::operator=(Group&&) noexcept = default;
 
 const Placement& Group::placement() const { return impl_->placement; }
+const RankDevice& Group::device() const { return impl_->device; }
 
 void Group::all_reduce_sum(at::Tensor& tensor) {
   if (world() == 1) return;

@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/device.h"
 #include "lockstep/launch/placement.h"
 
 namespace lockstep {
 
 /// All ranks of a run, met and connected. With one rank every collective is a no-op and no socket is open.
 ///
-/// Where a peer is lost, a collective throws Error(kPeer).
+/// Tensors on the CPU travel through Gloo, those on this rank's device through NCCL or RCCL. Where a peer is lost, a
+/// collective throws Error(kPeer). A group that is destroyed while an exception passes leaves its peers at once.
 class Group {
  public:
   struct Impl;  ///< comm/group_impl.h: the c10d side.
@@ -31,13 +33,17 @@ class Group {
   int rank() const { return placement().rank; }
   int world() const { return placement().world; }
   bool is_main() const { return rank() == 0; }
+  /// The device that this rank computes on.
+  const RankDevice& device() const;
+  /// A claim: another rank computes on the same device as one of the group, so tensors on devices go through the host.
+  bool shares_device() const;
 
-  /// Adds up `tensor` over all ranks, in place. Contiguous, on this group's device.
-  /// Collective: yes. Blocks: until done.
+  /// Adds up `tensor` over all ranks, in place. Contiguous, on the CPU or on device().
+  /// Collective: yes. Blocks: until done; on a device only its stream waits.
   void all_reduce_sum(at::Tensor& tensor);
 
-  /// Makes `tensor` what it is on `root`, in place.
-  /// Collective: yes. Blocks: until done.
+  /// Makes `tensor` what it is on `root`, in place. Contiguous, on the CPU or on device().
+  /// Collective: yes. Blocks: until done; on a device only its stream waits.
   void broadcast(at::Tensor& tensor, int root = 0);
 
   /// Each rank's number, by rank.
@@ -47,6 +53,10 @@ class Group {
   /// The text that `root` has; other ranks' is ignored.
   /// Collective: yes. Blocks: until done.
   std::string broadcast_text(std::string text, int root = 0);
+
+  /// Looks whether the device's collectives have failed behind the host's back. Cheap enough for each step.
+  /// Throws: Error(kPeer).
+  void require_sound();
 
   /// Returns once every rank has come here.
   /// Collective: yes. Blocks: until then.

@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "lockstep/comm/collective_maker.h"
 #include "lockstep/comm/group.h"
 
 namespace lockstep {
 
-/// For sources of comm/ only. Members are destroyed in reverse: the process group before the store that its threads
-/// use.
+/// For sources of comm/ only. Members are destroyed in reverse: what talks between devices, then the process group,
+/// then the store that its threads use.
 struct Group::Impl {
   Placement placement;
-  c10::intrusive_ptr<c10d::Store> store;           ///< Null where world is 1.
-  c10::intrusive_ptr<c10d::ProcessGroup> process;  ///< Null where world is 1.
+  RankDevice device{};
+  c10::intrusive_ptr<c10d::Store> store{};              ///< Null where world is 1.
+  c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null where world is 1.
+  c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
+  int exceptions_before = std::uncaught_exceptions();
+
+  Impl() = default;
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 };
+
+/// Sees to it that no two ranks have one device, unless they may, and opens the way that tensors on devices travel.
+///
+/// Collective: yes. Throws: Error(kEnvironment) on every rank where a device is shared; Error(kPeer).
+void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
+
+/// The ranks that have the same device, where there are such: the first set of them. `devices` names each rank's.
+std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices);
 
 /// Calls `work`; an exception of the transport becomes Error(kPeer) that names `action`. Others pass through.
 template <typename Work>

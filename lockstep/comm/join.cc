@@ -268,6 +268,15 @@ milliseconds patience_of(const Environment& env, const JoinOptions& options) {
   return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
 }
 
+DeviceWish wish_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  return {.accelerator = options.accelerator,
+          .local_rank = placement.local_rank,
+          .local_world = placement.local_world,
+          .index = placement.device,
+          .are_hidden = shown_devices(env) == 0,
+          .may_share = options.share_device};
+}
+
 // Gloo writes to sockets whose peer may have died, and leaves it to the program that this is an error and not its end:
 // Python ignores the signal. A handler that somebody has set stays.
 void keep_broken_pipes_from_ending_us() {
@@ -277,6 +286,12 @@ void keep_broken_pipes_from_ending_us() {
 
 }  // namespace
 
+Group alone(RankDevice device) {
+  auto impl = std::make_unique<Group::Impl>();
+  impl->device = std::move(device);
+  return Group(std::move(impl));
+}
+
 Group join(const JoinOptions& options) {
   const auto env = Environment::of_process();
   return join(placement_from(env), env, options);
@@ -285,6 +300,7 @@ Group join(const JoinOptions& options) {
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options) {
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
+  impl->device = chosen_device(wish_of(placement, env, options), this_node());
   if (placement.world == 1) return Group(std::move(impl));
   keep_broken_pipes_from_ending_us();
   const auto patience = patience_of(env, options);
@@ -306,7 +322,9 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   });
   met_before().remember(key, *met);
   if (meeting.is_server(placement) && !meeting.file.empty()) ::unlink(meeting.file.c_str());
-  return Group(std::move(impl));
+  Group group(std::move(impl));
+  connect_devices(group, options.share_device, options.timeout);
+  return group;
 }
 
 }  // namespace lockstep

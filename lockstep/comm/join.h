@@ -12,6 +12,10 @@ namespace lockstep {
 struct JoinOptions {
   std::chrono::milliseconds patience{std::chrono::minutes(5)};  ///< For every rank to arrive.
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< For one collective.
+  /// What this rank computes on. A loop of one's own that stays on the CPU leaves it; Group::device() says what was
+  /// found.
+  Accelerator accelerator = Accelerator::kCpu;
+  bool share_device = false;  ///< Several ranks may compute on one device; their tensors then travel through Gloo.
   /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else
   /// runs/.
   std::filesystem::path meeting_folder{};
@@ -24,12 +28,15 @@ struct JoinOptions {
 /// With several ranks SIGPIPE is ignored from here on, unless it has a handler: a lost peer is an error, not our end.
 ///
 /// Collective: yes. Blocks: until every rank has arrived.
-/// Throws: Error(kEnvironment) for a placement that cannot be right, or where there is no way to meet; Error(kPeer)
-/// naming the
-///         ranks that did not arrive, their hosts where known, and the time waited.
+/// Throws: Error(kEnvironment) for a placement that cannot be right, a device that cannot be used or that two ranks
+///         have, or where there is no way to meet; Error(kPeer) naming the ranks that did not arrive, their hosts where
+///         known, and the time waited.
 Group join(const JoinOptions& options = {});
 
 /// The same with a placement and an environment that are known already.
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options = {});
+
+/// One rank without company on a device that is ready. Collective: no.
+Group alone(RankDevice device = {});
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <type_traits>
@@ -34,6 +35,8 @@ class SettledReducer : public c10d::Reducer {
   /// `hook` must outlive this object.
   void send_by(CompressionHook& hook) { register_comm_hook(std::make_unique<BorrowedHook>(hook)); }
   void settle() { has_rebuilt_bucket_ = true; }
+  /// It times itself in the first ten steps and then now and again, with events that a recording would take along.
+  void time_no_more() { set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max()); }
   bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
 
   BucketLayout layout() const {

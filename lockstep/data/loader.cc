@@ -10,14 +10,15 @@
 namespace lockstep {
 namespace {
 
-BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
-  return [&fields](std::int64_t samples) {
+BatchAllocator tensor_allocator(const std::vector<Field>& fields, std::shared_ptr<const bool> is_pinned) {
+  return [&fields, is_pinned](std::int64_t samples) {
     auto tensors = std::make_shared<std::vector<at::Tensor>>();
     BatchMemory memory;
     for (const auto& field : fields) {
       std::vector<std::int64_t> shape{samples};
       shape.insert(shape.end(), field.shape.begin(), field.shape.end());
-      tensors->push_back(at::empty(shape, scalar_type_of(field.dtype)));
+      const auto options = at::TensorOptions(scalar_type_of(field.dtype)).pinned_memory(*is_pinned);
+      tensors->push_back(at::empty(shape, options));
       memory.fields.push_back(static_cast<std::byte*>(tensors->back().mutable_data_ptr()));
     }
     memory.owner = std::move(tensors);
@@ -28,7 +29,7 @@ BatchAllocator tensor_allocator(const std::vector<Field>& fields) {
 }  // namespace
 
 Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
-  const auto memory = tensor_allocator(source.fields())(1);
+  const auto memory = tensor_allocator(source.fields(), std::make_shared<bool>(false))(1);
   source.read(key, memory.fields);
   return Batch{.fields = std::move(*std::static_pointer_cast<std::vector<at::Tensor>>(memory.owner)),
                .ids = {key.id},
@@ -37,7 +38,15 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 }
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
-    : source_(std::move(source)), core_(*source_, options, tensor_allocator(source_->fields())) {}
+    : source_(std::move(source)),
+      options_(options),
+      core_(*source_, options, tensor_allocator(source_->fields(), is_pinned_)) {}
+
+Batch moved(Batch batch, const c10::Device& device) {
+  if (device.is_cpu()) return batch;
+  for (auto& field : batch.fields) field = field.to(field.options().device(device), /*non_blocking=*/true);
+  return batch;
+}
 
 std::optional<Batch> Loader::next() {
   auto loaded = core_.next();

@@ -50,9 +50,16 @@ class Loader {
   /// Blocks: until it is decoded.
   std::optional<Batch> next();
 
+  /// Batches from here on are decoded into memory that a device copies from by itself. The device is in use already.
+  void pin_memory() { *is_pinned_ = true; }
+
  private:
   std::shared_ptr<const SampleSource> source_;
+  std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
   CoreLoader core_;
 };
+
+/// The batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
+Batch moved(Batch batch, const c10::Device& device);
 
 }  // namespace lockstep

@@ -4,8 +4,31 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/gpu_library.h"
 
 namespace lockstep {
+namespace {
+
+constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on CPU all the same";
+
+RankDevice cpu_device() { return {.facts = cpu_backend().devices().front()}; }
+
+std::string rank_text(const DeviceWish& wish) {
+  return "local rank " + std::to_string(wish.local_rank) + " of " + std::to_string(wish.local_world) + " on this node";
+}
+
+int index_of(const DeviceWish& wish, int visible) {
+  const int index = wish.index.value_or(visible == 1 ? 0 : wish.local_rank);
+  if (index < visible) return index;
+  if (wish.may_share) return index % visible;
+  throw Error(ErrorKind::kEnvironment,
+              rank_text(wish) + " wants device " + std::to_string(index) + ", but sees " + std::to_string(visible) +
+                  (visible == 1 ? " device" : " devices"),
+              "start as many tasks on each node as it has devices, or set trainer.share_device = true");
+}
+
+}  // namespace
 
 Accelerator accelerator_named(const std::string& name) {
   if (name == "auto") return Accelerator::kAuto;
@@ -14,19 +37,49 @@ Accelerator accelerator_named(const std::string& name) {
   throw Error(ErrorKind::kRecipe, "trainer.accelerator is '" + name + "', want auto, cpu or gpu");
 }
 
+std::string RankDevice::description() const {
+  std::string text = facts.name;
+  if (!facts.architecture.empty()) {
+    text += " (" + facts.architecture + ", " + human_bytes(static_cast<std::uint64_t>(facts.memory_bytes)) + ")";
+  }
+  if (!facts.pci.empty()) text += ", " + facts.pci;
+  if (!facts.uuid.empty()) text += ", " + facts.uuid;
+  return text;
+}
+
 bool node_has_gpus() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/kfd", F_OK) == 0; }
 
-c10::Device chosen_device(Accelerator accelerator) {
-  if (accelerator == Accelerator::kCpu) return c10::Device(c10::kCPU);
-  if (node_has_gpus()) {
-    throw Error(ErrorKind::kEnvironment, "this node has GPUs, but this build of lockstep-train computes on CPU only",
-                "set trainer.accelerator = \"cpu\" to train on CPU all the same");
-  }
-  if (accelerator == Accelerator::kGpu) {
+NodeDevices this_node() {
+  return {.has_gpus = node_has_gpus(), .backend = []() -> const DeviceBackend& { return gpu_backend(); }};
+}
+
+RankDevice chosen_device(const DeviceWish& wish, const NodeDevices& node) {
+  if (wish.accelerator == Accelerator::kCpu) return cpu_device();
+  const bool is_wanted = wish.accelerator == Accelerator::kGpu;
+  if (!node.has_gpus) {
+    if (!is_wanted) return cpu_device();
     throw Error(ErrorKind::kEnvironment, "trainer.accelerator is gpu, but this node has none",
                 "start on a node with GPUs, or set trainer.accelerator = \"cpu\"");
   }
-  return c10::Device(c10::kCPU);
+  if (wish.are_hidden) {
+    if (!is_wanted) return cpu_device();
+    throw Error(
+        ErrorKind::kEnvironment, "trainer.accelerator is gpu, but CUDA_VISIBLE_DEVICES or its like hides all",
+        "ask the scheduler for a device for each task (--gpus-per-task=1), or set trainer.accelerator = \"cpu\"");
+  }
+  const auto& backend = node.backend();
+  const auto devices = backend.devices();
+  if (devices.empty()) {
+    throw Error(ErrorKind::kEnvironment, "this node has GPUs, but this process sees none of them",
+                std::string("ask the scheduler for a device for each task (--gpus-per-task=1), or ") + kCpuHint);
+  }
+  RankDevice chosen;
+  chosen.visible = static_cast<int>(devices.size());
+  chosen.facts = devices[static_cast<std::size_t>(index_of(wish, chosen.visible))];
+  chosen.device = c10::Device(backend.type(), static_cast<c10::DeviceIndex>(chosen.facts.index));
+  chosen.backend = &backend;
+  backend.prepare(chosen.facts.index);
+  return chosen;
 }
 
 }  // namespace lockstep

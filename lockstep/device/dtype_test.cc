@@ -6,7 +6,6 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/device/device.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -41,24 +40,6 @@ TEST(Dtype, BytesThatDoNotFitTheShapeAreABrokenPromise) {
 TEST(ShapeText, IsWrittenAsPythonWritesIt) {
   EXPECT_EQ(shape_text({64, 3, 32}), "[64, 3, 32]");
   EXPECT_EQ(shape_text({}), "[]");
-}
-
-TEST(Accelerator, IsFoundByNameAndAnUnknownOneIsRefused) {
-  EXPECT_EQ(accelerator_named("auto"), Accelerator::kAuto);
-  EXPECT_EQ(accelerator_named("cpu"), Accelerator::kCpu);
-  EXPECT_EQ(accelerator_named("gpu"), Accelerator::kGpu);
-  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { accelerator_named("tpu"); }),
-             "trainer.accelerator is 'tpu', want auto, cpu or gpu");
-}
-
-TEST(Accelerator, NeverFallsBackToTheCpuWithoutAWord) {
-  EXPECT_EQ(chosen_device(Accelerator::kCpu), c10::Device(c10::kCPU));
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { chosen_device(Accelerator::kGpu); }), "GPU");
-  if (node_has_gpus()) {
-    EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { chosen_device(Accelerator::kAuto); }), "this node has GPUs");
-  } else {
-    EXPECT_EQ(chosen_device(Accelerator::kAuto), c10::Device(c10::kCPU));
-  }
 }
 
 }  // namespace

@@ -52,4 +52,7 @@ struct PlacementFlags {
 /// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/placement.md cites a page for each launcher.
 Placement placement_from(const Environment& env, const PlacementFlags& flags = {});
 
+/// How many devices the environment's variables show to this process; nothing where none of them is set.
+std::optional<int> shown_devices(const Environment& env);
+
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/placement.h"
 #include "lockstep/launch/placement_sources.h"
 
 namespace lockstep {
@@ -51,11 +52,20 @@ bool sees_its_own(const Environment& env, int local_rank) {
   return false;
 }
 
+std::optional<Visible> visible_devices(const Environment& env) {
+  const auto shown = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
+  return shown ? shown : fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
+}
+
 }  // namespace
 
+std::optional<int> shown_devices(const Environment& env) {
+  const auto visible = visible_devices(env);
+  return visible ? std::optional(visible->count) : std::nullopt;
+}
+
 std::optional<int> visible_device(const Environment& env, int local_rank, int local_world) {
-  auto visible = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
-  if (!visible) visible = fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
+  const auto visible = visible_devices(env);
   if (!visible || visible->count == 0) return std::nullopt;
   if (visible->count == 1 || sees_its_own(env, local_rank)) return 0;
   // On every rank of the node, also on those that have a device: they would wait for the others in vain.

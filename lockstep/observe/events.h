@@ -69,7 +69,9 @@ struct RunEnded {
   double seconds = 0;
   double samples_per_second = 0;
   double time_to_first_step_s = 0;
-  std::map<std::string, double> metrics{};  ///< The last of each: "train_loss", "val_loss"…
+  std::optional<std::int64_t> device_peak_bytes{};  ///< The most that rank 0's tensors held; absent on a CPU.
+  std::map<std::string, std::string> facts{};       ///< What was found out on the way: graph…
+  std::map<std::string, double> metrics{};          ///< The last of each: "train_loss", "val_loss"…
 };
 
 /// What a listener answers: whether the run goes on. Ranks agree on a stop, so one rank's answer is enough.

@@ -163,7 +163,7 @@ Verdict MetricsFile::on(const SnapshotWritten& event) {
 }
 
 Verdict MetricsFile::on(const RunEnded& event) {
-  write(line_of({{"event", "run_ended"},
+  Json object = {{"event", "run_ended"},
                  {"step", event.step},
                  {"time", seconds_now()},
                  {"epochs", event.epochs},
@@ -172,7 +172,10 @@ Verdict MetricsFile::on(const RunEnded& event) {
                  {"seconds", event.seconds},
                  {"samples_per_second", event.samples_per_second},
                  {"time_to_first_step_s", event.time_to_first_step_s},
-                 {"metrics", event.metrics}}));
+                 {"metrics", event.metrics}};
+  if (!event.facts.empty()) object["facts"] = event.facts;
+  if (event.device_peak_bytes) object["device_peak_bytes"] = *event.device_peak_bytes;
+  write(line_of(object));
   return Verdict::kContinue;
 }
 

@@ -144,7 +144,9 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
                       "the snapshot's '" + name + "." + part + "' has another shape than its parameter",
                       "resume with the recipe that wrote the snapshot, or start anew with --resume none");
         }
-        parts[part] = part == "step" ? tensor : tensor.to(parameter.device(), /*non_blocking=*/false, /*copy=*/true);
+        // Laid out as the parameter: fused updates want all of its tensors alike.
+        const auto options = tensor.options().device(parameter.device());
+        parts[part] = part == "step" ? tensor : at::empty_like(parameter, options).copy_(tensor);
       }
       optimizer.state()[parameter.unsafeGetTensorImpl()] = state_from(group.options(), name, parts);
     }

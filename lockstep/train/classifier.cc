@@ -29,9 +29,15 @@ Classifier::Classifier(std::shared_ptr<Network> network, std::int64_t classes, T
 at::Tensor Classifier::prepared(const Batch& batch) {
   auto input = batch.input();
   const bool is_bytes = input.scalar_type() == at::kByte;
-  input = input.to(options().type);
+  const auto format =
+      is_channels_last() && input.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Preserve;
+  input = input.to(options().type, /*non_blocking=*/false, /*copy=*/false, format);
   if (!is_bytes) return input;
   if (!scale_.defined()) return input.div_(255);
+  if (scale_.device() != input.device()) {
+    scale_ = scale_.to(input.device());
+    shift_ = shift_.to(input.device());
+  }
   return input.mul_(scale_).add_(shift_);
 }
 
@@ -67,6 +73,8 @@ at::Tensor Classifier::mixed_loss(const Batch& batch) {
     };
     cut(mixed[row]).copy_(cut(input[partner]));
   }
+  partners = partners.to(target.device());
+  own = own.to(target.device());
   const auto guesses = scores(mixed);
   const auto loss_for = [&](const at::Tensor& labels) {
     return at::cross_entropy_loss(guesses, labels, {}, at::Reduction::None, -100, options().label_smoothing);

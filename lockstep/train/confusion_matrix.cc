@@ -26,14 +26,20 @@ ConfusionMatrix::ConfusionMatrix(std::int64_t classes) : counts_(at::zeros({clas
 
 void ConfusionMatrix::add(const at::Tensor& predicted, const at::Tensor& target) {
   const auto classes = counts_.size(0);
-  const auto cells = (target * classes + predicted).flatten().to(at::kCPU);
-  counts_ += at::bincount(cells, {}, classes * classes).view({classes, classes});
+  const auto cells = (target * classes + predicted).flatten();
+  if (cells.is_cpu()) {
+    counts_ += at::bincount(cells, {}, classes * classes).view({classes, classes});
+    return;
+  }
+  // bincount would ask a device for the largest of them, and wait.
+  if (counts_.device() != cells.device()) counts_ = counts_.to(cells.device());
+  counts_.view({-1}).scatter_add_(0, cells, at::ones_like(cells));
 }
 
 void ConfusionMatrix::clear() { counts_.zero_(); }
 
 at::Tensor ConfusionMatrix::over_ranks(Group& group) const {
-  auto all = counts_.clone();
+  auto all = counts_.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
   group.all_reduce_sum(all);
   return all;
 }

@@ -35,15 +35,16 @@ bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Prec
   const auto device = device_of(module);
   module.eval();
   module.on_validation_start();
+  if (!device.is_cpu()) loader.pin_memory();
   loader.seek(0, 0);
   for (std::int64_t place = 0; place < samples;) {
-    const auto batch = loader.next();
+    auto batch = loader.next();
     if (!batch) break;
     place += batch->global_samples;
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
       module.metrics().begin_batch(batch->samples());
-      module.validation_step(*batch);
+      module.validation_step(moved(std::move(*batch), device));
     }
     if (is_stopped && is_stopped()) return false;
   }
@@ -62,14 +63,16 @@ std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& g
 void predict(Module& module, Loader& loader, Group& group, Precision precision,
              const std::function<void(std::int64_t, const at::Tensor&)>& take) {
   const torch::NoGradGuard no_grad;
+  const auto device = device_of(module);
   module.eval();
+  if (!device.is_cpu()) loader.pin_memory();
   loader.seek(0, 0);
   std::int64_t first = 0;
   while (const auto batch = loader.next()) {
     at::Tensor own;
     if (batch->samples() > 0) {
-      const AutocastScope autocast(precision, device_of(module));
-      own = module.predict_step(*batch).to(at::kCPU, at::kDouble).contiguous();
+      const AutocastScope autocast(precision, device);
+      own = module.predict_step(moved(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
     }
     auto shape = shared_row_shape(own, group);
     shape.insert(shape.begin(), batch->global_samples);

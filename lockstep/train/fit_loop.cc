@@ -59,6 +59,24 @@ class DeterministicScope {
   bool is_on_;
 };
 
+// While it lives, cuDNN and MIOpen time their algorithms for each new shape and keep the fastest.
+class KernelSearchScope {
+ public:
+  explicit KernelSearchScope(bool is_on) : before_(at::globalContext().benchmarkCuDNN()) {
+    if (is_on) at::globalContext().setBenchmarkCuDNN(true);
+  }
+  ~KernelSearchScope() { at::globalContext().setBenchmarkCuDNN(before_); }
+  KernelSearchScope(const KernelSearchScope&) = delete;
+  KernelSearchScope& operator=(const KernelSearchScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+std::optional<std::int64_t> device_peak_bytes(const RankDevice& device) {
+  return device.is_cpu() ? std::nullopt : std::optional(device.memory().peak);
+}
+
 }  // namespace
 
 FitLoop::FitLoop(const TrainerOptions& options, Participants participants, Module& module, DataModule& data,
@@ -91,7 +109,9 @@ void FitLoop::take_data(DataModule& data) {
 FitResult FitLoop::run() {
   const StopSignals signals;
   const Tf32Scope tf32(options_.step.precision);
-  const DeterministicScope deterministic(options_.step.deterministic);
+  const DeterministicScope deterministic(options_.step.device.deterministic);
+  const ComputeStreamScope stream(group_.device().device);
+  const KernelSearchScope search(!group_.device().is_cpu() && !options_.step.device.deterministic);
   start();
   while (!is_done()) {
     train_epoch();
@@ -101,7 +121,9 @@ FitResult FitLoop::run() {
 }
 
 void FitLoop::start() {
+  prepare_device();
   optimizer_ = module_.configure_optimizer();
+  if (!group_.device().is_cpu()) device_update_ = dynamic_cast<DeviceUpdate*>(optimizer_.get());
   if (!options_.snapshot.folder.empty()) require_known_kind(*optimizer_);
   scheduler_ = std::make_unique<Scheduler>(module_.configure_schedule(plan()), *optimizer_);
   // Tied weights appear twice; clipped twice, they would come out too small.
@@ -124,6 +146,11 @@ void FitLoop::start() {
   parallel_ = std::make_unique<DistributedDataParallel>(module_, group_, parallel);
   restore_compression();
   if (options_.step.replicas > 1) {
+    if (!group_.device().is_cpu()) {
+      throw Error(ErrorKind::kRecipe,
+                  "strategy dp is for CPUs, and this rank computes on " + group_.device().device.str(),
+                  "use strategy ddp, with one rank for each device");
+    }
     if (group_.world() > 1) {
       throw Error(ErrorKind::kRecipe, "strategy dp has one rank, and there are " + std::to_string(group_.world()),
                   "start one, or use strategy ddp");
@@ -133,6 +160,7 @@ void FitLoop::start() {
   for (auto* extension : participants_.extensions) extension->start(module_);
   first_step_ = state_.step;
   first_samples_ = state_.samples;
+  plan_graph();
   announce();
   // From here on this rank's sums hold its own part; what was summed up before stays with rank 0.
   if (!group_.is_main()) {
@@ -142,6 +170,7 @@ void FitLoop::start() {
     state_.logged.clear();
   }
   module_.metrics().restore(std::exchange(state_.logged, {}));
+  set_loss();
   last_step_ = last_save_ = Clock::now();
 }
 
@@ -186,12 +215,23 @@ std::map<std::string, std::string> FitLoop::facts() const {
   const auto& weights = trained_.at(0);
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  return {{"device", weights.device().str()},
-          {"precision", precision_name(options_.step.precision)},
-          {"torch", TORCH_VERSION},
-          {"threads", std::to_string(at::get_num_threads())},
-          {"host", host.data()},
-          {"launcher", group_.placement().source}};
+  std::map<std::string, std::string> all = {{"device", weights.device().str()},
+                                            {"precision", precision_name(options_.step.precision)},
+                                            {"torch", TORCH_VERSION},
+                                            {"threads", std::to_string(at::get_num_threads())},
+                                            {"host", host.data()},
+                                            {"launcher", group_.placement().source}};
+  const auto& device = group_.device();
+  if (device.is_cpu()) return all;
+  const auto runtime = device.backend->runtime();
+  all.insert({{"device_name", device.facts.name},
+              {"device_pci", device.facts.pci},
+              {"device_uuid", device.facts.uuid},
+              {"device_architecture", device.facts.architecture},
+              {"driver", runtime.driver},
+              {"runtime", runtime.kind + " " + runtime.runtime},
+              {"collectives", runtime.collectives}});
+  return all;
 }
 
 bool FitLoop::is_done() const {
@@ -213,17 +253,26 @@ void FitLoop::train_epoch() {
                     .steps = batches_in_epoch(epoch_samples_, global_batch),
                     .first_step = batches_in_epoch(state_.place, global_batch)});
   module_.train();
+  ahead_.reset();
   train_->seek(state_.epoch, state_.place);
   // The loader goes on with the next epoch once its end was heard, so an epoch that is over must not be asked again.
   while (!is_done() && !is_epoch_over()) {
     const auto work = next_work();
     LOCKSTEP_ASSERT(!work.batches.empty());
-    step(work);
+    try {
+      step(work);
+    } catch (const c10::OutOfMemoryError&) {
+      explain_shortage(work);
+    }
+    read_ahead();
     after_step(work);
   }
 }
 
 void FitLoop::end_epoch() {
+  await_device();
+  settle_loss();
+  if (graph_plan_) graph_plan_->interrupt();
   state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
   const auto logged = module_.metrics().over_ranks(group_);
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
@@ -237,6 +286,7 @@ void FitLoop::end_epoch() {
   state_.place = 0;
   state_.loss_sum = 0;
   state_.loss_samples = 0;
+  set_loss();
   module_.metrics().clear();
   if (saves) save();
 }
@@ -246,7 +296,9 @@ FitResult FitLoop::finish() {
     const bool all_epochs = options_.max_epochs > 0 && state_.epoch >= options_.max_epochs;
     stopped_by_ = all_epochs ? "max_epochs" : "max_steps";
   }
+  await_device();
   if (state_.place > 0 && !is_epoch_over()) {
+    settle_loss();
     state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
   }
   save();
@@ -257,6 +309,7 @@ FitResult FitLoop::finish() {
   result.weights_digest = weights_digest(module_);
   require_same_text(group_, ErrorKind::kBug, "the trained model", result.weights_digest,
                     "ranks have drifted apart; please report it with the recipe");
+  result.found = found_;
   result.stopped_by = stopped_by_;
   result.wants_requeue = stopped_by_ == "signal";
   result.seconds = seconds_between(started_, Clock::now());
@@ -270,6 +323,8 @@ FitResult FitLoop::finish() {
                 .seconds = result.seconds,
                 .samples_per_second = result.samples_per_second,
                 .time_to_first_step_s = time_to_first_step_s_.value_or(0),
+                .device_peak_bytes = device_peak_bytes(group_.device()),
+                .facts = found_,
                 .metrics = state_.metrics});
   return result;
 }
@@ -286,7 +341,7 @@ TrainerOptions fast_dev_run(TrainerOptions options) {
 }
 
 FitResult Trainer::fit(Module& module, DataModule& data) {
-  auto group = join();
+  auto group = join({.accelerator = options_.step.device.accelerator});
   return fit(module, data, group);
 }
 

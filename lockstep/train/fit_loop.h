@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/device/streams.h"
 #include "lockstep/models/batch_norm.h"
+#include "lockstep/train/device_loss.h"
+#include "lockstep/train/device_update.h"
+#include "lockstep/train/graph_plan.h"
 #include "lockstep/train/replicas.h"
 #include "lockstep/train/trainer.h"
 
@@ -63,9 +67,13 @@ class FitLoop {
 
   // A step.
   Work next_work();
+  Work read_work();
   void step(const Work& work);
+  void step_eagerly(const Work& work);
   void backward(const Batch& batch, std::int64_t index, std::int64_t global_samples);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
+  void seed_step(std::int64_t index) const;
+  void count_loss(const at::Tensor& mean, std::int64_t samples);
   void count_loss(double sum, std::int64_t samples);
   const Batch* runs_for(const Batch& batch);
   void update();
@@ -73,6 +81,23 @@ class FitLoop {
   void after_step(const Work& work);
   void log_loss(StepEnded& event);
   double mean_over_ranks(double sum, std::int64_t count);
+
+  // What a device needs besides. fit_loop_device.cc; recordings: fit_loop_graph.cc.
+  void prepare_device();
+  void read_ahead();
+  void settle_loss();
+  void set_loss();
+  void await_device();
+  [[noreturn]] void explain_shortage(const Work& work);
+  std::optional<std::int64_t> peak_of(const Batch& batch, std::int64_t samples);
+  void plan_graph();
+  bool step_by_graph(const Work& work);
+  bool fits_graph(const Work& work) const;
+  void record(const Work& work);
+  bool recorded(const Work& work, std::string& reason);
+  void uncount_recorded();
+  void replay(const Work& work);
+  void decide_graph();
 
   // Validation.
   bool is_due_at_epochs_end(std::int64_t every) const;
@@ -100,6 +125,16 @@ class FitLoop {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<LossScaler> scaler_;          ///< For fp16 alone.
   std::shared_ptr<StatisticsSync> statistics_;  ///< Where BatchNorm is synchronised.
+  std::unique_ptr<CopyStream> copies_;          ///< Null on a CPU.
+  std::optional<Work> ahead_;                   ///< The next step's, on its way to the device.
+  std::optional<DeviceLoss> device_loss_;       ///< Where losses stay on the device.
+  DeviceUpdate* device_update_ = nullptr;       ///< The optimizer, where its update needs nothing of the host.
+  std::optional<GraphPlan> graph_plan_;         ///< On a device that records.
+  std::unique_ptr<StepGraph> graph_;            ///< Once recorded.
+  Work recorded_;                               ///< What the recording reads from: filled anew for each replay.
+  bool is_recording_ = false;
+  bool is_device_busy_ = false;               ///< Steps were given to it that nobody has waited for.
+  std::map<std::string, std::string> found_;  ///< For RunEnded.
   std::optional<Batch> stand_in_;
   std::vector<at::Tensor> trained_;
   std::unique_ptr<DistributedDataParallel> parallel_;
@@ -112,7 +147,7 @@ class FitLoop {
   std::optional<SavedAt> saved_at_;
   std::int64_t first_step_ = 0;
   std::int64_t first_samples_ = 0;
-  double logged_loss_sum_ = 0;  ///< Since the last logged step, this rank.
+  double logged_loss_sum_ = 0;  ///< Since the last logged step, this rank; on a device settle_loss() brings it.
   std::int64_t logged_loss_samples_ = 0;
   std::string stop_wish_;  ///< Why this rank wants to stop; empty where it does not.
   std::string stopped_by_;

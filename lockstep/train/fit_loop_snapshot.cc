@@ -71,6 +71,7 @@ void FitLoop::restore_participants(const std::filesystem::path& snapshot) {
 
 // This rank's part of the sums becomes that of all ranks. Digests are sums modulo 2^64, so int64's wrap-around serves.
 TrainingState FitLoop::state_of_all_ranks() {
+  settle_loss();
   auto state = state_;
   std::array<std::int64_t, 4> counts = {static_cast<std::int64_t>(state.digest.sums[0]),
                                         static_cast<std::int64_t>(state.digest.sums[1]), state.loss_samples,
@@ -118,7 +119,9 @@ void FitLoop::save() {
   const SavedAt now{state_.step, state_.epoch};
   if (options.folder.empty() || saved_at_ == now) return;
   const auto start = Clock::now();
+  if (graph_plan_) graph_plan_->interrupt();
   parallel_->broadcast_buffers();
+  if (device_update_ != nullptr) device_update_->settle();
   const auto state = state_of_all_ranks();
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
   const auto besides = tensors_besides();

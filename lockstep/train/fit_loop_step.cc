@@ -10,13 +10,6 @@
 namespace lockstep {
 namespace {
 
-// Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
-void seed_step(std::uint64_t seed, std::int64_t step, std::int64_t batch, int rank) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  generator.set_current_seed(mixed(mixed(seed, static_cast<std::uint64_t>(step)),
-                                   mixed(static_cast<std::uint64_t>(batch), static_cast<std::uint64_t>(rank))));
-}
-
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
   for (const auto& each : parameters) {
@@ -41,13 +34,34 @@ void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) 
 
 }  // namespace
 
+// Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
+void FitLoop::seed_step(std::int64_t index) const {
+  const auto seed = mixed(mixed(options_.seed, static_cast<std::uint64_t>(state_.step)),
+                          mixed(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(group_.rank())));
+  at::Generator(at::detail::getDefaultCPUGenerator()).set_current_seed(seed);
+  const auto& device = group_.device().device;
+  if (device.is_cpu()) return;
+  auto generator = at::globalContext().defaultGenerator(device);
+  generator.set_current_seed(seed);
+}
+
 FitLoop::Work FitLoop::next_work() {
+  auto work = ahead_ ? std::move(*ahead_) : read_work();
+  ahead_.reset();
+  if (copies_) {
+    for (const auto& batch : work.batches) copies_->receive(batch.fields);
+  }
+  return work;
+}
+
+FitLoop::Work FitLoop::read_work() {
   Work work;
   for (std::int64_t i = 0; i < options_.step.accumulate; ++i) {
     if (i > 0 && state_.place + work.global_samples >= epoch_samples_) break;
     auto batch = train_->next();
     if (!batch) break;
     work.global_samples += batch->global_samples;
+    if (copies_) batch->fields = copies_->send(batch->fields);
     work.batches.push_back(std::move(*batch));
   }
   return work;
@@ -56,6 +70,20 @@ FitLoop::Work FitLoop::next_work() {
 void FitLoop::step(const Work& work) {
   raise_signals();
   scheduler_->prepare(state_.step, state_.epoch);
+  if (device_update_ != nullptr) device_update_->prepare_step();
+  is_device_busy_ = true;
+  if (!graph_plan_ || !step_by_graph(work)) step_eagerly(work);
+  for (const auto& batch : work.batches) {
+    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
+  }
+  ++state_.step;
+  state_.place += work.global_samples;
+  state_.samples += work.global_samples;
+  for (auto* extension : participants_.extensions) extension->after_step(state_);
+}
+
+void FitLoop::step_eagerly(const Work& work) {
+  const auto& backend = *group_.device().backend;
   for (std::size_t i = 0; i < work.batches.size(); ++i) {
     const auto& batch = work.batches[i];
     const auto index = static_cast<std::int64_t>(i);
@@ -65,24 +93,29 @@ void FitLoop::step(const Work& work) {
     } else {
       backward(batch, index, work.global_samples);
     }
-    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
   }
+  const RangeMark mark(backend, "update");
   update();
-  ++state_.step;
-  state_.place += work.global_samples;
-  state_.samples += work.global_samples;
-  for (auto* extension : participants_.extensions) extension->after_step(state_);
 }
 
 void FitLoop::backward(const Batch& batch, std::int64_t index, std::int64_t global_samples) {
   if (!replicas_) {
-    parallel_->backward(loss_of(batch, index), batch.samples(), global_samples);
+    const auto loss = loss_of(batch, index);
+    const RangeMark mark(*group_.device().backend, "backward");
+    parallel_->backward(loss, batch.samples(), global_samples);
     return;
   }
-  seed_step(options_.seed, state_.step, index, group_.rank());
+  seed_step(index);
   count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples());
   // Gradients are there already; this tells of signals.
   parallel_->backward({}, 0, global_samples);
+}
+
+void FitLoop::count_loss(const at::Tensor& mean, std::int64_t samples) {
+  if (!device_loss_) return count_loss(mean.item<double>() * static_cast<double>(samples), samples);
+  device_loss_->add(mean, samples);
+  state_.loss_samples += samples;
+  logged_loss_samples_ += samples;
 }
 
 void FitLoop::count_loss(double sum, std::int64_t samples) {
@@ -96,7 +129,8 @@ void FitLoop::count_loss(double sum, std::int64_t samples) {
 at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   const auto* runs = runs_for(batch);
   if (runs == nullptr) return {};
-  seed_step(options_.seed, state_.step, index, group_.rank());
+  if (!is_recording_) seed_step(index);
+  const RangeMark mark(*group_.device().backend, "forward");
   module_.metrics().begin_batch(batch.samples());
   at::Tensor loss;
   {
@@ -104,7 +138,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
     loss = module_.training_step(*runs);
   }
   if (batch.samples() == 0) return loss;
-  count_loss(loss.item<double>() * static_cast<double>(batch.samples()), batch.samples());
+  count_loss(loss, batch.samples());
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
@@ -115,7 +149,10 @@ const Batch* FitLoop::runs_for(const Batch& batch) {
   if (statistics_) statistics_->takes_part = has_samples;
   if (has_samples) return &batch;
   if (!statistics_) return nullptr;
-  if (!stand_in_) stand_in_ = batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0});
+  if (!stand_in_) {
+    stand_in_ = moved(batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0}),
+                      group_.device().device);
+  }
   return &*stand_in_;
 }
 
@@ -123,7 +160,11 @@ void FitLoop::update() {
   const bool clips = options_.step.clip_norm > 0 || options_.step.clip_value > 0;
   const auto gradients = scaler_ || clips ? gradients_of(trained_) : std::vector<at::Tensor>{};
   // Averaged gradients are the same on every rank, so all leave out the same steps.
-  if (!scaler_ || scaler_->unscale(gradients)) {
+  if (device_update_ != nullptr) {
+    device_update_->skip_where(scaler_ ? scaler_->overflow_of(gradients) : at::Tensor());
+    if (clips) clip(gradients, options_.step);
+    optimizer_->step();
+  } else if (!scaler_ || scaler_->unscale(gradients)) {
     if (clips) clip(gradients, options_.step);
     optimizer_->step();
   }
@@ -158,13 +199,18 @@ void FitLoop::after_step(const Work& work) {
   tell(event);
   if (parallel_->agreed(Signal::kStop)) stopped_by_ = agreed_reason();
   const auto every = options_.snapshot.every_steps;
-  if (parallel_->agreed(Signal::kSnapshot) || (every > 0 && state_.step % every == 0)) save();
+  // On a device a wish is heard one step late, and is raised until then: the step after the snapshot hears it once
+  // more.
+  const bool is_echo = !group_.device().is_cpu() && saved_at_ && saved_at_->step + 1 == state_.step;
+  if ((parallel_->agreed(Signal::kSnapshot) && !is_echo) || (every > 0 && state_.step % every == 0)) save();
 }
 
 void FitLoop::log_loss(StepEnded& event) {
+  settle_loss();
   event.loss = mean_over_ranks(logged_loss_sum_, logged_loss_samples_);
   logged_loss_sum_ = 0;
   logged_loss_samples_ = 0;
+  set_loss();
 }
 
 double FitLoop::mean_over_ranks(double sum, std::int64_t count) {

@@ -106,7 +106,8 @@ void FitLoop::recompute_statistics() {
     const auto batch = train_->next();
     if (!batch) break;
     place += batch->global_samples;
-    if (const auto* runs = runs_for(*batch)) module_.training_step(*runs);
+    const auto there = moved(*batch, group_.device().device);
+    if (const auto* runs = runs_for(there)) module_.training_step(*runs);
   }
   for (const auto& each : undo) each();
   module_.metrics().clear();

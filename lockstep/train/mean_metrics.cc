@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/mean_metrics.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -18,7 +19,38 @@ void MeanMetrics::add(const std::string& name, double mean) {
   sum.samples += samples_;
 }
 
+void MeanMetrics::add(const std::string& name, const at::Tensor& mean) {
+  if (mean.is_cpu() && !defers_) return add(name, mean.item<double>());
+  if (samples_ == 0) return;
+  const at::NoGradGuard no_grad;
+  auto& sum = on_device_[name];
+  if (!sum.defined()) sum = at::zeros({}, mean.options().dtype(at::kDouble).requires_grad(false));
+  sum.add_(mean.detach(), static_cast<double>(samples_));
+  sums_[name].samples += samples_;
+  on_device_now_.push_back(name);
+}
+
+void MeanMetrics::repeat_batch(std::int64_t samples) {
+  for (const auto& name : on_device_now_) sums_[name].samples += samples;
+}
+
+void MeanMetrics::clear() {
+  sums_.clear();
+  for (auto& [name, sum] : on_device_) sum.zero_();
+}
+
+void MeanMetrics::settle() const {
+  for (auto& [name, sum] : on_device_) {
+    const auto it = sums_.find(name);
+    if (it == sums_.end()) continue;
+    it->second.total += sum.item<double>();
+    sum.zero_();
+  }
+}
+
 void MeanMetrics::take(MeanMetrics& other) {
+  settle();
+  other.settle();
   for (const auto& [name, sum] : other.sums_) {
     auto& own = sums_[name];
     own.total += sum.total;
@@ -29,6 +61,7 @@ void MeanMetrics::take(MeanMetrics& other) {
 
 // Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
 MetricSums MeanMetrics::sums_over_ranks(Group& group) const {
+  settle();
   std::vector<std::string> names;
   for (const auto& [name, sum] : sums_) names.push_back(name);
   const auto text = group.broadcast_text(joined(names, "\n"));

@@ -15,9 +15,13 @@ at::Tensor Module::predict_step(const Batch&) {
 
 ScheduleOptions Module::configure_schedule(const TrainingPlan&) { return {}; }
 
-void Module::log(const std::string& name, const at::Tensor& value) { metrics_.add(name, value.item<double>()); }
+void Module::log(const std::string& name, const at::Tensor& value) { metrics_.add(name, value); }
 
 void Module::log(const std::string& name, double value) { metrics_.add(name, value); }
+
+std::string Module::why_not_recorded() const {
+  return "the module does not say that its training_step() can be (Module::why_not_recorded)";
+}
 
 std::unique_ptr<Module> Module::replica() const {
   throw Error(ErrorKind::kUsage, "strategy dp trains copies of the module, and it makes none",

@@ -46,6 +46,10 @@ class Module : public torch::nn::Module {
   /// How learning rates move; called after configure_optimizer(). Unless overridden they stay.
   virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
+  /// Why training_step() on a device cannot be recorded once and replayed; empty where it can: it then asks the host
+  /// for nothing that differs from batch to batch, `Batch::fields` aside, and reads no tensor's numbers.
+  virtual std::string why_not_recorded() const;
+
   /// Another one of the same kind with any weights, for strategy "dp".
   /// Throws: Error(kUsage) unless overridden.
   virtual std::unique_ptr<Module> replica() const;

@@ -27,6 +27,21 @@ ScheduleOptions NetworkTask::configure_schedule(const TrainingPlan& plan) {
   return options_.schedule ? options_.schedule(plan) : ScheduleOptions{};
 }
 
+std::string NetworkTask::why_not_recorded() const {
+  if (!options_.is_recordable) return "the model is not one of Lockstep's own, so what it asks of the host is unknown";
+  if (options_.mixing.mixup_alpha > 0 || options_.mixing.cutmix_alpha > 0) {
+    return "the host draws how mixup and cutmix mix each batch";
+  }
+  return {};
+}
+
+void NetworkTask::use_channels_last() {
+  is_channels_last_ = true;
+  for (auto& each : parameters()) {
+    if (each.dim() == 4) each.set_data(each.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
 std::shared_ptr<Network> NetworkTask::another_network() const {
   if (!options_.rebuild) Module::replica();
   return options_.rebuild();

@@ -25,6 +25,8 @@ struct TaskOptions {
   double label_smoothing = 0;
   std::uint64_t seed = 0;                               ///< Of the mixing.
   std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
+  /// The network does the same for every input of a shape and reads no tensor's numbers, so that a device may record it.
+  bool is_recordable = false;
 };
 
 /// A built-in network with what is learnt from it. The network's weights keep the names that other programs know.
@@ -33,8 +35,14 @@ class NetworkTask : public Module {
   void train(bool on = true) override;
   std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override;
   ScheduleOptions configure_schedule(const TrainingPlan& plan) override;
+  std::string why_not_recorded() const override;
+
+  /// Lays weights of convolutions out with the channels last, and images before them: what GPUs compute fastest in
+  /// narrow types. Snapshots are the same either way.
+  void use_channels_last();
 
  protected:
+  bool is_channels_last() const { return is_channels_last_; }
   NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
 
   const TaskOptions& options() const { return options_; }
@@ -46,6 +54,7 @@ class NetworkTask : public Module {
  private:
   std::shared_ptr<Network> network_;
   TaskOptions options_;
+  bool is_channels_last_ = false;
 };
 
 }  // namespace lockstep

@@ -65,18 +65,47 @@ struct AdamCall {
   }
 };
 
-// A parameter that was frozen for a while has taken fewer steps than others: one call for each count.
+// A parameter that was frozen for a while has taken fewer steps than others: one call for each count. `run` is told how
+// many steps a call's parameters have taken so far, where the host knows.
 template <typename State, typename StateMap, typename Run>
-void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap& states, bool amsgrad, Run run) {
-  std::map<std::int64_t, AdamCall<State>> calls;
+void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap& states,
+                        const DeviceCounts<State*>& counts, bool amsgrad, Run run) {
+  std::map<std::pair<const void*, std::int64_t>, AdamCall<State>> calls;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     auto& slot = states[parameter.unsafeGetTensorImpl()];
     if (!slot) slot = std::make_unique<State>();
     auto& state = static_cast<State&>(*slot);
-    calls[state.exp_avg().defined() ? state.step() : 0].add(parameter, state, amsgrad);
+    const auto count = counts.find(&state);
+    const auto done = count || !state.exp_avg().defined() ? 0 : state.step();
+    calls[{count.get(), done}].add(parameter, state, amsgrad);
   }
-  for (auto& [step, call] : calls) run(call);
+  for (auto& [key, call] : calls) run(call, key.second);
+}
+
+// Counts the step where it is counted so far: on the host, or where the parameters are, and hands `kernel` the counts.
+template <typename State, typename Kernel>
+void run_counted(AdamCall<State>& call, std::int64_t done, DeviceCounts<State*>& counts, const DeviceUpdate& update,
+                 Kernel kernel) {
+  if (call.parameters[0].is_cpu() && !update.is_prepared()) {
+    kernel(call, call.advanced_steps());
+    return;
+  }
+  const auto options = call.parameters[0].options().dtype(at::kFloat).requires_grad(false);
+  auto count = counts.shared(call.states, [&] { return at::full({}, static_cast<double>(done), options); });
+  count->steps.add_(1);
+  kernel(call, Tensors(call.states.size(), count->steps));
+  if (const auto overflow = update.overflow()) count->steps.sub_(overflow->squeeze());
+}
+
+template <typename State>
+void take_counts(const DeviceCounts<State*>& counts) {
+  std::map<const void*, std::int64_t> read;
+  for (const auto& [state, count] : counts.all()) {
+    const auto [it, is_new] = read.try_emplace(count.get());
+    if (is_new) it->second = static_cast<std::int64_t>(count->steps.template item<float>());
+    state->step(it->second);
+  }
 }
 
 // Tied weights appear twice in a module's parameters(), and would be moved twice.
@@ -91,6 +120,7 @@ Tensors without_repeats(Tensors parameters) {
 at::Tensor FusedSGD::step(LossClosure closure) {
   const auto loss = value_of(closure);
   const torch::NoGradGuard no_grad;
+  std::size_t place = 0;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
     SgdCall first, later;
@@ -108,10 +138,13 @@ at::Tensor FusedSGD::step(LossClosure closure) {
     }
     for (const auto* call : {&first, &later}) {
       if (call->parameters.empty()) continue;
-      at::_fused_sgd_(call->parameters, call->gradients, call->buffers, options.weight_decay(), options.momentum(),
-                      options.lr(), options.dampening(), options.nesterov(), /*maximize=*/false,
-                      /*is_first_step=*/call == &first, {}, {});
+      with_rate(place, options.lr(), [&](const auto& lr) {
+        at::_fused_sgd_(call->parameters, call->gradients, call->buffers, options.weight_decay(), options.momentum(),
+                        lr, options.dampening(), options.nesterov(), /*maximize=*/false,
+                        /*is_first_step=*/call == &first, {}, overflow());
+      });
     }
+    ++place;
   }
   return loss;
 }
@@ -119,30 +152,48 @@ at::Tensor FusedSGD::step(LossClosure closure) {
 at::Tensor FusedAdam::step(LossClosure closure) {
   const auto loss = value_of(closure);
   const torch::NoGradGuard no_grad;
+  std::size_t place = 0;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::AdamOptions&>(group.options());
-    for_each_adam_call<torch::optim::AdamParamState>(group, state_, options.amsgrad(), [&](auto& call) {
-      at::_fused_adam_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, call.advanced_steps(),
-                       options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
-                       options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
-    });
+    const auto update = [&](auto& call, const Tensors& steps) {
+      with_rate(place, options.lr(), [&](const auto& lr) {
+        at::_fused_adam_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, steps, lr,
+                         std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
+                         options.eps(), options.amsgrad(), /*maximize=*/false, {}, overflow());
+      });
+    };
+    for_each_adam_call<torch::optim::AdamParamState>(
+        group, state_, counts_, options.amsgrad(),
+        [&](auto& call, std::int64_t done) { run_counted(call, done, counts_, *this, update); });
+    ++place;
   }
   return loss;
 }
 
+void FusedAdam::settle() { take_counts(counts_); }
+
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const auto loss = value_of(closure);
   const torch::NoGradGuard no_grad;
+  std::size_t place = 0;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
-    for_each_adam_call<torch::optim::AdamWParamState>(group, state_, options.amsgrad(), [&](auto& call) {
-      at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima,
-                        call.advanced_steps(), options.lr(), std::get<0>(options.betas()), std::get<1>(options.betas()),
-                        options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false, {}, {});
-    });
+    const auto update = [&](auto& call, const Tensors& steps) {
+      with_rate(place, options.lr(), [&](const auto& lr) {
+        at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, steps, lr,
+                          std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
+                          options.eps(), options.amsgrad(), /*maximize=*/false, {}, overflow());
+      });
+    };
+    for_each_adam_call<torch::optim::AdamWParamState>(
+        group, state_, counts_, options.amsgrad(),
+        [&](auto& call, std::int64_t done) { run_counted(call, done, counts_, *this, update); });
+    ++place;
   }
   return loss;
 }
+
+void FusedAdamW::settle() { take_counts(counts_); }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors all, const OptimizerSettings& s) {
   auto parameters = without_repeats(std::move(all));

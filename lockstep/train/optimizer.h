@@ -10,27 +10,44 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/train/device_update.h"
+
 namespace lockstep {
 
 /// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the
 /// base class, so snapshots, schedulers and PyTorch's state_dict names fit.
 
-class FusedSGD : public torch::optim::SGD {
+class FusedSGD : public torch::optim::SGD, public DeviceUpdate {
  public:
   using SGD::SGD;
   at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
 };
 
-class FusedAdam : public torch::optim::Adam {
+class FusedAdam : public torch::optim::Adam, public DeviceUpdate {
  public:
   using Adam::Adam;
   at::Tensor step(LossClosure closure = nullptr) override;
+  void settle() override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
+
+  DeviceCounts<torch::optim::AdamParamState*> counts_;
 };
 
-class FusedAdamW : public torch::optim::AdamW {
+class FusedAdamW : public torch::optim::AdamW, public DeviceUpdate {
  public:
   using AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
+  void settle() override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
+
+  DeviceCounts<torch::optim::AdamWParamState*> counts_;
 };
 
 /// By PyTorch's names, with PyTorch's defaults.

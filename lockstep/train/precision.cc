@@ -87,14 +87,16 @@ LossScaler::LossScaler(const c10::Device& device)
     : scale_(at::full({1}, kInitialScale, at::TensorOptions(device).dtype(at::kFloat))),
       growth_tracker_(at::zeros({1}, at::TensorOptions(device).dtype(at::kInt))) {}
 
-bool LossScaler::unscale(const std::vector<at::Tensor>& gradients) {
+at::Tensor LossScaler::overflow_of(const std::vector<at::Tensor>& gradients) {
   const torch::NoGradGuard no_grad;
   auto overflow = at::zeros_like(scale_);
   const auto inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
   at::_amp_update_scale_(scale_, growth_tracker_, overflow, kGrowth, kBackoff, kGrowthInterval);
-  return overflow.item<float>() == 0;
+  return overflow;
 }
+
+bool LossScaler::unscale(const std::vector<at::Tensor>& gradients) { return overflow_of(gradients).item<float>() == 0; }
 
 double LossScaler::scale() const { return scale_.item<double>(); }
 

@@ -70,6 +70,8 @@ class LossScaler {
   ///
   /// A claim: they are all finite, so the step may be made. Blocks: until they are known.
   bool unscale(const std::vector<at::Tensor>& gradients);
+  /// The same without a wait. Shape: returns [1], 1 where one of them is not finite, else 0.
+  at::Tensor overflow_of(const std::vector<at::Tensor>& gradients);
 
   double scale() const;
   std::map<std::string, double> state() const;

@@ -140,6 +140,11 @@ double Scheduler::rate(double base, std::int64_t t) const {
   return base * (options_.warmup_start_factor + (1 - options_.warmup_start_factor) * share);
 }
 
+bool Scheduler::moves_momentum() const {
+  const auto* one = std::get_if<OneCycleSchedule>(&options_.schedule);
+  return one != nullptr && one->cycle_momentum;
+}
+
 void Scheduler::prepare(std::int64_t step, std::int64_t epoch) {
   const auto t = options_.by_step ? step : epoch;
   const auto& bases = plateau_rates_.empty() ? base_rates_ : plateau_rates_;

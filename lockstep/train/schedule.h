@@ -86,6 +86,9 @@ class Scheduler {
   /// Throws: Error(kRecipe) where a schedule's numbers make no sense, or it would move a momentum that there is not.
   Scheduler(ScheduleOptions options, torch::optim::Optimizer& optimizer);
 
+  /// A claim: steps differ in momentum too.
+  bool moves_momentum() const;
+
   /// Before each step: sets the rates for it.
   void prepare(std::int64_t step, std::int64_t epoch);
 

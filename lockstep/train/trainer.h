@@ -15,10 +15,18 @@
 #include "lockstep/snapshot/snapshot.h"
 #include "lockstep/train/data_module.h"
 #include "lockstep/train/extension.h"
+#include "lockstep/train/graph_plan.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/precision.h"
 
 namespace lockstep {
+
+/// What the device is asked for.
+struct DeviceOptions {
+  Accelerator accelerator = Accelerator::kAuto;  ///< Of Trainer::fit() without a group; with one, the group's counts.
+  GraphWish graph = GraphWish::kAuto;            ///< Whole steps recorded once and replayed, where that can be.
+  bool deterministic = false;  ///< Only algorithms that give the same bits each time; an operation without one throws.
+};
 
 /// How one optimizer step is made.
 struct StepOptions {
@@ -28,7 +36,7 @@ struct StepOptions {
   double clip_value = 0;        ///< Largest magnitude of a gradient's number; 0 clips nothing.
   bool sync_batchnorm = false;  ///< BatchNorm takes its statistics over all ranks' samples.
   std::int64_t replicas = 1;    ///< Copies of the module in threads of the only rank: strategy "dp".
-  bool deterministic = false;   ///< Only algorithms that give the same bits each time; an operation without one throws.
+  DeviceOptions device{};
   DataParallelOptions parallel{};
 };
 
@@ -71,8 +79,9 @@ struct FitResult {
   TrainingState state;
   std::int64_t steps_now = 0;  ///< Of this start.
   std::string weights_digest;
-  std::string stopped_by;      ///< As RunEnded's.
-  bool wants_requeue = false;  ///< Stopped on request before it was done.
+  std::map<std::string, std::string> found{};  ///< As RunEnded's facts.
+  std::string stopped_by;                      ///< As RunEnded's.
+  bool wants_requeue = false;                  ///< Stopped on request before it was done.
   double seconds = 0;
   double samples_per_second = 0;
   std::optional<double> time_to_first_step_s;  ///< From this process's start; absent where no step was done.
@@ -90,10 +99,11 @@ class Trainer {
 
   /// Joins the other ranks by itself.
   FitResult fit(Module& module, DataModule& data);
-  /// The same in a group that has met. Weights are those of rank 0, or of the snapshot.
+  /// The same in a group that has met. The module is moved to the group's device, before its optimizer is made. Weights
+  /// are those of rank 0, or of the snapshot.
   ///
-  /// SIGTERM, SIGINT and SIGUSR1 to any rank end it on all ranks after the same step, with one snapshot.
-  /// Collective: yes. Throws: Error of any kind; what was saved is untouched.
+  /// SIGTERM, SIGINT and SIGUSR1 to any rank end it on all ranks after the same step, or on a device the one after,
+  /// with one snapshot. Collective: yes. Throws: Error of any kind; what was saved is untouched.
   FitResult fit(Module& module, DataModule& data, Group& group);
 
  private:

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/group_impl.h"
+
+namespace lockstep {
+namespace {
+
+// A PCI address alone is the same on every node.
+std::int64_t name_of(const RankDevice& device) {
+  const auto machine = text_or_nothing("/proc/sys/kernel/random/boot_id");
+  return static_cast<std::int64_t>(
+      xxh3_64(machine + "\n" + device.facts.pci + "\n" + device.facts.uuid + "\n" + std::to_string(device.index())));
+}
+
+[[noreturn]] void refuse_sharing(const Group& group, const std::vector<int>& sharing) {
+  std::vector<std::string> ranks;
+  for (const int rank : sharing) ranks.push_back(std::to_string(rank));
+  std::string fact = "ranks " + joined(ranks, ", ") + " compute on one device";
+  const auto& at = group.placement();
+  if (std::find(sharing.begin(), sharing.end(), group.rank()) != sharing.end()) {
+    const auto& device = group.device();
+    fact += ", " + device.description() + ": " + at.source + " started " + std::to_string(at.local_world) +
+            (at.local_world == 1 ? " task" : " tasks") + " on this node, this one is local rank " +
+            std::to_string(at.local_rank) + " and sees " + std::to_string(device.visible) +
+            (device.visible == 1 ? " device" : " devices");
+  }
+  throw Error(ErrorKind::kEnvironment, fact,
+              "start as many tasks on each node as it has devices, each with its own (--gpus-per-task=1) or all seeing "
+              "all; or set trainer.share_device = true");
+}
+
+}  // namespace
+
+Group::Impl::~Impl() {
+  if (!between_devices) return;
+  const bool has_failed = std::uncaught_exceptions() > exceptions_before;
+  device.backend->collectives()->end(*between_devices, has_failed);
+}
+
+bool Group::shares_device() const { return world() > 1 && !device().is_cpu() && !impl_->between_devices; }
+
+void Group::require_sound() {
+  if (!impl_->between_devices) return;
+  const auto failure = impl_->device.backend->collectives()->failure(*impl_->between_devices);
+  if (failure) throw_peer_error("talked from device to device", std::runtime_error(*failure));
+}
+
+std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices) {
+  for (std::size_t first = 0; first < devices.size(); ++first) {
+    std::vector<int> ranks;
+    for (std::size_t rank = first; rank < devices.size(); ++rank) {
+      if (devices[rank] == devices[first]) ranks.push_back(static_cast<int>(rank));
+    }
+    if (ranks.size() > 1) return ranks;
+  }
+  return {};
+}
+
+// Every rank takes part, whatever it computes on: one on a CPU among others on GPUs must not leave these waiting.
+void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout) {
+  auto& impl = group.impl();
+  const bool has_device = !impl.device.is_cpu();
+  const auto with_device = group.all_gather(has_device ? 1 : 0);
+  const auto first_without = std::find(with_device.begin(), with_device.end(), 0);
+  if (first_without != with_device.end()) {
+    const auto first_with = std::find(with_device.begin(), with_device.end(), 1);
+    if (first_with == with_device.end()) return;
+    throw Error(ErrorKind::kEnvironment,
+                "rank " + std::to_string(first_without - with_device.begin()) + " computes on its CPU, rank " +
+                    std::to_string(first_with - with_device.begin()) + " on a GPU",
+                "start all ranks where there are GPUs, or set trainer.accelerator = \"cpu\"");
+  }
+  const auto sharing = ranks_on_one_device(group.all_gather(name_of(impl.device)));
+  if (!sharing.empty()) {
+    if (!may_share) refuse_sharing(group, sharing);
+    // NCCL refuses two ranks on one device; Gloo copies through the host, for every rank alike.
+    impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::GLOO,
+                             impl.process->getBackend(c10::DeviceType::CPU));
+    return;
+  }
+  as_peer_error("connected their devices", [&] {
+    impl.between_devices = impl.device.backend->collectives()->make({.store = impl.store,
+                                                                     .rank = group.rank(),
+                                                                     .world = group.world(),
+                                                                     .device = impl.device.device,
+                                                                     .timeout = timeout});
+  });
+  impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::NCCL, impl.between_devices);
+  impl.process->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// What is trained of a module, by name. Tied weights appear under several names; each tensor counts once.
+std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module);
+
+std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named);
+
+/// Names, shapes and types of all parameters and buffers, a line each, to be compared between ranks.
+std::string description(const torch::nn::Module& module);
+
+}  // namespace lockstep

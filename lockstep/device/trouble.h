@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+/// Why devices cannot be used, whatever their maker's runtime calls it.
+enum class DeviceTrouble {
+  kOldDriver,     ///< The driver serves an older runtime than LibTorch was built with.
+  kNoDriver,      ///< The kernel's part is not there or does not answer.
+  kMismatch,      ///< Driver library and kernel module are of different versions.
+  kNotReady,      ///< The system's fabric or the device is still being set up.
+  kBusy,          ///< Another process holds it alone.
+  kNotPermitted,  ///< The device's files may not be opened.
+  kNoKernels,     ///< LibTorch has no code for this architecture.
+  kNoMemory,      ///< Not even a small product fits.
+  kBroken,        ///< Memory that cannot be corrected, a lost link, a device gone.
+  kWrongResult,   ///< The small product came out wrong.
+  kOther,
+};
+
+/// What the words are made of; what is unknown is empty.
+struct TroubleFacts {
+  std::string kind{};     ///< "CUDA", "ROCm"
+  std::string driver{};   ///< "12.4"
+  std::string runtime{};  ///< "13.0"
+  std::string torch{};    ///< "2.11.0"
+  std::string device{};   ///< "NVIDIA GeForce GTX 1080 (sm_61)"
+  std::string said{};     ///< The runtime's own words.
+};
+
+/// What an exception of LibTorch's tells, by the runtime's words in it.
+DeviceTrouble trouble_said(std::string_view words);
+
+/// An Error(kEnvironment) that a person can act on.
+Error device_error(DeviceTrouble trouble, const TroubleFacts& facts);
+
+}  // namespace lockstep

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All names that differ between CUDA and ROCm. The sources beside this header are the same for both.
+//
+// ROCm's LibTorch presents its devices as CUDA's: c10::kCUDA, the dispatch keys, c10d::ProcessGroupNCCL and
+// at::cuda::CUDAGraph keep their names in its headers, which lie in folders named hip. From 2.11 on the classes of c10
+// do so too; before, they were renamed. Source: torch/utils/hipify/cuda_to_hip_mappings.py of PyTorch 2.7 and 2.11;
+// pull requests 137157 and 174087 there; HIP's runtime API reference for the functions and their errors.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#if defined(USE_ROCM)
+#include <ATen/hip/HIPGraph.h>
+#include <c10/hip/HIPCachingAllocator.h>
+#include <hip/hip_runtime.h>
+#include <roctracer/roctx.h>
+#else
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
+#endif
+
+#include "lockstep/device/trouble.h"
+
+namespace lockstep::gpu {
+
+#if defined(USE_ROCM)
+
+#if LOCKSTEP_TORCH_VERSION >= 211
+namespace allocator = c10::cuda::CUDACachingAllocator;
+#else
+namespace allocator = c10::hip::HIPCachingAllocator;
+#endif
+
+using Status = hipError_t;
+using Properties = hipDeviceProp_t;
+inline constexpr Status kSuccess = hipSuccess;
+inline constexpr Status kNoDevice = hipErrorNoDevice;
+inline constexpr auto kCaptureOfThisThread = hipStreamCaptureModeThreadLocal;
+inline constexpr const char* kRuntime = "ROCm";
+inline constexpr const char* kCollectives = "RCCL";
+inline constexpr int kRuntimeVersion = HIP_VERSION;
+
+inline Status count_devices(int* count) { return hipGetDeviceCount(count); }
+inline Status properties_of(Properties* properties, int index) { return hipGetDeviceProperties(properties, index); }
+inline Status driver_version(int* version) { return hipDriverGetVersion(version); }
+inline Status choose_device(int index) { return hipSetDevice(index); }
+inline Status free_and_total(std::size_t* free, std::size_t* total) { return hipMemGetInfo(free, total); }
+inline Status await_device() { return hipDeviceSynchronize(); }
+inline void forget_error() { (void)hipGetLastError(); }
+inline std::string words_of(Status status) { return hipGetErrorString(status); }
+inline void push_range(const char* name) { roctxRangePushA(name); }
+inline void pop_range() { roctxRangePop(); }
+
+/// "gfx90a" of "gfx90a:sramecc+:xnack-".
+inline std::string architecture_of(const Properties& properties) {
+  const std::string name = properties.gcnArchName;
+  return name.substr(0, name.find(':'));
+}
+/// 5.7.31921 is 50731921.
+inline std::string version_text(int version) {
+  return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100);
+}
+/// The unique id as ROCR_VISIBLE_DEVICES takes it: its sixteen digits are the field's bytes.
+inline std::string uuid_of(const Properties& properties) {
+  return "GPU-" + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+}
+
+inline DeviceTrouble trouble_of(Status status) {
+  switch (status) {
+    case hipErrorInsufficientDriver:
+      return DeviceTrouble::kOldDriver;
+    case hipErrorNotInitialized:
+    case hipErrorUnknown:
+      return DeviceTrouble::kNoDriver;
+    case hipErrorOperatingSystem:
+      return DeviceTrouble::kNotPermitted;
+    case hipErrorNoBinaryForGpu:
+    case hipErrorInvalidDeviceFunction:
+      return DeviceTrouble::kNoKernels;
+    case hipErrorOutOfMemory:
+      return DeviceTrouble::kNoMemory;
+    case hipErrorECCNotCorrectable:
+    case hipErrorLaunchFailure:
+      return DeviceTrouble::kBroken;
+    default:
+      return DeviceTrouble::kOther;
+  }
+}
+
+#else
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+using Status = cudaError_t;
+using Properties = cudaDeviceProp;
+inline constexpr Status kSuccess = cudaSuccess;
+inline constexpr Status kNoDevice = cudaErrorNoDevice;
+inline constexpr auto kCaptureOfThisThread = cudaStreamCaptureModeThreadLocal;
+inline constexpr const char* kRuntime = "CUDA";
+inline constexpr const char* kCollectives = "NCCL";
+inline constexpr int kRuntimeVersion = CUDART_VERSION;
+
+inline Status count_devices(int* count) { return cudaGetDeviceCount(count); }
+inline Status properties_of(Properties* properties, int index) { return cudaGetDeviceProperties(properties, index); }
+inline Status driver_version(int* version) { return cudaDriverGetVersion(version); }
+inline Status choose_device(int index) { return cudaSetDevice(index); }
+inline Status free_and_total(std::size_t* free, std::size_t* total) { return cudaMemGetInfo(free, total); }
+inline Status await_device() { return cudaDeviceSynchronize(); }
+inline void forget_error() { (void)cudaGetLastError(); }
+inline std::string words_of(Status status) { return cudaGetErrorString(status); }
+inline void push_range(const char* name) { nvtxRangePushA(name); }
+inline void pop_range() { nvtxRangePop(); }
+
+/// "sm_90"
+inline std::string architecture_of(const Properties& properties) {
+  return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+}
+/// 13.0 is 13000.
+inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+/// As nvidia-smi prints it: GPU- and the bytes in groups of 4, 2, 2, 2 and 6.
+inline std::string uuid_of(const Properties& properties) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof(properties.uuid.bytes); ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
+inline DeviceTrouble trouble_of(Status status) {
+  switch (status) {
+    case cudaErrorInsufficientDriver:
+    case cudaErrorCompatNotSupportedOnDevice:
+      return DeviceTrouble::kOldDriver;
+    case cudaErrorInitializationError:
+    case cudaErrorUnknown:
+      return DeviceTrouble::kNoDriver;
+    case cudaErrorSystemDriverMismatch:
+      return DeviceTrouble::kMismatch;
+    case cudaErrorSystemNotReady:
+      return DeviceTrouble::kNotReady;
+    case cudaErrorDevicesUnavailable:
+      return DeviceTrouble::kBusy;
+    case cudaErrorOperatingSystem:
+    case cudaErrorNotPermitted:
+      return DeviceTrouble::kNotPermitted;
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+      return DeviceTrouble::kNoKernels;
+    case cudaErrorMemoryAllocation:
+      return DeviceTrouble::kNoMemory;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorLaunchFailure:
+      return DeviceTrouble::kBroken;
+    default:
+      return DeviceTrouble::kOther;
+  }
+}
+
+#endif
+
+}  // namespace lockstep::gpu

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace lockstep {
+
+/// Sums of losses over samples that stay on the device until they are asked for, so that no step waits for its loss.
+class DeviceLoss {
+ public:
+  explicit DeviceLoss(const c10::Device& device);
+
+  /// Counts `mean`, of shape [], for so many samples.
+  void add(const at::Tensor& mean, std::int64_t samples);
+
+  struct Sums {
+    double epoch = 0;
+    double since_logged = 0;
+  };
+  /// Blocks: until the steps so far are done.
+  Sums sums() const;
+  void set(const Sums& sums);
+
+ private:
+  at::Tensor sums_;
+};
+
+}  // namespace lockstep

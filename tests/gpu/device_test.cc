@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/torch.h>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "lockstep/comm/collective_maker.h"
+#include "lockstep/device/streams.h"
+#include "tests/support/gpu.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Gpu, SaysWhatItIs) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto& device = group.device();
+  EXPECT_FALSE(device.facts.name.empty());
+  EXPECT_EQ(device.facts.pci.size(), std::string("0000:3b:00.0").size());
+  EXPECT_TRUE(device.facts.uuid.starts_with("GPU-"));
+  EXPECT_FALSE(device.facts.architecture.empty());
+  EXPECT_GT(device.facts.memory_bytes, std::int64_t{1} << 30);
+  EXPECT_FALSE(device.backend->runtime().driver.empty());
+}
+
+TEST(Gpu, CountsItsMemory) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto& device = group.device();
+  device.backend->forget_peak(device.index());
+  const auto before = device.memory();
+  constexpr std::int64_t kBytes = 64 << 20;
+  auto tensor = at::empty({kBytes}, at::TensorOptions(device.device).dtype(at::kByte));
+  EXPECT_GE(device.memory().held, before.held + kBytes);
+  tensor.reset();
+  EXPECT_EQ(device.memory().held, before.held);
+  EXPECT_GE(device.memory().peak, before.held + kBytes);
+  EXPECT_LE(device.memory().available, device.memory().total);
+}
+
+TEST(Gpu, CopiesBesideTheWorkAndReadsBackLater) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto device = group.device().device;
+  const ComputeStreamScope stream(device);
+  const auto copies = make_copy_stream(device);
+  const auto host = at::arange(1 << 20, at::kFloat).pin_memory();
+  const auto sent = copies->send({host});
+  copies->receive(sent);
+  Readback readback;
+  readback.begin(sent[0].sum());
+  EXPECT_EQ(readback.wait().item<float>(), host.sum().item<float>());
+}
+
+TEST(Gpu, OneRankTalksToItselfThroughItsCollectives) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto* maker = group.device().backend->collectives();
+  const auto backend = maker->make({.store = c10::make_intrusive<c10d::HashStore>(),
+                                    .device = group.device().device,
+                                    .timeout = std::chrono::minutes(1)});
+  std::vector<at::Tensor> tensors = {at::arange(5, at::TensorOptions(group.device().device).dtype(at::kFloat))};
+  backend->allreduce(tensors)->wait();
+  EXPECT_EQ(tensors[0].sum().item<float>(), 10);
+  EXPECT_EQ(maker->failure(*backend), std::nullopt);
+  maker->end(*backend, /*has_failed=*/false);
+}
+
+TEST(Gpu, ARecordedPieceOfWorkRunsAgainOnTheSameMemory) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto& device = group.device();
+  const ComputeStreamScope stream(device.device);
+  auto sum = at::zeros({3}, at::TensorOptions(device.device));
+  const auto graph = device.backend->step_graph(device.index());
+  graph->capture([&] { sum.add_(2); });
+  EXPECT_EQ(sum.sum().item<float>(), 0) << "recording must not run";
+  graph->replay();
+  graph->replay();
+  EXPECT_EQ(sum.sum().item<float>(), 12);
+}
+
+TEST(Gpu, WorkThatCannotBeRecordedLeavesTheDeviceUsable) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto& device = group.device();
+  const ComputeStreamScope stream(device.device);
+  auto sum = at::ones({3}, at::TensorOptions(device.device));
+  const auto graph = device.backend->step_graph(device.index());
+  EXPECT_THROW(graph->capture([&] { (void)sum.sum().item<float>(); }), c10::Error);
+  EXPECT_EQ((sum + at::ones_like(sum)).sum().item<float>(), 6);
+}
+
+}  // namespace
+}  // namespace lockstep

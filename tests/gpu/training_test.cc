@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "lockstep/data/core_sources.h"
+#include "lockstep/device/out_of_memory.h"
+#include "lockstep/models/network.h"
+#include "lockstep/train/classifier.h"
+#include "lockstep/train/trainer.h"
+#include "tests/support/gpu.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::on_gpu;
+using testing::TemporaryFolder;
+
+// Small images in batches of 32, the last one of an epoch short.
+struct Images : DataModule {
+  void prepare_data() override {}
+  void setup() override {}
+  std::unique_ptr<Loader> train_loader(Shard shard) override {
+    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = batch, .shard = shard, .seed = 5});
+  }
+  std::unique_ptr<Loader> validation_loader(Shard shard) override {
+    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = 100, .shard = shard, .shuffle = false});
+  }
+
+  std::int64_t batch = 32;
+  std::shared_ptr<const SampleSource> source =
+      synthetic_source({.samples = 500, .classes = 4, .shape = {1, 16, 16}, .seed = 3});
+};
+
+std::unique_ptr<Classifier> cnn(const std::string& optimizer = "sgd", const std::string& name = "cnn") {
+  torch::manual_seed(7);
+  const NetworkOptions network{.name = name, .input_shape = {1, 16, 16}, .classes = 4};
+  TaskOptions task;
+  task.optimizer = {.name = optimizer, .lr = 0.02, .momentum = 0.9};
+  task.is_recordable = true;
+  return std::make_unique<Classifier>(make_network(network), 4, task);
+}
+
+// What rank 0 heard of the losses, step by step.
+struct Losses : Listener {
+  std::string name() const override { return "losses"; }
+  Verdict on(const StepEnded& event) override {
+    if (event.loss) values.push_back(*event.loss);
+    return Verdict::kContinue;
+  }
+  std::vector<double> values;
+};
+
+struct Run {
+  FitResult result;
+  std::vector<double> losses;
+};
+
+Run run(Group group, const TrainerOptions& options, const std::string& optimizer = "sgd") {
+  Images data;
+  const auto module = cnn(optimizer);
+  Trainer trainer(options);
+  Losses losses;
+  trainer.add(losses);
+  auto result = trainer.fit(*module, data, group);
+  return {std::move(result), std::move(losses.values)};
+}
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << "step " << i + 1;
+}
+
+TEST(GpuTraining, FollowsTheCpusLosses) {
+  REQUIRE_GPU();
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const TrainerOptions options{.max_epochs = 0, .max_steps = 100, .log_every = 1};
+    const auto gpu = run(on_gpu(), options, optimizer);
+    const auto cpu = run(alone(), options, optimizer);
+    expect_near(gpu.losses, cpu.losses, 1e-4);
+    EXPECT_EQ(gpu.result.state.digest.hex(), cpu.result.state.digest.hex());
+    EXPECT_NEAR(gpu.result.state.metrics.at("val_accuracy"), cpu.result.state.metrics.at("val_accuracy"), 0.01);
+  }
+}
+
+TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
+  REQUIRE_GPU();
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    for (const auto precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
+      TrainerOptions options{.max_epochs = 4, .log_every = 5, .step = {.precision = precision}};
+      options.step.device = {.graph = GraphWish::kOff, .deterministic = true};
+      const auto plain = run(on_gpu(), options, optimizer);
+      options.step.device.graph = GraphWish::kOn;
+      const auto replayed = run(on_gpu(), options, optimizer);
+      EXPECT_EQ(plain.result.weights_digest, replayed.result.weights_digest)
+          << optimizer << " " << precision_name(precision);
+      EXPECT_EQ(plain.losses, replayed.losses);
+      EXPECT_EQ(replayed.result.found.at("graph"), "whole steps are replayed: trainer.graph is on");
+    }
+  }
+}
+
+TEST(GpuTraining, SaysWhichWayOfMakingStepsWasFaster) {
+  REQUIRE_GPU();
+  const auto found = run(on_gpu(), {.max_epochs = 8}).result.found;
+  EXPECT_HAS(found.at("graph"), "one operation at a time");
+}
+
+TEST(GpuTraining, ASnapshotGoesOnBitForBitAndLoadsOnACpu) {
+  REQUIRE_GPU();
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  const TemporaryFolder folder;
+  TrainerOptions options{.max_epochs = 0, .max_steps = 60, .log_every = 10};
+  options.step.device.deterministic = true;
+  options.snapshot = {.folder = folder.path() / "whole", .every_epochs = 0};
+  const auto whole = run(on_gpu(), options, "adamw");
+  options.max_steps = 30;
+  options.snapshot.folder = folder.path() / "parts";
+  run(on_gpu(), options, "adamw");
+  options.max_steps = 60;
+  options.snapshot.resume_from = folder.path() / "parts" / "step-0000000030";
+  const auto parts = run(on_gpu(), options, "adamw");
+  EXPECT_EQ(whole.result.weights_digest, parts.result.weights_digest);
+
+  const auto on_cpu = cnn("adamw");
+  restore_weights(folder.path() / "whole" / "step-0000000060", *on_cpu);
+  EXPECT_EQ(weights_digest(*on_cpu), whole.result.weights_digest);
+}
+
+TEST(GpuTraining, ABatchThatDoesNotFitIsAnsweredWithOneThatDoes) {
+  REQUIRE_GPU();
+  struct Wasteful : Classifier {
+    using Classifier::Classifier;
+    at::Tensor training_step(const Batch& batch) override {
+      const auto options = at::TensorOptions(batch.input().device()).dtype(at::kByte);
+      const auto waste = at::empty({batch.samples() * (std::int64_t{4} << 30)}, options);
+      return Classifier::training_step(batch);
+    }
+  };
+  auto group = on_gpu();
+  torch::manual_seed(7);
+  Wasteful module(make_network({.name = "cnn", .input_shape = {1, 16, 16}, .classes = 4}), 4);
+  Images data;
+  data.batch = 500;
+  const auto text =
+      message_of(ErrorKind::kEnvironment, [&] { Trainer(TrainerOptions{.max_epochs = 1}).fit(module, data, group); });
+  EXPECT_HAS(text, "a batch of 500 does not fit into the memory of");
+  EXPECT_HAS(text, "would fit: --set data.batch=");
+}
+
+TEST(GpuTraining, RanksThatShareAGpuGiveWhatOneRankGives) {
+  REQUIRE_GPU();
+  TrainerOptions options{.max_epochs = 1, .log_every = 1};
+  if (!testing::is_rank()) {
+    testing::expect_of_ranks({.world = 2, .variables = {{"CUDA_VISIBLE_DEVICES", "0"}}});
+    return;
+  }
+  testing::begin_rank();
+  auto group = join({.accelerator = Accelerator::kGpu, .share_device = true});
+  EXPECT_TRUE(group.shares_device());
+  const auto rank = group.rank();
+  const auto together = run(std::move(group), options);
+  if (rank == 0) expect_near(together.losses, run(on_gpu(), options).losses, 1e-4);
+}
+
+TEST(GpuTraining, TwoRanksOnOneGpuAreRefusedUnlessTheyMay) {
+  REQUIRE_GPU();
+  if (!testing::is_rank()) {
+    testing::expect_of_ranks({.world = 2, .variables = {{"CUDA_VISIBLE_DEVICES", "0"}}});
+    return;
+  }
+  testing::begin_rank();
+  const auto text = message_of(ErrorKind::kEnvironment, [] { join({.accelerator = Accelerator::kGpu}); });
+  EXPECT_HAS(text, "ranks 0, 1 compute on one device, ");
+  EXPECT_HAS(text, "started 2 tasks on this node");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/device/device.h"
+#include "lockstep/device/streams.h"
+
+namespace lockstep::testing {
+
+/// A kind of device that is none: it says what it was asked for. What is "on" it lies on the CPU.
+class FakeBackend : public DeviceBackend {
+ public:
+  explicit FakeBackend(int count) {
+    for (int i = 0; i < count; ++i) {
+      devices_.push_back({.index = i,
+                          .name = "Fake 9000",
+                          .pci = "0000:0" + std::to_string(i) + ":00.0",
+                          .uuid = "GPU-" + std::to_string(i),
+                          .architecture = "sm_00",
+                          .memory_bytes = std::int64_t{16} << 30});
+    }
+  }
+
+  c10::DeviceType type() const override { return c10::kCUDA; }
+  RuntimeFacts runtime() const override {
+    return {.kind = "Fake", .driver = "2.0", .runtime = "1.0", .collectives = "Gloo"};
+  }
+  std::vector<DeviceFacts> devices() const override { return devices_; }
+  void prepare(int index) const override { prepared.push_back(index); }
+  DeviceMemory memory(int) const override { return memory_now; }
+  void forget_peak(int) const override {}
+  void synchronize(int) const override { ++synchronisations; }
+  std::unique_ptr<CopyStream> copy_stream(int) const override { return nullptr; }
+  std::unique_ptr<StepGraph> step_graph(int) const override { return nullptr; }
+  void push_range(const char* name) const override { ranges.push_back(name); }
+  void pop_range() const override { ranges.emplace_back("end"); }
+  const CollectiveMaker* collectives() const override { return nullptr; }
+
+  DeviceMemory memory_now{};
+  mutable std::vector<int> prepared;
+  mutable int synchronisations = 0;
+  mutable std::vector<std::string> ranges;
+
+ private:
+  std::vector<DeviceFacts> devices_;
+};
+
+}  // namespace lockstep::testing

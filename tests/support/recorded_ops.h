@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <utility>
+#include <vector>
+
+#include "lockstep/device/backend.h"
+
+namespace lockstep::testing {
+
+/// What a device's graph does, made with the CPU's operations: capture() writes down every operation below autograd
+/// with the tensors that it was given and gave; replay() does them again on the same memory, and none of the host's
+/// code.
+///
+/// One difference is made up for: a device runs nothing when it records, a CPU has then done the step, so the first
+/// replay() does nothing.
+class RecordedOps final : public StepGraph {
+ public:
+  void capture(const std::function<void()>& work) override {
+    const Recording recording(calls_);
+    work();
+    is_done_ = true;
+  }
+
+  void replay() override {
+    if (std::exchange(is_done_, false)) return;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const torch::NoGradGuard no_grad;
+    for (const auto& call : calls_) {
+      auto stack = call.inputs;
+      call.op.callBoxed(&stack);
+      for (std::size_t i = 0; i < stack.size(); ++i) {
+        put(stack[i], call.outputs[i]);
+      }
+    }
+  }
+
+  std::size_t size() const { return calls_.size(); }
+
+ private:
+  struct Call {
+    c10::OperatorHandle op;
+    torch::jit::Stack inputs;
+    torch::jit::Stack outputs;
+  };
+
+  // A key below autograd and above the CPU's that LibTorch itself leaves free.
+  static constexpr auto kKey = c10::DispatchKey::Fake;
+
+  class Recording {
+   public:
+    explicit Recording(std::vector<Call>& calls) : include_(kKey) { now() = &calls; }
+    ~Recording() { now() = nullptr; }
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    c10::impl::IncludeDispatchKeyGuard include_;
+  };
+
+  static std::vector<Call>*& now() {
+    static std::vector<Call>* calls = nullptr;
+    return calls;
+  }
+
+  static void put(const c10::IValue& made, const c10::IValue& where) {
+    if (made.isTensor() && where.isTensor()) put(made.toTensor(), where.toTensor());
+    if (!made.isTensorList()) return;
+    const auto from = made.toTensorVector(), to = where.toTensorVector();
+    for (std::size_t i = 0; i < from.size(); ++i) put(from[i], to[i]);
+  }
+
+  static void put(const at::Tensor& made, const at::Tensor& where) {
+    if (!made.defined() || !where.defined() || made.is_same(where)) return;
+    if (made.const_data_ptr() != where.const_data_ptr()) where.detach().copy_(made);
+  }
+
+  static void record(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+    Call call{op, torch::jit::Stack(stack->end() - count, stack->end()), {}};
+    {
+      const c10::impl::ExcludeDispatchKeyGuard not_again(kKey);
+      op.callBoxed(stack);
+    }
+    const auto results = static_cast<std::ptrdiff_t>(op.schema().returns().size());
+    call.outputs.assign(stack->end() - results, stack->end());
+    if (now() != nullptr) now()->push_back(std::move(call));
+  }
+
+  friend void register_recorded_ops(torch::Library& library);
+
+  std::vector<Call> calls_;
+  bool is_done_ = false;
+};
+
+inline void register_recorded_ops(torch::Library& library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&RecordedOps::record>());
+}
+
+}  // namespace lockstep::testing
