@@ -34,7 +34,10 @@ TroubleFacts facts_of(std::string said, const DeviceFacts* device = nullptr) {
 void require(Status status, const DeviceFacts* device = nullptr) {
   if (status == kSuccess) return;
   forget_error();
-  throw device_error(trouble_of(status), facts_of(words_of(status), device));
+  const auto facts = facts_of(words_of(status), device);
+  // The runtime calls a driver that is not there an old one, too.
+  const bool has_none = trouble_of(status) == DeviceTrouble::kOldDriver && facts.driver.empty();
+  throw device_error(has_none ? DeviceTrouble::kNoDriver : trouble_of(status), facts);
 }
 
 DeviceFacts facts_of_device(int index) {
