@@ -38,9 +38,7 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 }
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
-    : source_(std::move(source)),
-      options_(options),
-      core_(*source_, options, tensor_allocator(source_->fields(), is_pinned_)) {}
+    : source_(std::move(source)), core_(*source_, options, tensor_allocator(source_->fields(), is_pinned_)) {}
 
 Batch moved(Batch batch, const c10::Device& device) {
   if (device.is_cpu()) return batch;
