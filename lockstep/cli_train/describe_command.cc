@@ -41,11 +41,11 @@ struct Subject {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::vector<at::Tensor> trained;
   Precision precision = Precision::kFp32;
-  RankDevice device{};
+  const RankDevice* device = nullptr;  ///< The group's.
 
   /// When all that was asked for so far is done.
   Clock::time_point done_at() const {
-    device.backend->synchronize(device.index());
+    device->backend->synchronize(device->index());
     return Clock::now();
   }
 };
@@ -233,7 +233,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   std::vector<std::string> notes;
   subject.module = task_of(recipe, data.sets(), group.device(), notes);
   if (!group.device().is_cpu()) subject.module->to(group.device().device);
-  subject.device = group.device();
+  subject.device = &group.device();
   subject.module->train();
   subject.optimizer = subject.module->configure_optimizer();
   subject.precision = precision_named(recipe.text("trainer.precision"));
@@ -244,13 +244,13 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   auto batches = request.batches;
   if (request.counts_only) batches = {std::min<std::int64_t>(2, loader->options().global_batch)};
   if (batches.empty()) batches = {loader->options().global_batch};
-  const auto batch = moved(samples_for(recipe, *loader, *std::ranges::max_element(batches)), subject.device.device);
+  const auto batch = moved(samples_for(recipe, *loader, *std::ranges::max_element(batches)), subject.device->device);
   const auto smallest = first_of(batch, *std::ranges::min_element(batches));
 
   Json object = {{"schema", 1},
                  {"model", recipe.text("model.name")},
                  {"precision", recipe.text("trainer.precision")},
-                 {"device", subject.device.is_cpu() ? processor() : subject.device.facts.name},
+                 {"device", subject.device->is_cpu() ? processor() : subject.device->facts.name},
                  {"ranks", group.world()},
                  {"threads", at::get_num_threads()},
                  {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
