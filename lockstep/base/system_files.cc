@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/system_files.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "lockstep/base/error.h"
@@ -10,6 +14,11 @@
 namespace lockstep {
 
 namespace fs = std::filesystem;
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
 
 std::string text_or_nothing(const fs::path& path) {
   try {

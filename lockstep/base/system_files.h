@@ -7,7 +7,10 @@
 
 namespace lockstep {
 
-/// Reading what the system tells in files (/proc, /sys, settings): what is not there says nothing, and is no error.
+// What the system tells, mostly in files (/proc, /sys, settings): what is not there says nothing, and is no error.
+
+/// This machine's name, as the kernel has it; empty where it does not tell.
+std::string host_name();
 
 /// The content of a file, or nothing where it cannot be read.
 std::string text_or_nothing(const std::filesystem::path& path);

@@ -13,7 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/tool.h"
 
 namespace lockstep::cli {
@@ -86,12 +86,6 @@ Error failure(const std::string& url, const std::string& said, int code) {
   return {ErrorKind::kIo, url + " cannot be fetched: " + (said.empty() ? "no reason given" : said), hint};
 }
 
-std::string last_line(const std::string& text) {
-  const std::string_view whole = trimmed(text);
-  const auto end = whole.rfind('\n');
-  return std::string(end == std::string_view::npos ? whole : whole.substr(end + 1));
-}
-
 void download_by_wget(const std::string& url, PartFile& part, const Environment& env,
                       const std::function<void(std::string_view)>& take) {
   // It does not tell whether a server honoured a range, so each try starts from the file's beginning.
@@ -102,7 +96,7 @@ void download_by_wget(const std::string& url, PartFile& part, const Environment&
                 "install curl, or copy the file there by other means and run this again");
   }
   if (result.exit_code != 0) {
-    const std::string said = last_line(result.errors);
+    const std::string said(last_line(result.errors));
     throw failure(url, said.empty() ? "wget ended with " + std::to_string(result.exit_code) : said, result.exit_code);
   }
 }
@@ -128,7 +122,7 @@ void download(const std::string& url, const fs::path& path, const Environment& e
     if (cannot_go_on) {
       part.clear();
     } else if (!is_broken) {
-      throw failure(url, last_line(result.errors), result.exit_code);
+      throw failure(url, std::string(last_line(result.errors)), result.exit_code);
     }
   }
 }
@@ -142,7 +136,8 @@ std::string sha256_of(const fs::path& path, const Environment& env) {
   // A name with odd characters makes it put a backslash before the sum.
   const std::string sum = result.output.substr(result.output.starts_with('\\') ? 1 : 0, 64);
   if (result.exit_code != 0 || sum.size() != 64) {
-    throw Error(ErrorKind::kIo, "sha256sum cannot read " + path.string() + ": " + last_line(result.errors));
+    throw Error(ErrorKind::kIo,
+                "sha256sum cannot read " + path.string() + ": " + std::string(last_line(result.errors)));
   }
   return sum;
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/exec_task.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/launch/node_folder.h"
@@ -32,9 +30,8 @@ fs::path meeting_folder(const fs::path& run_dir, const Environment& env) {
 std::string node_name(const Placement& at) {
   const auto index = static_cast<std::size_t>(at.node_rank);
   if (index < at.hosts.size()) return at.hosts[index];
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "node-" + std::to_string(at.node_rank);
-  return split(name.data(), '.').front();
+  const auto name = host_name();
+  return name.empty() ? "node-" + std::to_string(at.node_rank) : split(name, '.').front();
 }
 
 SocketPolicy policy_of(const ExecOptions& options, const Environment& env) {

@@ -14,6 +14,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/cli/run_commands.h"
@@ -139,11 +140,8 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     const auto output = output_of(command, context);
     if (!output) return false;
     const auto job = nlohmann::json::parse(*output);
-    const int nodes = job.at("nodes");
-    const int ranks = job.at("tasks");
-    context.log.info("job " + job.at("job").get<std::string>() + ": " + std::to_string(nodes) +
-                     (nodes == 1 ? " node, " : " nodes, ") + std::to_string(ranks) +
-                     (ranks == 1 ? " rank, " : " ranks, ") + job.at("run_dir").get<std::string>());
+    context.log.info("job " + job.at("job").get<std::string>() + ": " + counted(job.at("nodes"), "node") + ", " +
+                     counted(job.at("tasks"), "rank") + ", " + job.at("run_dir").get<std::string>());
   }
   if (!commands.empty()) JobQueueView(context.env).forget();
   return true;
@@ -174,7 +172,7 @@ void run_locally(const ScaleOptions& options, const Study& study, Context& conte
     if (state_of(study, point, {}) == PointState::kFinished) continue;
     if (options.subject.empty()) refuse_without_recipe(study);
     context.log.info("run " + std::to_string(i + 1) + " of " + std::to_string(study.points.size()) + ": " +
-                     std::to_string(point.nodes) + (point.nodes == 1 ? " rank " : " ranks ") + point.label());
+                     counted(point.nodes, "rank") + " " + point.label());
     auto command = command_of("train", options, study, point);
     command.insert(command.end(), {"--devices", std::to_string(point.nodes)});
     const auto result = run_tool(command, context.env);
@@ -188,8 +186,7 @@ void run_locally(const ScaleOptions& options, const Study& study, Context& conte
 void report_failures(const Study& study, const QueuedJobs& queue, Context& context) {
   for (const auto& point : study.points) {
     if (state_of(study, point, queue) != PointState::kFailed) continue;
-    context.log.error("the run on " + std::to_string(point.nodes) + (point.nodes == 1 ? " node" : " nodes") +
-                      " ended without a result\n  hint: its log is " +
+    context.log.error("the run on " + counted(point.nodes, "node") + " ended without a result\n  hint: its log is " +
                       (study.run_dir(point) / "logs" / "job.log").string());
   }
   context.exit_code = exit_code(ErrorKind::kEnvironment);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/tensor_numbers.h"
@@ -100,11 +99,7 @@ std::string kinds_of(const Differences::Row& row) {
 }
 
 /// Four digits are enough for people; --json gives them all.
-std::string rounded(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
+std::string rounded(double value) { return significant(value, 4); }
 
 std::string verdict_on(const Differences::Row& row) {
   if (!row.numbers) return "cannot be compared";

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
@@ -103,9 +104,8 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
                 {"run_dir", run_dir.empty() ? nlohmann::json(nullptr) : nlohmann::json(run_dir.string())}});
     return;
   }
-  print_text("# " + recipe.name() + " on " + std::to_string(world) + (world == 1 ? " rank" : " ranks") + " (" +
-             part.placement.source + "), run folder " + (run_dir.empty() ? "named by rank 0" : run_dir.string()) +
-             "\n" + recipe.to_toml());
+  print_text("# " + recipe.name() + " on " + counted(world, "rank") + " (" + part.placement.source + "), run folder " +
+             (run_dir.empty() ? "named by rank 0" : run_dir.string()) + "\n" + recipe.to_toml());
 }
 
 /// What `doctor` finds within milliseconds stops a run that would fail, or be slow without a word. Devices that it does

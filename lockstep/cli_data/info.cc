@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
 #include "lockstep/format/image.h"
@@ -50,9 +51,8 @@ void look_at_images(const EncodedImages& images, PartInfo& info) {
       if (info.looked_at == 0 || area(size) > area(info.largest)) info.largest = size;
       ++info.looked_at;
     } catch (const Error& error) {
-      const std::string fact = error.what();
       if (info.problems.size() < kMostProblems) {
-        info.problems.push_back(images.name_of(id) + ": " + fact.substr(0, fact.find('\n')));
+        info.problems.push_back(images.name_of(id) + ": " + std::string(first_line(error.what())));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
 #include "lockstep/data/core_verify.h"
@@ -74,8 +75,6 @@ class Verification {
   std::vector<CheckedPart> parts_;
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 Json json_of(const DataSettings& settings, const std::vector<CheckedPart>& parts) {
   Json object = {{"schema", 1}, {"path", settings.path.string()}, {"kind", settings.kind}, {"parts", Json::array()}};
   for (const CheckedPart& part : parts) {
@@ -94,8 +93,9 @@ Json json_of(const DataSettings& settings, const std::vector<CheckedPart>& parts
 }
 
 std::string line_of(const CheckedPart& part, const BadSample& sample) {
-  if (sample.name.empty()) return part.split + ": " + first_line(sample.fact) + "\n";
-  return part.split + " #" + std::to_string(sample.id) + " " + sample.name + ": " + first_line(sample.fact) + "\n";
+  if (sample.name.empty()) return part.split + ": " + std::string(first_line(sample.fact)) + "\n";
+  return part.split + " #" + std::to_string(sample.id) + " " + sample.name + ": " +
+         std::string(first_line(sample.fact)) + "\n";
 }
 
 std::string text_of(const DataSettings& settings, const std::vector<CheckedPart>& parts) {

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/batch_script.h"
 
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/script_parts.h"
 #include "lockstep/cluster/shell_text.h"
 

@@ -5,10 +5,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_devices.h"
 #include "lockstep/cluster/doctor_nodes.h"
-#include "lockstep/cluster/script_text.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/topology.h"
 
@@ -54,11 +54,10 @@ void check_cores(const Examination& of, Findings& findings) {
 void check_device_counts(const Examination& of, Findings& findings) {
   const auto devices = devices_on_node(of);
   if (!devices || *devices == 0) return;
-  const auto tasks = std::to_string(of.at.local_world) + (of.at.local_world == 1 ? " task" : " tasks");
+  const auto tasks = counted(of.at.local_world, "task");
   if (of.at.local_world > *devices) {
     findings.error("layout-device-shared",
-                   tasks + " on this node share " + counted(static_cast<std::size_t>(*devices), "device") +
-                       ", want one task for each",
+                   tasks + " on this node share " + counted(*devices, "device") + ", want one task for each",
                    "ask for as many tasks as devices: --ntasks-per-node=" + std::to_string(*devices) +
                        " --gpus-per-node=" + std::to_string(*devices));
   } else if (of.at.local_world < *devices && of.at.source != "single") {
@@ -140,7 +139,7 @@ void check_tasks_of_node(const std::vector<const TaskView*>& tasks, const std::s
   if (cores == 0 || cores >= static_cast<int>(tasks.size())) return;
   findings.error("layout-one-core",
                  "all " + std::to_string(tasks.size()) + " tasks on " + host + " run on CPU " + *cpus.begin() + " (" +
-                     counted(static_cast<std::size_t>(cores), "core") + "), want cores of their own",
+                     counted(cores, "core") + "), want cores of their own",
                  "give each its cores: srun -c 4 --cpu-bind=cores; in a batch script export SRUN_CPUS_PER_TASK too");
 }
 

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +24,7 @@ std::string hosts_text(const std::vector<std::string>& hosts) {
 
 std::string counted(const std::vector<Finding>& findings, Severity severity) {
   const auto count = std::ranges::count(findings, severity, &Finding::severity);
-  return std::to_string(count) + " " + std::string(name_of(severity)) + (count == 1 ? "" : "s");
+  return lockstep::counted(count, name_of(severity));
 }
 
 }  // namespace

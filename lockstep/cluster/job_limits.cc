@@ -6,7 +6,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/script_text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {

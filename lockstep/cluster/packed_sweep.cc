@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/script_parts.h"
 #include "lockstep/cluster/shell_text.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -56,11 +56,9 @@ TrainingFacts read(const json& from) {
 }  // namespace
 
 TrainingFacts facts_of_json(std::string_view text, const std::string& from) {
-  const auto body = trimmed(text);
-  const auto line = body.rfind('\n');
   const std::string hint = "`lockstep-train describe RECIPE` prints it";
   try {
-    auto facts = read(json::parse(line == std::string_view::npos ? body : body.substr(line + 1)));
+    auto facts = read(json::parse(last_line(text)));
     if (!facts.batches.empty() && facts.train_samples > 0) return facts;
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, from + " does not describe a training: " + error.what(), hint);

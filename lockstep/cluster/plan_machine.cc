@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -74,8 +75,7 @@ void take_compute(PlanMachine& machine, const Profile& profile, const TrainingFa
     machine.basis = PlanBasis::kMeasuredHere;
     const std::string ranks = facts.ranks == 1 ? "one rank" : std::to_string(facts.ranks) + " ranks side by side";
     machine.sources.push_back("computing: steps timed on " + facts.device + ", " + ranks + ", " +
-                              std::to_string(facts.threads) + (facts.threads == 1 ? " thread" : " threads") +
-                              " each (measured here)");
+                              counted(facts.threads, "thread") + " each (measured here)");
   } else {
     take_rate(machine, profile, facts);
   }

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/text_table.h"
 
 namespace lockstep {
@@ -84,8 +85,8 @@ std::string human_error(const std::optional<double>& error) {
 
 std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
   const auto& facts = question.facts;
-  std::string text = facts.model + " on " + question.machine.cluster + ", " + std::to_string(question.machine.ranks) +
-                     (question.machine.ranks == 1 ? " rank" : " ranks") + " a node, " + facts.precision + "\n";
+  std::string text = facts.model + " on " + question.machine.cluster + ", " + counted(question.machine.ranks, "rank") +
+                     " a node, " + facts.precision + "\n";
   text += "parameters  " + std::to_string(facts.parameters) + " in " + std::to_string(facts.gradients.size()) +
           " tensors\n";
   text += "snapshot    " + bytes_text(snapshot_bytes(facts)) + "\n";

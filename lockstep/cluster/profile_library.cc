@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/profile_library.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <regex>
 #include <system_error>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile_schema.h"
 #include "lockstep/recipe/raw_setting.h"
@@ -80,11 +78,7 @@ int likeness(const ProfileDetect& detect, const Surroundings& here) {
 
 }  // namespace
 
-Surroundings Surroundings::of_process(const Environment& env) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return {.env = env, .host = name.data()};
-}
+Surroundings Surroundings::of_process(const Environment& env) { return {.env = env, .host = host_name()}; }
 
 ProfileLibrary::ProfileLibrary(const Environment& env, std::span<const ProfileText> builtin) {
   for (const auto& text : builtin) add(text);

@@ -28,8 +28,4 @@ void ScriptText::quoted_lines(const std::string& name, const std::vector<std::st
   line(")");
 }
 
-std::string counted(std::size_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
-}
-
 }  // namespace lockstep

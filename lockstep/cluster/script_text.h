@@ -23,7 +23,4 @@ class ScriptText {
   std::string out_;
 };
 
-/// "1 node", "4 nodes": for people.
-std::string counted(std::size_t count, std::string_view what);
-
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/script_parts.h"
 #include "lockstep/cluster/shell_text.h"
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/stage.h"
 
-#include <sys/stat.h>
-
-#include <algorithm>
 #include <system_error>
 
-#include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/job_plan.h"
 #include "lockstep/cluster/script_parts.h"
 #include "lockstep/cluster/shell_text.h"
@@ -25,14 +22,6 @@ StageKind kind_of(const fs::path& folder) {
   throw Error(ErrorKind::kUsage,
               "--stage: '" + folder.string() + "' is neither a venv (pyvenv.cfg) nor a conda environment (conda-meta/)",
               "name the environment's own folder, or `lockstep` for the training half with its LibTorch");
-}
-
-/// A word for a file's name.
-std::string name_of(const fs::path& folder) {
-  std::string name = folder.filename().string();
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.' && c != '_'; }, '-');
-  return name;
 }
 
 /// The disk for files of some gigabytes: `/tmp` is memory on many systems.
@@ -98,7 +87,7 @@ JobStage job_stage(const StageRequest& request, const Profile& profile) {
   if (stage.from.filename().empty()) stage.from = stage.from.parent_path();
   if (!request.is_here && !fs::exists(stage.from, ignored)) {
     stage.kind = StageKind::kConda;
-    stage.pack = request.packs / (name_of(stage.from) + ".tar");
+    stage.pack = request.packs / (fit_for_a_file(stage.from.filename().string()) + ".tar");
     return stage;
   }
   if (!fs::is_directory(stage.from, ignored)) {
@@ -106,7 +95,7 @@ JobStage job_stage(const StageRequest& request, const Profile& profile) {
                 "name a conda environment or a venv by its folder, or `lockstep` for the training half");
   }
   stage.kind = kind_of(stage.from);
-  stage.pack = request.packs / (name_of(stage.from) + "-" + key_of({stage.from}) + ".tar");
+  stage.pack = request.packs / (fit_for_a_file(stage.from.filename().string()) + "-" + key_of({stage.from}) + ".tar");
   return stage;
 }
 

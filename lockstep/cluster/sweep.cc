@@ -2,12 +2,12 @@
 #include "lockstep/cluster/sweep.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -62,9 +62,7 @@ std::string folder_name(std::size_t number, std::size_t count, const std::vector
     const auto dot = set.substr(0, set.find('=')).rfind('.');
     name += "-" + set.substr(dot == std::string::npos ? 0 : dot + 1);
   }
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.' && c != '_'; }, '-');
-  return name.substr(0, 120);
+  return fit_for_a_file(name).substr(0, 120);
 }
 
 }  // namespace

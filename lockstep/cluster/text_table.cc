@@ -6,14 +6,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
-
-/// Characters, not bytes: "µs" is two wide.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0;
@@ -40,13 +36,6 @@ Columns columns_of(const TableRows& rows) {
     }
   }
   return found;
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace

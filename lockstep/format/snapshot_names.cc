@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/format/snapshot_names.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -28,10 +27,10 @@ constexpr std::size_t kStepDigits = 10;
 // Far longer than a live writer goes without writing, also on a file system under heavy load.
 constexpr std::chrono::hours kForeignAge{1};
 
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
+/// The host in the names of temporary folders.
+std::string owning_host() {
+  auto name = host_name();
+  return name.empty() ? "unknown" : name;
 }
 
 struct Owner {
@@ -70,7 +69,7 @@ bool is_stale(const std::filesystem::path& path) {
   const std::string name = path.filename();
   const auto owner = owner_of(name);
   if (!owner) return false;
-  if (owner->host != host_name()) return is_idle(path);
+  if (owner->host != owning_host()) return is_idle(path);
   // One writer per folder: what carries this process's own id was left by an earlier one, as happens in containers.
   return owner->pid == ::getpid() || (::kill(owner->pid, 0) != 0 && errno == ESRCH);
 }
@@ -95,7 +94,7 @@ std::optional<SnapshotName> parsed_snapshot_name(std::string_view name) {
 }
 
 std::string temporary_name(std::string_view purpose) {
-  return std::string(kTemporary) + host_name() + "-" + std::to_string(::getpid()) + "." + std::string(purpose);
+  return std::string(kTemporary) + owning_host() + "-" + std::to_string(::getpid()) + "." + std::string(purpose);
 }
 
 void remove_stale_temporaries(const std::filesystem::path& snapshots) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -147,7 +148,7 @@ Binding applied(const Binding& binding, const CpuSet& allowed) {
 
 std::string report_of(const Binding& binding, const Topology& topology) {
   const int cores = topology.cores_of(binding.cpus);
-  std::string text = "CPUs " + list_of(binding.cpus) + " (" + std::to_string(cores) + (cores == 1 ? " core" : " cores");
+  std::string text = "CPUs " + list_of(binding.cpus) + " (" + counted(cores, "core");
   const auto domains = topology.numa_of(binding.cpus);
   for (std::size_t i = 0; i < domains.size(); ++i) text += (i == 0 ? ", NUMA " : "+") + std::to_string(domains[i]);
   return text + "), " + binding.why;

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -41,8 +42,7 @@ std::optional<ProcessStat> stat_of(int pid) {
 
 ProcessIdentity ProcessIdentity::of_process(const Environment& env) {
   ProcessIdentity self;
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) == 0) self.host = host.data();
+  self.host = host_name();
   self.pid = static_cast<int>(::getpid());
   if (const auto stat = stat_of(self.pid)) self.started = stat->started;
   self.boot = system_text("/proc/sys/kernel/random/boot_id").value_or("");

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/observe/terminal_line.h"
 
 namespace lockstep {
@@ -22,11 +22,7 @@ constexpr std::int64_t kFew = 100;
 constexpr auto kBetweenLines = std::chrono::seconds(5);
 constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
 
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
+std::string number(double value) { return significant(value, 4); }
 
 std::string grouped(std::int64_t value) {
   std::string text = std::to_string(value);

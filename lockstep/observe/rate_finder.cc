@@ -2,9 +2,9 @@
 #include "lockstep/observe/rate_finder.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
+
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -13,11 +13,7 @@ constexpr double kKept = 0.98;
 constexpr std::size_t kSkippedFirst = 10;
 constexpr std::size_t kSkippedLast = 1;
 
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", value);
-  return text.data();
-}
+std::string short_number(double value) { return significant(value, 3); }
 
 }  // namespace
 

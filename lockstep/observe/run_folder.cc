@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -26,14 +26,10 @@ bool holds_run(const fs::path& folder) {
                              [&](const char* file) { return fs::exists(folder / file, ignored); });
 }
 
-bool is_plain(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'; }
-
 fs::path run_dir(std::string_view recipe, std::string_view key, const Environment& env) {
   std::string name(recipe);
   name.append("-").append(key);
-  std::ranges::replace_if(
-      name, [](char c) { return !is_plain(c); }, '-');
-  return runs_root(env) / name;
+  return runs_root(env) / fit_for_a_file(name);
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 
+#include "lockstep/base/text_forms.h"
+
 namespace lockstep {
 namespace {
-
-int width_of(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 std::string bar(double part, int width, bool colour) {
   const int filled = std::clamp(static_cast<int>(part * width), 0, width);
@@ -36,7 +34,7 @@ std::string live_line(std::optional<double> part, std::span<const std::string> t
   constexpr int kWidest = 40;
   const bool has_bar = part && room >= 5 * kNarrowest;
   const int bar_width = has_bar ? std::clamp(room / 8, kNarrowest, kWidest) : 0;
-  const int text_width = has_bar ? room - bar_width - 1 : room;
+  const auto text_width = static_cast<std::size_t>(has_bar ? room - bar_width - 1 : std::max(room, 0));
   std::string line(texts.front());
   for (const std::string& text : texts.subspan(1)) {
     if (text.empty() || width_of(line) + width_of(kSeparator) + width_of(text) > text_width) continue;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/text_forms.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
+}
+
+std::string significant(double value, int digits) {
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
+  return buffer.data();
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+std::string_view last_line(std::string_view text) {
+  const auto body = trimmed(text);
+  const auto end = body.rfind('\n');
+  return end == std::string_view::npos ? body : body.substr(end + 1);
+}
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string fit_for_a_file(std::string_view text, std::string_view kept) {
+  std::string name(text);
+  const auto is_odd = [kept](unsigned char c) {
+    return std::isalnum(c) == 0 && kept.find(static_cast<char>(c)) == std::string_view::npos;
+  };
+  std::ranges::replace_if(name, is_odd, '-');
+  return name;
+}
+
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + "\"";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// Text in the forms that people, terminals and files want it in.
+
+/// "1 node", "4 nodes".
+std::string counted(std::int64_t count, std::string_view noun);
+
+/// `value` with so many digits that tell something: "0.0123", "1.2e-05".
+std::string significant(double value, int digits);
+
+/// The first line of `text`, and the last one that is not empty.
+std::string_view first_line(std::string_view text);
+std::string_view last_line(std::string_view text);
+
+/// Characters of UTF-8, not bytes: "µs" is two wide.
+std::size_t width_of(std::string_view text);
+
+/// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
+std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
+
+/// A cell of a CSV file: in quotes where it must be, after RFC 4180.
+std::string csv_cell(std::string_view text);
+
+}  // namespace lockstep

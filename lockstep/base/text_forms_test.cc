@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/text_forms.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(TextForms, CountedTakesThePluralForAllButOne) {
+  EXPECT_EQ(counted(1, "node"), "1 node");
+  EXPECT_EQ(counted(0, "node"), "0 nodes");
+  EXPECT_EQ(counted(4, "core"), "4 cores");
+}
+
+TEST(TextForms, SignificantLeavesOutWhatTellsNothing) {
+  EXPECT_EQ(significant(0.012345, 3), "0.0123");
+  EXPECT_EQ(significant(1.2e-5, 3), "1.2e-05");
+  EXPECT_EQ(significant(12345, 4), "1.234e+04");
+}
+
+TEST(TextForms, LinesAreTheFirstAndTheLastThatSaysSomething) {
+  EXPECT_EQ(first_line("a\nb\nc\n"), "a");
+  EXPECT_EQ(last_line("a\nb\nc\n\n"), "c");
+  EXPECT_EQ(first_line("one"), "one");
+  EXPECT_EQ(last_line("one"), "one");
+  EXPECT_EQ(last_line(""), "");
+}
+
+TEST(TextForms, WidthCountsCharacters) {
+  EXPECT_EQ(width_of("µs"), 2U);
+  EXPECT_EQ(width_of(""), 0U);
+}
+
+TEST(TextForms, FitForAFileKeepsLettersDigitsAndAFewMarks) {
+  EXPECT_EQ(fit_for_a_file("my env (1).v2_x"), "my-env--1-.v2_x");
+  EXPECT_EQ(fit_for_a_file("2.9.1+cpu/a", "-+._"), "2.9.1+cpu-a");
+}
+
+TEST(TextForms, CsvCellsAreQuotedWhereTheyMustBe) {
+  EXPECT_EQ(csv_cell("ants"), "ants");
+  EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_cell("c\"d"), "\"c\"\"d\"");
+}
+
+}  // namespace
+}  // namespace lockstep
