@@ -49,15 +49,27 @@ void add_fetch(CLI::App& data, Context& context) {
   command->callback([options, &context] { run_fetch(*options, context); });
 }
 
-void add_handed_over(CLI::App& data, const char* name, const char* help, DataCommand which) {
-  auto* command = data.add_subcommand(name, help);
+struct HandedOver {
+  DataCommand command;
+  const char* name;
+  const char* help;
+};
+
+constexpr HandedOver kHandedOver[] = {
+    {DataCommand::kConvert, "convert", "Write image folders into one HDF5 file, as they are"},
+    {DataCommand::kVerify, "verify", "Read and decode every sample; exit 0 only where all are whole"},
+    {DataCommand::kInfo, "info", "What a data set holds"},
+};
+
+void add_handed_over(CLI::App& data, const HandedOver& what, const Context& context) {
+  auto* command = data.add_subcommand(what.name, what.help);
   auto request = std::make_shared<DataRequest>();
-  bind_options(*command, *request, which);
-  command->callback([name, request] {
+  bind_options(*command, *request, what.command);
+  command->callback([name = what.name, request, &context] {
     std::vector<std::string> arguments = {name};
     const auto own = arguments_of(*request);
     arguments.insert(arguments.end(), own.begin(), own.end());
-    hand_over_to("lockstep-data", arguments);
+    hand_over_data(arguments, context.env);
   });
 }
 
@@ -67,10 +79,7 @@ void add_data(CLI::App& app, Context& context) {
   auto* data = app.add_subcommand("data", "Fetch, convert, check and describe data sets");
   data->require_subcommand(1);
   add_fetch(*data, context);
-  add_handed_over(*data, "convert", "Write image folders into one HDF5 file, as they are", DataCommand::kConvert);
-  add_handed_over(*data, "verify", "Read and decode every sample; exit 0 only where all are whole",
-                  DataCommand::kVerify);
-  add_handed_over(*data, "info", "What a data set holds", DataCommand::kInfo);
+  for (const auto& each : kHandedOver) add_handed_over(*data, each, context);
 }
 
 }  // namespace lockstep::cli

@@ -3,40 +3,31 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/trainer_build.h"
 #include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/program.h"
 
 namespace lockstep::cli {
 namespace {
 
-[[noreturn]] void become(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const auto& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
-  arguments.push_back(nullptr);
-  ::execv(arguments[0], arguments.data());
-  throw Error(ErrorKind::kEnvironment, "cannot start '" + command[0] + "': " + std::strerror(errno),
-              "rebuild it with `make build`");
+/// This process becomes `program ARGUMENTS`.
+[[noreturn]] void give_way_to(const std::string& program, const std::vector<std::string>& arguments,
+                              const Environment& env) {
+  std::vector<std::string> command = {program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  become(program, command, env);
 }
 
 }  // namespace
 
-std::string program_beside(const std::string& name) {
-  const auto beside = this_program().parent_path() / name;
-  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  const std::string what =
-      name == "lockstep-train" ? "the training half is not built here" : "it was not built with this";
-  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: " + what, "build it with `make build`");
-}
-
-void hand_over_to(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {program_beside(name)};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  become(command);
+void hand_over_data(const std::vector<std::string>& arguments, const Environment& env) {
+  const auto beside = this_program().parent_path() / "lockstep-data";
+  if (::access(beside.c_str(), X_OK) == 0) give_way_to(beside, arguments, env);
+  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: it was not built with this",
+              "build it with `make build`");
 }
 
 std::string trainer_program(const Environment& env) {
@@ -56,9 +47,10 @@ std::filesystem::path this_program() { return std::filesystem::read_symlink("/pr
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {
-  std::vector<std::string> command = {trainer_program(context.env)};
+  const auto trainer = trainer_program(context.env);
+  if (ranks == 1) give_way_to(trainer, arguments, context.env);
+  std::vector<std::string> command = {trainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  if (ranks == 1) become(command);
   const int code =
       run_local({.command = command, .ranks = ranks, .owns_store = true, .log_folder = logs}, context.env, context.log);
   // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.

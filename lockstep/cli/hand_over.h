@@ -12,15 +12,10 @@ namespace lockstep::cli {
 /// The folder of the programs: where this one lies.
 std::filesystem::path this_program();
 
-/// The path of the program of that name beside this one.
-///
-/// Throws: Error(kEnvironment) where it is not there.
-std::string program_beside(const std::string& name);
-
-/// The program of that name beside this one takes over: this process becomes `NAME ARGUMENTS`.
+/// `lockstep-data`, which lies beside this program, takes over: this process becomes `lockstep-data ARGUMENTS`.
 ///
 /// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.
-[[noreturn]] void hand_over_to(const std::string& name, const std::vector<std::string>& arguments);
+[[noreturn]] void hand_over_data(const std::vector<std::string>& arguments, const Environment& env);
 
 /// The training half: $LOCKSTEP_TRAINER; else beside this program; else what `lockstep setup` has built for the
 /// container that this runs in, for the active Python, or last.

@@ -14,7 +14,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/text.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep {
@@ -32,16 +31,6 @@ Pipe made_pipe() {
                 "raise the limit of open files: ulimit -n");
   }
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-/// The program's path, by PATH of `env`: posix_spawnp would look at this process's own.
-std::string path_of(const std::string& name, const Environment& env) {
-  if (name.find('/') != std::string::npos) return name;
-  for (const auto& folder : split(env.get("PATH").value_or("/usr/bin:/bin"), ':')) {
-    const auto path = folder + "/" + name;
-    if (::access(path.c_str(), X_OK) == 0) return path;
-  }
-  return {};
 }
 
 /// Reads both pipes to their ends, whichever speaks first.
@@ -70,7 +59,7 @@ int exit_code_of(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_status(status);
 }
 
 }  // namespace
@@ -85,8 +74,9 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
 ToolResult run_tool(const std::vector<std::string>& command, const Environment& env,
                     const std::function<void(std::string_view)>& take) {
   LOCKSTEP_ASSERT(!command.empty());
-  const auto program = path_of(command.front(), env);
-  if (program.empty()) return {.exit_code = 127, .output = {}, .errors = command.front() + " is not in PATH"};
+  // posix_spawnp would look at this process's own PATH.
+  const auto program = program_in_path(command.front(), env);
+  if (!program) return {.exit_code = 127, .output = {}, .errors = command.front() + " is not in PATH"};
   Pipe out = made_pipe();
   Pipe err = made_pipe();
   posix_spawn_file_actions_t actions;
@@ -97,11 +87,11 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
   std::vector<std::string> variables;
   for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
   pid_t child = -1;
-  const int failure = ::posix_spawn(&child, program.c_str(), &actions, nullptr, exec_pointers(command).data(),
+  const int failure = ::posix_spawn(&child, program->c_str(), &actions, nullptr, exec_pointers(command).data(),
                                     exec_pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) {
-    throw Error(ErrorKind::kEnvironment, "'" + program + "' cannot be started: " + std::strerror(failure),
+    throw Error(ErrorKind::kEnvironment, "'" + *program + "' cannot be started: " + std::strerror(failure),
                 "try it by hand");
   }
   out.write.reset();

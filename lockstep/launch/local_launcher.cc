@@ -94,7 +94,7 @@ int run_local(const LocalJob& job, const Environment& env, const Log& log) {
   const int status = status_of(child, signals);
   end_descendants(spare);
   ::prctl(PR_SET_CHILD_SUBREAPER, was_subreaper);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_status(status);
 }
 
 }  // namespace lockstep

@@ -10,24 +10,21 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <fstream>
-#include <iterator>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
 
+std::string path_of(const Environment& env) { return env.get("PATH").value_or("/usr/bin:/bin"); }
+
 constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
 
 /// Slurm's trackers differ: the one by cgroups signals a step's tasks and not their children, the others signal all.
-bool is_signalled_alone() {
-  std::ifstream file("/proc/self/cgroup");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.find("/step_") != std::string::npos;
-}
+bool is_signalled_alone() { return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos; }
 
 int status_of(pid_t child, const sigset_t& watched, bool passes_on) {
   int status = 0;
@@ -41,18 +38,23 @@ int status_of(pid_t child, const sigset_t& watched, bool passes_on) {
 
 }  // namespace
 
-std::string found_program(const std::string& name, const Environment& env) {
-  if (name.find('/') != std::string::npos) {
-    if (::access(name.c_str(), X_OK) == 0) return name;
-    throw Error(ErrorKind::kEnvironment, system_fact("start", name, errno), "check the path and its permissions");
-  }
-  const std::string path = env.get("PATH").value_or("/usr/bin:/bin");
-  for (const auto& folder : split(path, ':')) {
+std::optional<std::string> program_in_path(const std::string& name, const Environment& env) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const auto& folder : split(path_of(env), ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  throw Error(ErrorKind::kEnvironment, "program '" + name + "' was not found in PATH='" + path + "'",
-              "give its path, for example ./" + name);
+  return std::nullopt;
+}
+
+std::string found_program(const std::string& name, const Environment& env) {
+  const auto found = program_in_path(name, env);
+  if (!found) {
+    throw Error(ErrorKind::kEnvironment, "program '" + name + "' was not found in PATH='" + path_of(env) + "'",
+                "give its path, for example ./" + name);
+  }
+  if (::access(found->c_str(), X_OK) == 0) return *found;
+  throw Error(ErrorKind::kEnvironment, system_fact("start", name, errno), "check the path and its permissions");
 }
 
 std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
@@ -62,6 +64,8 @@ std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
   out.push_back(nullptr);
   return out;
 }
+
+int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 void become(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
   std::vector<std::string> variables;
@@ -109,7 +113,7 @@ int attended(const std::string& program, const std::vector<std::string>& command
   }
   const int status = status_of(child, watched, is_signalled_alone());
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_status(status);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,13 +9,20 @@
 
 namespace lockstep {
 
-/// The path of the program `name`, found through PATH where it holds no slash.
+/// The program `name` in the first folder of PATH that has it; `name` itself where it holds a slash. Nothing where no
+/// folder has it.
+std::optional<std::string> program_in_path(const std::string& name, const Environment& env);
+
+/// The same for a program that must be there.
 ///
 /// Throws: Error(kEnvironment) naming PATH, or the path and the reason, where it cannot be started.
 std::string found_program(const std::string& name, const Environment& env);
 
 /// What exec and posix_spawn take for these words: pointers to them, then a null. They must outlive it.
 std::vector<char*> exec_pointers(const std::vector<std::string>& words);
+
+/// What a shell tells of the status that waitpid gave: the exit code, or 128 + n where signal n ended the process.
+int shell_status(int status);
 
 /// Replaces this process by `command` with exactly these variables. `program` is the path of its first word.
 ///

@@ -15,6 +15,12 @@ namespace {
 
 int ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", script}, Environment{}); }
 
+TEST(ProgramInPath, IsInTheFirstFolderThatHasIt) {
+  EXPECT_EQ(program_in_path("sh", Environment{{"PATH", "/no/such:/bin:/usr/bin"}}), "/bin/sh");
+  EXPECT_EQ(program_in_path("./sh", Environment{{"PATH", "/bin"}}), "./sh");
+  EXPECT_EQ(program_in_path("no-such-program", Environment{{"PATH", "/bin"}}), std::nullopt);
+}
+
 TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
   EXPECT_EQ(ended("exit 0"), 0);
   EXPECT_EQ(ended("exit 75"), 75);
@@ -38,7 +44,7 @@ int ended_after_warning(bool holds) {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_status(status);
 }
 
 TEST(EarlySignal, WaitsUntilAHandlerStands) {
