@@ -14,6 +14,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cluster/cache_folder.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/shell_text.h"
 #include "lockstep/cluster/tool.h"

@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/cache_folder.h"
 
 namespace lockstep {
 namespace {
@@ -95,19 +96,7 @@ TorchInstall torch_in(std::string_view probe_output, const std::string& python) 
 std::string build_key(const TorchInstall& torch, std::string_view version) {
   std::string key = std::string(version) + "-torch-" + torch.version + "-abi" + torch.abi + "-" + torch.device;
   if (!torch.container.empty()) key += "-in-" + fs::path(torch.container).stem().string();
-  std::ranges::replace_if(
-      key,
-      [](unsigned char c) {
-        return std::isalnum(c) == 0 && std::string_view("-+._").find(static_cast<char>(c)) == std::string_view::npos;
-      },
-      '-');
-  return key;
-}
-
-fs::path cache_folder(const Environment& env) {
-  if (const auto given = env.get("LOCKSTEP_CACHE")) return fs::absolute(*given);
-  if (const auto cache = env.get("XDG_CACHE_HOME")) return fs::path(*cache) / "lockstep";
-  return fs::path(env.get("HOME").value_or("/tmp")) / ".cache" / "lockstep";
+  return fit_for_a_file(key, "-+._");
 }
 
 fs::path builds_folder(const Environment& env) { return cache_folder(env) / "train"; }

@@ -38,9 +38,6 @@ TorchInstall torch_in(std::string_view probe_output, const std::string& python);
 /// What tells one build from another: "0.1.0-torch-2.11.0+cpu-abi1-cpu", with the image's name where there is one.
 std::string build_key(const TorchInstall& torch, std::string_view version);
 
-/// $LOCKSTEP_CACHE, else lockstep/ in $XDG_CACHE_HOME or in ~/.cache.
-std::filesystem::path cache_folder(const Environment& env);
-
 /// "<cache>/train": what `setup` has built, each in a folder with its key as name.
 std::filesystem::path builds_folder(const Environment& env);
 

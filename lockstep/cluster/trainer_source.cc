@@ -9,9 +9,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/cache_folder.h"
 #include "lockstep/cluster/shell_text.h"
 #include "lockstep/cluster/tool.h"
-#include "lockstep/cluster/trainer_build.h"
 
 namespace lockstep {
 namespace {
