@@ -20,8 +20,8 @@
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/plan_machine.h"
 #include "lockstep/cluster/plan_text.h"
-#include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/scaling.h"
+#include "lockstep/cluster/site.h"
 #include "lockstep/cluster/tool.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/recipe.h"
@@ -75,17 +75,15 @@ int ranks_of_node(const PlanOptions& options, const Recipe& recipe, const Profil
 Subject subject_of(const PlanOptions& options, const Context& context) {
   std::vector<Override> overrides;
   for (const auto& text : options.sets) overrides.push_back(override_of(text));
-  const ProfileLibrary library(context.env);
-  const auto here = Surroundings::of_process(context.env);
+  const Site site(context.env);
   Subject subject{.recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides),
-                  .profile = library.chosen(options.cluster, here),
+                  .profile = site.chosen(options.cluster),
                   .schedule = {},
                   .target = {}};
   subject.schedule = schedule_of(subject.recipe);
   subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
-  const bool is_same = options.cluster == "auto" || library.detected(here).name == subject.profile.name;
   // Steps are timed on processors: they say nothing of a node's devices.
-  subject.target.is_here = is_same && subject.profile.devices.count == 0;
+  subject.target.is_here = site.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
 }
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/submit_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/cluster/container_command.h"
-#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/site.h"
 #include "lockstep/cluster/sweep.h"
 #include "lockstep/cluster/trainer_build.h"
 #include "lockstep/observe/run_folder.h"
@@ -72,7 +70,7 @@ void check_request(const SubmitOptions& options) {
   }
 }
 
-Target target_of(const SubmitOptions& options, const Context& context) {
+Target target_of(const SubmitOptions& options, const Site& site, const Context& context) {
   std::vector<Override> overrides;
   for (const auto& text : options.flags.sets) overrides.push_back(override_of(text));
   overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());
@@ -82,13 +80,11 @@ Target target_of(const SubmitOptions& options, const Context& context) {
                       : Recipe::load(recipe_file(options.flags.recipe, this_program()), context.env, overrides),
       .profile = {},
       .profile_word = {}};
-  const ProfileLibrary library(context.env);
-  const auto here = Surroundings::of_process(context.env);
   const std::string word = !options.cluster.empty()              ? options.cluster
                            : target.settings.has("cluster.name") ? target.settings.text("cluster.name")
                                                                  : "auto";
-  target.profile = library.chosen(word, here);
-  target.is_here = word == "auto" || library.detected(here).name == target.profile.name;
+  target.profile = site.chosen(word);
+  target.is_here = site.is_here(target.profile);
   const bool is_file = word.find('/') != std::string::npos || word.ends_with(".toml");
   target.profile_word = is_file ? fs::absolute(word).string() : target.profile.name;
   return target;
@@ -103,11 +99,6 @@ std::string absolute_profile_path(const Environment& env) {
   return joined(entries, ":");
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "LOGIN_NODE";
-}
-
 JobPlaces places_of(const SubmitOptions& options, const Target& target, const JobWish& wish, const Context& context) {
   JobPlaces places{.run_dir = {},
                    .work_dir = fs::current_path(),
@@ -115,6 +106,7 @@ JobPlaces places_of(const SubmitOptions& options, const Target& target, const Jo
                    .profile = target.profile_word,
                    .profile_path = absolute_profile_path(context.env),
                    .host = host_name()};
+  if (places.host.empty()) places.host = "LOGIN_NODE";
   if (!options.run_dir.empty()) {
     places.run_dir = fs::absolute(options.run_dir).lexically_normal();
     return places;
@@ -194,19 +186,28 @@ fs::path sweep_folder(const SubmitOptions& options, const Target& target, const 
   return plan_of(options, target, context).places.run_dir;
 }
 
+/// The same with one trial's settings.
+SubmitOptions with_sets(SubmitOptions options, const Trial& trial) {
+  options.flags.sets.insert(options.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+  return options;
+}
+
 /// One job for each trial, in folders side by side.
-void add_trials(Submission& out, const SubmitOptions& options, const Context& context) {
-  const auto sweep = sweep_folder(options, target_of(options, context), context);
+std::vector<JobPlan> jobs_of_trials(const SubmitOptions& options, const Target& target, const Site& site,
+                                    const Context& context) {
+  const auto sweep = sweep_folder(options, target, context);
+  std::vector<JobPlan> jobs;
   for (const auto& trial : trials_of(options.sweeps)) {
-    SubmitOptions one = options;
-    one.flags.sets.insert(one.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+    SubmitOptions one = with_sets(options, trial);
     one.run_dir = (sweep / trial.name).string();
-    out.jobs.push_back(plan_of(one, target_of(one, context), context));
+    jobs.push_back(plan_of(one, target_of(one, site, context), context));
   }
+  return jobs;
 }
 
 /// One job for as many trials as a node takes.
-void add_packed_trials(Submission& out, const SubmitOptions& options, const Target& target, const Context& context) {
+std::vector<PackedJob> packed_trials(const SubmitOptions& options, const Target& target, const Site& site,
+                                     const Context& context) {
   const auto sweep = sweep_folder(options, target, context);
   const auto shape = job_wish(target.settings, options.flags, target.profile, context.env).shape;
   if (shape.nodes != 1) {
@@ -214,40 +215,40 @@ void add_packed_trials(Submission& out, const SubmitOptions& options, const Targ
            "leave --nodes out: there is a job for each node that is needed");
   }
   const int each = trials_on_a_node(shape, target.profile);
-  const auto trials = trials_of(options.sweeps);
   SubmitOptions alone = options;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
   alone.run_dir = sweep.string();
+  const auto plan_alone = plan_of(alone, target, context);
   SubmitOptions whole = options;
   whole.flags.tasks = each;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
+  std::vector<PackedJob> jobs;
+  for (const auto& trial : trials_of(options.sweeps)) {
     // A value that a setting does not take is found now, not by a job.
-    SubmitOptions checked = options;
-    checked.flags.sets.insert(checked.flags.sets.end(), trials[i].sets.begin(), trials[i].sets.end());
-    target_of(checked, context);
-    if (i % static_cast<std::size_t>(each) == 0) {
-      whole.run_dir = (sweep / ("job-" + std::to_string(out.packed.size() + 1))).string();
-      out.packed.push_back(
-          {.node = plan_of(whole, target, context), .trial = plan_of(alone, target, context), .sweep = sweep});
+    target_of(with_sets(options, trial), site, context);
+    if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
+      whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
+      jobs.push_back({.node = plan_of(whole, target, context), .trial = plan_alone, .sweep = sweep});
     }
-    PackedTrial trial{.name = trials[i].name, .arguments = {}};
-    for (const auto& set : trials[i].sets) trial.arguments.insert(trial.arguments.end(), {"--set", set});
-    out.packed.back().trials.push_back(std::move(trial));
+    PackedTrial packed{.name = trial.name, .arguments = {}};
+    for (const auto& set : trial.sets) packed.arguments.insert(packed.arguments.end(), {"--set", set});
+    jobs.back().trials.push_back(std::move(packed));
   }
+  return jobs;
 }
 
 }  // namespace
 
 Submission submission_of(const SubmitOptions& options, const Context& context) {
   check_request(options);
-  const Target target = target_of(options, context);
+  const Site site(context.env);
+  const Target target = target_of(options, site, context);
   for (const auto& note : target.settings.notes()) context.log.info(note);
   Submission out{.is_here = target.is_here};
   if (options.is.pack) {
-    add_packed_trials(out, options, target, context);
+    out.packed = packed_trials(options, target, site, context);
   } else if (!options.sweeps.empty()) {
-    add_trials(out, options, context);
+    out.jobs = jobs_of_trials(options, target, site, context);
   } else {
     out.jobs.push_back(plan_of(options, target, context));
   }

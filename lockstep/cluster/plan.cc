@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -40,17 +41,18 @@ StepQuestion step_question(const PlanQuestion& question, RankLayout at, double b
           .reads_ahead = question.facts.workers > 0};
 }
 
-/// The same with the work that a measured step stands for.
-StepQuestion settled(const PlanQuestion& question, RankLayout at, double batch) {
-  auto step = step_question(question, at, batch);
+/// How long ranks compute, over what counting says, by a step that was measured; 1 where none was.
+double pace_of(const PlanQuestion& question) {
   const auto& measured = question.machine.measured;
-  if (!measured) return step;
+  if (!measured) return 1;
   const auto there = step_question(question, measured->at, measured->batch);
-  const auto work = calibrated(there, measured->seconds);
-  const double by = work.compute_s() / std::max(there.work.compute_s(), 1e-12);
-  step.work.forward_s *= by;
-  step.work.backward_s *= by;
-  step.work.update_s *= by;
+  return calibrated(there, measured->seconds).compute_s() / std::max(there.work.compute_s(), 1e-12);
+}
+
+StepQuestion paced(StepQuestion step, double pace) {
+  step.work.forward_s *= pace;
+  step.work.backward_s *= pace;
+  step.work.update_s *= pace;
   return step;
 }
 
@@ -139,7 +141,7 @@ void check_batch(const PlanQuestion& question, int nodes) {
   const int ranks = nodes * question.machine.ranks;
   const auto global = global_batch_of(question.schedule, ranks);
   const auto samples = question.facts.train_samples;
-  const std::string on = std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
+  const std::string on = counted(nodes, "node");
   if (global < ranks) {
     throw Error(ErrorKind::kRecipe,
                 "data.global_batch is " + std::to_string(global) + ", but " + on + (nodes == 1 ? " has " : " have ") +
@@ -154,7 +156,7 @@ void check_batch(const PlanQuestion& question, int nodes) {
   }
 }
 
-PlanPoint point_of(const PlanQuestion& question, int nodes) {
+PlanPoint point_of(const PlanQuestion& question, int nodes, double pace) {
   const auto& schedule = question.schedule;
   PlanPoint point;
   point.at = {.nodes = nodes, .per_node = question.machine.ranks};
@@ -165,7 +167,7 @@ PlanPoint point_of(const PlanQuestion& question, int nodes) {
   point.steps_per_epoch = schedule.drop_last ? samples / in_step : (samples + in_step - 1) / in_step;
   point.steps_per_epoch = std::max<std::int64_t>(1, point.steps_per_epoch);
   point.memory = memory_of(question.facts, point.batch);
-  const auto step = settled(question, point.at, point.batch);
+  const auto step = paced(step_question(question, point.at, point.batch), pace);
   point.step = with_accumulation(simulated_step(step), step, schedule.accumulate);
   point.limit = limit_of(point.step);
   point.error = error_of(point.step, question, point.at);
@@ -189,10 +191,11 @@ std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks) {
 }
 
 std::vector<PlanPoint> predicted(const PlanQuestion& question) {
+  const double pace = pace_of(question);
   std::vector<PlanPoint> points;
   for (const int nodes : question.nodes) {
     check_batch(question, nodes);
-    auto point = point_of(question, nodes);
+    auto point = point_of(question, nodes, pace);
     if (!points.empty()) {
       point.speed_up = points.front().epoch_s / point.epoch_s;
       point.efficiency = point.speed_up * points.front().at.nodes / nodes;

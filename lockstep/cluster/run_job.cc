@@ -82,10 +82,10 @@ RunJob run_job(const std::string& word, const fs::path& root) {
 std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   const auto found = queue.find(run.record.job);
   std::error_code ignored;
+  const bool is_finished = fs::exists(run.path / "result.json", ignored);
+  if (found == queue.end()) return is_finished ? "finished" : "ended";
   // The trials that share a job with this one may go on without it.
-  const bool is_done_trial = !run.record.packed_in.empty() && fs::exists(run.path / "result.json", ignored);
-  if (found == queue.end() || is_done_trial)
-    return fs::exists(run.path / "result.json", ignored) ? "finished" : "ended";
+  if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (found->second.state == "PENDING") state += " (" + found->second.reason + ")";
