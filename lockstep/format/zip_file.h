@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// A zip file in memory. Entries that are stored and not compressed, as torch.save writes them, are views of it; what
-/// is compressed unpack_archive() inflates. Of zip this is the part that weights and data sets need, and no more:
+/// is compressed unpack_zip() inflates. Of zip this is the part that weights and data sets need, and no more:
 /// `lockstep` must start where no zip library is installed, and those that there are do not tell where an entry lies.
 ///
 /// Source: PKWARE's APPNOTE.TXT 6.3, sections 4.3 and 4.5.3 (Zip64).

@@ -72,43 +72,38 @@ class EntryWriter {
 
 /// zlib's state, ended with the object.
 struct Inflater {
-  z_stream stream{};
-
-  explicit Inflater(Bytes packed) {
-    // Negative: the bare stream, without zlib's own header.
-    LOCKSTEP_ASSERT(::inflateInit2(&stream, -MAX_WBITS) == Z_OK);
-    rest = packed;
-  }
+  // Negative: the bare stream, without zlib's own header.
+  Inflater() { LOCKSTEP_ASSERT(::inflateInit2(&stream, -MAX_WBITS) == Z_OK); }
   ~Inflater() { ::inflateEnd(&stream); }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  Bytes rest;
+  z_stream stream{};
 };
 
 void inflate_to(EntryWriter& writer, Bytes packed, const std::string& where) {
-  Inflater inflater(packed);
+  Inflater inflater;
   std::array<std::byte, 1U << 16U> buffer{};
   int state = Z_OK;
   while (state != Z_STREAM_END) {
     constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
-    const std::size_t given = std::min(inflater.rest.size(), kMost);
+    const std::size_t given = std::min(packed.size(), kMost);
     // zlib takes what it only reads as not const.
-    inflater.stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(inflater.rest.data()));
+    inflater.stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     inflater.stream.avail_in = static_cast<uInt>(given);
     inflater.stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     inflater.stream.avail_out = static_cast<uInt>(buffer.size());
     state = ::inflate(&inflater.stream, Z_NO_FLUSH);
     if (state != Z_OK && state != Z_STREAM_END) refuse(where, "its compressed bytes are damaged or cut short");
-    inflater.rest = inflater.rest.subspan(given - inflater.stream.avail_in);
+    packed = packed.subspan(given - inflater.stream.avail_in);
     writer.put(Bytes(buffer).first(buffer.size() - inflater.stream.avail_out));
   }
 }
 
 }  // namespace
 
-std::int64_t unpack_zip(const fs::path& archive, const fs::path& folder,
-                        const std::function<void(std::uint64_t done, std::uint64_t all)>& tell) {
+void unpack_zip(const fs::path& archive, const fs::path& folder,
+                const std::function<void(std::uint64_t done, std::uint64_t all)>& tell) {
   const MappedFile mapped(archive);
   const ZipFile zip(mapped.bytes(), archive.string());
   const auto where = [&](const std::string& name) { return archive.string() + ": '" + pickle_text(name) + "'"; };
@@ -118,7 +113,6 @@ std::int64_t unpack_zip(const fs::path& archive, const fs::path& folder,
     all += entry.bytes;
   }
   std::uint64_t done = 0;
-  std::int64_t files = 0;
   for (const auto& [name, entry] : zip.entries()) {
     const fs::path path = folder / name;
     make_folder(is_folder(name) ? path : path.parent_path());
@@ -130,11 +124,9 @@ std::int64_t unpack_zip(const fs::path& archive, const fs::path& folder,
       inflate_to(writer, zip.packed(name), where(name));
     }
     writer.finish();
-    ++files;
     done += entry.bytes;
     tell(done, all);
   }
-  return files;
 }
 
 }  // namespace lockstep
