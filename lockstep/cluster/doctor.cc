@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/doctor.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,9 +11,10 @@
 
 #include "lockstep/agent/nvml_sensor.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
-#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {
@@ -27,19 +24,6 @@ ResourceLimit limit_of(__rlimit_resource_t resource) {
   if (::getrlimit(resource, &found) != 0) return {};
   const auto value = [](rlim_t raw) { return raw == RLIM_INFINITY ? kUnlimited : std::uint64_t{raw}; };
   return {value(found.rlim_cur), value(found.rlim_max)};
-}
-
-std::optional<std::string> numeric(const sockaddr* address) {
-  if (address == nullptr) return std::nullopt;
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
-  } else if (address->sa_family == AF_INET6) {
-    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(), text.size());
-  } else {
-    return std::nullopt;
-  }
-  return text.data();
 }
 
 std::vector<NetworkInterface> interfaces_here() {
@@ -55,20 +39,7 @@ std::vector<NetworkInterface> interfaces_here() {
     }
     // The kernel lists an interface that has a cable but no address yet as up, not as running.
     known->is_up = known->is_up || (at->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
-    if (auto address = numeric(at->ifa_addr)) known->addresses.push_back(std::move(*address));
-  }
-  return found;
-}
-
-std::vector<std::string> addresses_of_host(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* head = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &head) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(head, &::freeaddrinfo);
-  std::vector<std::string> found;
-  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    if (auto address = numeric(at->ai_addr)) found.push_back(std::move(*address));
+    if (auto address = numeric_text(at->ifa_addr)) known->addresses.push_back(std::move(*address));
   }
   return found;
 }
@@ -124,11 +95,9 @@ SystemView SystemView::of_process(const Environment& env) {
 }
 
 Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) name.at(0) = '\0';
   return {.env = env,
           .profile = std::move(profile),
-          .host = name.data(),
+          .host = host_name(),
           .system = SystemView::of_process(env),
           .run = std::move(run)};
 }

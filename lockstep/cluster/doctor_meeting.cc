@@ -10,6 +10,7 @@
 #include "lockstep/cluster/doctor_nodes.h"
 #include "lockstep/cluster/doctor_report.h"
 #include "lockstep/cluster/doctor_wire.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {

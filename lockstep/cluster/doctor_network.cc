@@ -6,14 +6,13 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_files.h"
+#include "lockstep/launch/network.h"
 #include "lockstep/launch/rendezvous.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 const NetworkInterface* interface_of(const Examination& of, const std::string& prefix) {
   const auto& all = of.system.interfaces;

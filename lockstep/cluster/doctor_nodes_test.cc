@@ -10,7 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/cluster/doctor_wire.h"
-#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/network.h"
 #include "tests/support/fake_node.h"
 
 namespace lockstep {

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {
@@ -108,14 +108,6 @@ FileDescriptor listening_socket(int port) {
   }
   make_ready(socket);
   return socket;
-}
-
-int port_of(const FileDescriptor& socket) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
 FileDescriptor accepted(const FileDescriptor& listener, Deadline until) {

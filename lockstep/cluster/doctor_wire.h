@@ -20,7 +20,6 @@ using Deadline = Clock::time_point;
 ///
 /// Throws: Error(kEnvironment) where the port is taken.
 FileDescriptor listening_socket(int port);
-int port_of(const FileDescriptor& socket);
 
 /// The next connection, or an empty one where `until` passed first.
 FileDescriptor accepted(const FileDescriptor& listener, Deadline until);

@@ -18,6 +18,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/net.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/comm/net.h"
+#include "lockstep/launch/network.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {

@@ -3,8 +3,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -12,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -20,51 +17,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {
-
-struct Interface {
-  std::string name;
-  std::string address;
-  bool is_ipv6 = false;
-};
-
-std::string numeric(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET) {
-    const auto* four = reinterpret_cast<const sockaddr_in*>(address);
-    inet_ntop(AF_INET, &four->sin_addr, text.data(), text.size());
-  } else {
-    const auto* six = reinterpret_cast<const sockaddr_in6*>(address);
-    inet_ntop(AF_INET6, &six->sin6_addr, text.data(), text.size());
-  }
-  return text.data();
-}
-
-// Link-local IPv6 addresses are left out: they mean nothing without a scope.
-std::vector<Interface> interfaces_up() {
-  ifaddrs* head = nullptr;
-  if (getifaddrs(&head) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(head, &freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
-    const int family = at->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
-      continue;
-    }
-    found.push_back({at->ifa_name, numeric(at->ifa_addr), family == AF_INET6});
-  }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.is_ipv6 < b.is_ipv6; });
-  return found;
-}
-
-bool is_for_containers(const std::string& name) {
-  const std::array<std::string_view, 5> kPrefixes = {"docker", "virbr", "veth", "br-", "cni"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
-}
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -116,21 +72,21 @@ std::string own_address(const Environment& env, const Placement& placement) {
     wanted.clear();
   }
   if (wanted.empty() && placement.nodes == 1) return "127.0.0.1";
-  const auto up = interfaces_up();
+  const auto up = addresses_here();
   if (!wanted.empty()) {
-    const auto named = [&](const Interface& each) { return each.name == wanted; };
-    const auto begun = [&](const Interface& each) { return is_prefix && each.name.starts_with(wanted); };
+    const auto named = [&](const auto& each) { return each.interface == wanted; };
+    const auto begun = [&](const auto& each) { return is_prefix && each.interface.starts_with(wanted); };
     auto it = std::find_if(up.begin(), up.end(), named);
     if (it == up.end()) it = std::find_if(up.begin(), up.end(), begun);
     if (it != up.end()) return it->address;
     std::vector<std::string> names;
-    for (const auto& each : up) names.push_back(each.name + " (" + each.address + ")");
+    for (const auto& each : up) names.push_back(each.interface + " (" + each.address + ")");
     throw Error(ErrorKind::kEnvironment,
                 "interface '" + wanted + "' has no address; those that have one: " + joined(names, ", "),
                 "set LOCKSTEP_INTERFACE to one of them");
   }
   for (const auto& each : up) {
-    if (each.address != "127.0.0.1" && each.address != "::1" && !is_for_containers(each.name)) return each.address;
+    if (!is_loopback(each.address) && !is_for_containers(each.interface)) return each.address;
   }
   return "127.0.0.1";
 }
@@ -138,7 +94,7 @@ std::string own_address(const Environment& env, const Placement& placement) {
 std::optional<std::string> numeric_address(const std::string& address) {
   const auto found = socket_address(address, 0);
   if (!found) return std::nullopt;
-  return numeric(found->get());
+  return numeric_text(found->get());
 }
 
 FileDescriptor bound_socket(const std::string& address, int port) {
@@ -153,14 +109,6 @@ FileDescriptor bound_socket(const std::string& address, int port) {
                 "choose another port with MASTER_PORT, or another interface with LOCKSTEP_INTERFACE");
   }
   return fd;
-}
-
-int port_of(const FileDescriptor& socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof(storage);
-  LOCKSTEP_ASSERT(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length) == 0);
-  if (storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
 std::optional<std::string> address_towards(const Endpoint& peer, std::chrono::milliseconds patience) {
@@ -179,7 +127,7 @@ std::optional<std::string> address_towards(const Endpoint& peer, std::chrono::mi
   sockaddr_storage own{};
   socklen_t length = sizeof(own);
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) return std::nullopt;
-  return numeric(reinterpret_cast<const sockaddr*>(&own));
+  return numeric_text(reinterpret_cast<const sockaddr*>(&own));
 }
 
 }  // namespace lockstep

@@ -27,9 +27,6 @@ std::optional<std::string> numeric_address(const std::string& address);
 /// Throws: Error(kEnvironment) where the address is not ours or the port is taken.
 FileDescriptor bound_socket(const std::string& address, int port = 0);
 
-/// The port that a bound socket has.
-int port_of(const FileDescriptor& socket);
-
 /// Connects to `peer` and tells the local address that the system chose for it, or nothing where nobody listens there.
 ///
 /// Blocks: for at most `patience`.

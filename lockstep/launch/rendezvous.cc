@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/rendezvous.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -21,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/network.h"
 
 namespace lockstep {
 namespace {
@@ -34,57 +26,23 @@ constexpr milliseconds kShortestPause{2};
 constexpr milliseconds kLongestPause{100};
 constexpr std::chrono::hours kLongAgo{1};
 
-std::string numeric(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
-  } else {
-    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(), text.size());
-  }
-  return text.data();
-}
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
 /// IPv4 first, as compute nodes often have IPv6 names without routes. Loopback is left out: a node's own name often
 /// means that in /etc/hosts.
-std::optional<std::string> address_of_host(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* head = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &head) != 0) return std::nullopt;
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(head, &::freeaddrinfo);
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-      if (at->ai_family != family) continue;
-      auto address = numeric(at->ai_addr);
-      if (!is_loopback(address)) return address;
+std::optional<std::string> address_of(const std::string& host) {
+  const auto all = addresses_of_host(host);
+  for (const bool wants_ipv6 : {false, true}) {
+    for (const auto& address : all) {
+      const bool is_ipv6 = address.find(':') != std::string::npos;
+      if (is_ipv6 == wants_ipv6 && !is_loopback(address)) return address;
     }
   }
   return std::nullopt;
 }
 
-/// IPv4 addresses of this node's interfaces that are up, by name.
-std::vector<std::pair<std::string, std::string>> addresses_here() {
-  ifaddrs* head = nullptr;
-  if (::getifaddrs(&head) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(head, &::freeifaddrs);
-  std::vector<std::pair<std::string, std::string>> found;
-  for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 || at->ifa_addr->sa_family != AF_INET) continue;
-    found.emplace_back(at->ifa_name, numeric(at->ifa_addr));
-  }
-  return found;
-}
-
-bool is_for_containers(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kPrefixes = {"docker", "virbr", "veth", "br-", "cni"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
-}
-
 /// What the other nodes are to reach this one at: an interface that the user or the site names, else the first.
 std::string address_of_this_node(const Environment& env, const TaskSettings& settings) {
-  const auto here = addresses_here();
+  auto here = addresses_here();
+  std::erase_if(here, [](const auto& each) { return each.is_ipv6; });
   std::vector<std::string> wanted;
   for (const char* name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     const auto value = env.get(name);
@@ -94,25 +52,19 @@ std::string address_of_this_node(const Environment& env, const TaskSettings& set
   wanted.insert(wanted.end(), settings.network.interfaces.begin(), settings.network.interfaces.end());
   // NCCL takes the first letters of a name for all that begin so.
   for (const auto& prefix : wanted) {
-    for (const auto& [name, address] : here) {
-      if (!prefix.empty() && name.starts_with(prefix)) return address;
+    for (const auto& each : here) {
+      if (!prefix.empty() && each.interface.starts_with(prefix)) return each.address;
     }
   }
-  for (const auto& [name, address] : here) {
-    if (!is_loopback(address) && !is_for_containers(name)) return address;
+  for (const auto& each : here) {
+    if (!is_loopback(each.address) && !is_for_containers(each.interface)) return each.address;
   }
   return "127.0.0.1";
 }
 
 int free_port() {
-  const FileDescriptor fd = bound_everywhere(0);
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (!fd || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
-  }
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  if (const FileDescriptor socket = bound_everywhere(0)) return port_of(socket);
+  throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
 }
 
 int port_of_start(const Placement& at, const Environment& env) {
@@ -210,37 +162,11 @@ std::optional<std::string> known_address(const Placement& at, const Environment&
   const auto host = main_host(at, env);
   if (!host) return std::nullopt;
   const auto& suffix = settings.network.host_suffix;
-  auto address = address_of_host(*host + suffix);
-  return address || suffix.empty() ? address : address_of_host(*host);
+  auto address = address_of(*host + suffix);
+  return address || suffix.empty() ? address : address_of(*host);
 }
 
 }  // namespace
-
-FileDescriptor bound_everywhere(int port) {
-  FileDescriptor fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool has_ipv6 = static_cast<bool>(fd);
-  if (!has_ipv6) fd = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  const int no = 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(static_cast<std::uint16_t>(port));
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = six.sin6_port;
-  if (has_ipv6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  const int done = has_ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six)
-                            : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four);
-  if (done != 0) {
-    const int reason = errno;
-    fd.reset();
-    errno = reason;
-  }
-  return fd;
-}
-
-bool is_free(int port) { return static_cast<bool>(bound_everywhere(port)); }
 
 std::optional<int> agreed_port(const Placement& at, const Environment& env) {
   if (at.master) return at.master->port;

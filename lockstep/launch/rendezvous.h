@@ -7,7 +7,6 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/base/file.h"
 #include "lockstep/launch/placement.h"
 #include "lockstep/launch/task_settings.h"
 
@@ -44,12 +43,5 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
 ///
 /// Throws: Error(kEnvironment) as agreed_port() does.
 Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings);
-
-/// A socket bound to `port` of all of this node's addresses, 0 for one of the system's choice; empty, with errno set,
-/// where that cannot be.
-FileDescriptor bound_everywhere(int port);
-
-/// Whether a program may listen on this port of all of this node's addresses now.
-bool is_free(int port);
 
 }  // namespace lockstep

@@ -2,10 +2,10 @@
 #include "lockstep/launch/rendezvous.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/launch/network.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -30,22 +30,12 @@ Placement two_nodes(int rank) {
 /// A port of this machine that a program listens on.
 class TakenPort {
  public:
-  TakenPort() : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    socklen_t size = sizeof address;
-    auto* general = reinterpret_cast<sockaddr*>(&address);
-    const bool is_done = ::bind(socket_.get(), general, size) == 0 && ::listen(socket_.get(), 1) == 0 &&
-                         ::getsockname(socket_.get(), general, &size) == 0;
-    EXPECT_TRUE(is_done);
-    port_ = ntohs(address.sin6_port);
-  }
-  int port() const { return port_; }
-  std::string text() const { return std::to_string(port_); }
+  TakenPort() : socket_(bound_everywhere(0)) { EXPECT_EQ(::listen(socket_.get(), 1), 0); }
+  int port() const { return port_of(socket_); }
+  std::string text() const { return std::to_string(port()); }
 
  private:
   FileDescriptor socket_;
-  int port_ = 0;
 };
 
 TEST(Rendezvous, ThePortIsTheLastThatSlurmReserved) {

@@ -19,6 +19,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/comm/net.h"
+#include "lockstep/launch/network.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::testing {
