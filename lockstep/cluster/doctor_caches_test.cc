@@ -10,8 +10,9 @@ namespace lockstep {
 namespace {
 
 using testing::AsNobody;
-using testing::expect_fault;
 using testing::FakeNode;
+using testing::no_variable;
+using testing::variable;
 
 struct CacheFault : ::testing::Test {
   CacheFault() {
@@ -26,25 +27,24 @@ struct CacheFault : ::testing::Test {
 
 TEST_F(CacheFault, OnAFileSystemThatAllNodesSee) {
   std::filesystem::create_directories(node.path("/scratch/me/miopen"));
-  expect_fault(
-      node, "cache-shared-file-system", "lies on lustre",
-      [&] { node.set("MIOPEN_USER_DB_PATH", "/scratch/me/miopen"); },
-      [&] { node.set("MIOPEN_USER_DB_PATH", "/tmp/caches"); });
+  expect_fault(node, {.code = "cache-shared-file-system",
+                      .fact = "lies on lustre",
+                      .broken = variable("MIOPEN_USER_DB_PATH", "/scratch/me/miopen"),
+                      .mended = variable("MIOPEN_USER_DB_PATH", "/tmp/caches")});
 }
 
 TEST_F(CacheFault, ByDefaultInAHomeThatAllNodesSee) {
-  for (const char* name : {"MIOPEN_CUSTOM_CACHE_DIR", "TRITON_CACHE_DIR"}) node.set(name, "/tmp/caches");
-  expect_fault(
-      node, "cache-at-home", "'/users/me/.config/miopen' on nfs4", [&] { node.unset("MIOPEN_USER_DB_PATH"); },
-      [&] { node.set("MIOPEN_USER_DB_PATH", "/tmp/caches"); });
+  node.set({{"MIOPEN_CUSTOM_CACHE_DIR", "/tmp/caches"}, {"TRITON_CACHE_DIR", "/tmp/caches"}});
+  expect_fault(node, {.code = "cache-at-home",
+                      .fact = "'/users/me/.config/miopen' on nfs4",
+                      .broken = no_variable("MIOPEN_USER_DB_PATH")});
 }
 
 TEST_F(CacheFault, OfSomebodyElse) {
   SKIP_WITHOUT_ROOT();
-  expect_fault(
-      node, "cache-of-another", "belongs to user 12345",
-      [&] { ASSERT_EQ(::chown(node.path("/tmp/caches").c_str(), 12345, 12345), 0); },
-      [&] { ASSERT_EQ(::chown(node.path("/tmp/caches").c_str(), 0, 0), 0); });
+  expect_fault(node, {.code = "cache-of-another", .fact = "belongs to user 12345", .broken = [](FakeNode& of) {
+                        ASSERT_EQ(::chown(of.path("/tmp/caches").c_str(), 12345, 12345), 0);
+                      }});
 }
 
 TEST_F(CacheFault, ThatCannotBeMade) {
@@ -56,10 +56,10 @@ TEST_F(CacheFault, ThatCannotBeMade) {
   const AsNobody nobody;
   node.set("TRITON_CACHE_DIR", "/tmp/open/triton");
   node.set("MIOPEN_USER_DB_PATH", "/tmp/open/miopen");
-  expect_fault(
-      node, "cache-not-writable", "TRITON_CACHE_DIR='/tmp/shut/triton' is not there and cannot be made",
-      [&] { node.set("TRITON_CACHE_DIR", "/tmp/shut/triton"); },
-      [&] { node.set("TRITON_CACHE_DIR", "/tmp/open/triton"); });
+  expect_fault(node, {.code = "cache-not-writable",
+                      .fact = "TRITON_CACHE_DIR='/tmp/shut/triton' is not there and cannot be made",
+                      .broken = variable("TRITON_CACHE_DIR", "/tmp/shut/triton"),
+                      .mended = variable("TRITON_CACHE_DIR", "/tmp/open/triton")});
 }
 
 }  // namespace

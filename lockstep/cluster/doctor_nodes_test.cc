@@ -19,6 +19,9 @@ namespace {
 using testing::found;
 using testing::listed;
 
+/// Alters what a rank tells or asks.
+using Change = std::function<void(int rank, TaskView& self, MeetingOptions& options)>;
+
 /// Tasks of a job on this machine, each a thread, each on a node of its own unless said.
 struct Job {
   int nodes = 3;
@@ -53,16 +56,15 @@ struct Job {
             .versions = "Linux 5.14"};
   }
 
-  /// Runs all ranks but the absent ones, rank 0 here; `change` may alter what a rank tells or asks.
-  template <typename Change>
-  JobView run(Change change, const std::vector<int>& absent = {}) const {
+  /// Runs all ranks but the absent ones, rank 0 here.
+  JobView run(const Change& change = {}, const std::vector<int>& absent = {}) const {
     // Kept to the end, so that no other program is given the port: SO_REUSEADDR lets rank 0 listen on it all the same.
     const auto kept = bound_everywhere(0);
     const int port = port_of(kept);
     const auto attend = [&, this](int rank) {
       auto self = view(rank);
       auto own = options;
-      change(rank, self, own);
+      if (change) change(rank, self, own);
       return meeting(place(rank), {"127.0.0.1", port}, self, own);
     };
     std::latch others_may_call(stranger ? 1 : 0);
@@ -86,15 +88,22 @@ struct Job {
     }
     return attend(0).value();
   }
-  JobView run() const {
-    return run([](int, TaskView&, MeetingOptions&) {});
-  }
 };
 
 /// All but how fast the links are: that is this machine's load, and has tests of its own below.
 std::vector<Finding> judged(JobView job) {
   job.links.clear();
   return merged(job);
+}
+
+/// Expects `code` of the job with the change or with ranks that do not come, and of the job as it is not.
+Finding expected_of(const Job& job, const std::string& code, const Change& change,
+                    const std::vector<int>& absent = {}) {
+  EXPECT_EQ(found(judged(job.run()), code), nullptr);
+  const auto bad = judged(job.run(change, absent));
+  const auto* finding = found(bad, code);
+  EXPECT_NE(finding, nullptr) << listed(bad);
+  return finding == nullptr ? Finding{} : *finding;
 }
 
 TEST(Meeting, OfSoundNodesFindsNothingAndMeasuresEachLink) {
@@ -134,36 +143,24 @@ TEST(Meeting, TellsOnceOfWhatAllNodesHaveEachWithItsOwnName) {
 }
 
 TEST(NodesFault, AClockThatIsOff) {
-  using namespace std::chrono_literals;
-  const auto with = [](std::chrono::milliseconds ahead) {
-    return judged(Job().run([ahead](int rank, TaskView&, MeetingOptions& options) {
-      if (rank == 2) options.wall = [ahead] { return std::chrono::system_clock::now() + ahead; };
-    }));
-  };
-  const auto bad = with(90s);
-  const auto* finding = found(bad, "nodes-clock");
-  ASSERT_NE(finding, nullptr) << listed(bad);
-  EXPECT_HAS(finding->fact, "the clock of n3 is 90.0 s ahead of rank 0's");
-  EXPECT_HAS(finding->fix, "--exclude=n3");
-  EXPECT_EQ(found(with(0s), "nodes-clock"), nullptr);
+  const auto finding = expected_of(Job(), "nodes-clock", [](int rank, TaskView&, MeetingOptions& options) {
+    if (rank == 2) options.wall = [] { return std::chrono::system_clock::now() + std::chrono::seconds(90); };
+  });
+  EXPECT_HAS(finding.fact, "the clock of n3 is 90.0 s ahead of rank 0's");
+  EXPECT_HAS(finding.fix, "--exclude=n3");
 }
 
 TEST(NodesFault, ATaskThatDoesNotCome) {
   Job job;
   job.options.patience = std::chrono::milliseconds(1500);
-  const auto nothing = [](int, TaskView&, MeetingOptions&) {};
-  const auto bad = judged(job.run(nothing, {2}));
-  const auto* finding = found(bad, "nodes-absent");
-  ASSERT_NE(finding, nullptr) << listed(bad);
-  EXPECT_HAS(finding->fact, "rank 2 did not reach rank 0 in time, 2 tasks did");
-  EXPECT_EQ(found(judged(job.run(nothing)), "nodes-absent"), nullptr);
+  EXPECT_HAS(expected_of(job, "nodes-absent", {}, {2}).fact, "rank 2 did not reach rank 0 in time, 2 tasks did");
 }
 
 TEST(NodesFault, AMeetingEndsInTimeThoughNobodyComes) {
   Job job;
   job.options.patience = std::chrono::milliseconds(600);
   const auto start = Clock::now();
-  const auto view = job.run([](int, TaskView&, MeetingOptions&) {}, {1, 2});
+  const auto view = job.run({}, {1, 2});
   EXPECT_LT(seconds_between(start, Clock::now()), 2.0);
   EXPECT_EQ(view.absent, (std::vector<int>{1, 2}));
 }
@@ -172,32 +169,26 @@ TEST(NodesFault, TwoRanksThatTakeOneDevice) {
   Job job;
   job.nodes = 1;
   job.tasks_each = 3;
-  const auto bad = judged(job.run([](int, TaskView& self, MeetingOptions&) { self.device = "0000:c1:00.0"; }));
-  const auto* finding = found(bad, "layout-device-shared");
-  ASSERT_NE(finding, nullptr) << listed(bad);
-  EXPECT_HAS(finding->fact, "ranks 0, ");
-  EXPECT_HAS(finding->fact, "on n1 take the same device, 0000:c1:00.0");
-  EXPECT_EQ(found(judged(job.run()), "layout-device-shared"), nullptr);
+  const auto finding = expected_of(job, "layout-device-shared",
+                                   [](int, TaskView& self, MeetingOptions&) { self.device = "0000:c1:00.0"; });
+  EXPECT_HAS(finding.fact, "ranks 0, ");
+  EXPECT_HAS(finding.fact, "on n1 take the same device, 0000:c1:00.0");
 }
 
 TEST(NodesFault, OneCoreForAllTasks) {
   Job job;
   job.nodes = 1;
   job.tasks_each = 4;
-  const auto bad = judged(job.run([](int, TaskView& self, MeetingOptions&) { self.cpus = "0"; }));
-  const auto* finding = found(bad, "layout-one-core");
-  ASSERT_NE(finding, nullptr) << listed(bad);
-  EXPECT_HAS(finding->fact, "all 4 tasks on n1 run on CPU 0 (1 core)");
-  EXPECT_EQ(found(judged(job.run()), "layout-one-core"), nullptr);
+  const auto finding =
+      expected_of(job, "layout-one-core", [](int, TaskView& self, MeetingOptions&) { self.cpus = "0"; });
+  EXPECT_HAS(finding.fact, "all 4 tasks on n1 run on CPU 0 (1 core)");
 }
 
 TEST(NodesFault, ANodeOfAnotherDriver) {
-  const auto bad = judged(Job().run([](int rank, TaskView& self, MeetingOptions&) {
+  const auto finding = expected_of(Job(), "nodes-differ", [](int rank, TaskView& self, MeetingOptions&) {
     if (rank == 1) self.versions = "Linux 5.14, amdgpu 6.3.6";
-  }));
-  const auto* finding = found(bad, "nodes-differ");
-  ASSERT_NE(finding, nullptr) << listed(bad);
-  EXPECT_HAS(finding->fact, "n2 has Linux 5.14, amdgpu 6.3.6, the others Linux 5.14");
+  });
+  EXPECT_HAS(finding.fact, "n2 has Linux 5.14, amdgpu 6.3.6, the others Linux 5.14");
 }
 
 JobView with_rates(const std::vector<double>& rates) {

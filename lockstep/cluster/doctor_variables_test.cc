@@ -8,9 +8,11 @@
 namespace lockstep {
 namespace {
 
-using testing::expect_fault;
 using testing::FakeNode;
+using testing::Fault;
 using testing::found;
+using testing::no_variable;
+using testing::variable;
 
 /// Every row of the table: set on a node where it matters it is found, elsewhere it is not.
 TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
@@ -32,9 +34,8 @@ TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
     plain.set(row.name, value);
     const bool is_everywhere = row.only.empty();
     EXPECT_EQ(found(plain.findings(), row.code) != nullptr, is_everywhere);
-    expect_fault(
-        node, row.code, row.name + "='" + value + "': ", [&] { node.set(row.name, value); },
-        [&] { node.unset(row.name); });
+    expect_fault(node,
+                 {.code = row.code, .fact = row.name + "='" + value + "': ", .broken = variable(row.name, value)});
   }
 }
 
@@ -44,46 +45,34 @@ TEST(VariableTable, NamesWhatItDoesNotKnow) {
   EXPECT_HAS(message, "unknown key 'reasn'");
 }
 
-struct ContainerFault : ::testing::Test {
-  ContainerFault() { node.set("APPTAINER_CONTAINER", "/image.sif"); }
-  FakeNode node;
+struct ContainerNode : FakeNode {
+  ContainerNode() { set("APPTAINER_CONTAINER", "/image.sif"); }
 };
 
-TEST_F(ContainerFault, CondaOfTheHost) {
-  expect_fault(
-      node, "container-conda-leak", "CONDA_PREFIX='/users/me/miniconda3'",
-      [&] { node.set("CONDA_PREFIX", "/users/me/miniconda3"); }, [&] { node.unset("CONDA_PREFIX"); });
-}
-
-TEST_F(ContainerFault, PythonPathOfTheHost) {
-  expect_fault(
-      node, "container-python-path-leak", "'/sw/python/site-packages'",
-      [&] { node.set("PYTHONPATH", "/sw/python/site-packages"); }, [&] { node.unset("PYTHONPATH"); });
-}
-
-TEST_F(ContainerFault, LibrariesOfTheHost) {
-  expect_fault(
-      node, "container-library-path-leak", "'/opt/rocm-5.2/lib'",
-      [&] {
-        node.set("LD_LIBRARY_PATH", "/.singularity.d/libs:/opt/rocm-5.2/lib");
-        node.write("/.singularity.d/libs/x", "");
-      },
-      [&] { node.set("LD_LIBRARY_PATH", "/.singularity.d/libs"); });
-}
-
-TEST_F(ContainerFault, PackagesOfTheUserInTheHome) {
-  expect_fault(
-      node, "container-user-packages", "python3.10",
-      [&] { node.write("/users/me/.local/lib/python3.10/site-packages/numpy/__init__.py", ""); },
-      [&] { node.set("PYTHONNOUSERSITE", "1"); });
-}
+const std::vector<Fault> kInContainer = {
+    {"CondaOfTheHost", "container-conda-leak", "CONDA_PREFIX='/users/me/miniconda3'",
+     variable("CONDA_PREFIX", "/users/me/miniconda3")},
+    {"PythonPathOfTheHost", "container-python-path-leak", "'/sw/python/site-packages'",
+     variable("PYTHONPATH", "/sw/python/site-packages")},
+    {"LibrariesOfTheHost", "container-library-path-leak", "'/opt/rocm-5.2/lib'",
+     [](FakeNode& node) {
+       node.set("LD_LIBRARY_PATH", "/.singularity.d/libs:/opt/rocm-5.2/lib");
+       node.write("/.singularity.d/libs/x", "");
+     },
+     variable("LD_LIBRARY_PATH", "/.singularity.d/libs")},
+    {"PackagesOfTheUserInTheHome", "container-user-packages", "python3.10",
+     testing::file("/users/me/.local/lib/python3.10/site-packages/numpy/__init__.py", ""),
+     variable("PYTHONNOUSERSITE", "1")},
+};
+FAULT_TESTS(ContainerFault, ContainerNode, kInContainer);
 
 TEST(CheckFailure, IsAFindingAndLeavesTheOthers) {
   FakeNode node;
   node.set("OMP_NUM_THREADS", "64");
-  expect_fault(
-      node, "check-failed", "SLURM_GPUS_ON_NODE", [&] { node.set("SLURM_GPUS_ON_NODE", "many"); },
-      [&] { node.unset("SLURM_GPUS_ON_NODE"); });
+  expect_fault(node, {.code = "check-failed",
+                      .fact = "SLURM_GPUS_ON_NODE",
+                      .broken = variable("SLURM_GPUS_ON_NODE", "many"),
+                      .mended = no_variable("SLURM_GPUS_ON_NODE")});
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,9 +52,10 @@ class FakeNode {
   }
   void remove(const std::string& name) const { std::filesystem::remove_all(path(name)); }
 
-  void set(const std::string& name, const std::string& value) {
+  void set(const std::string& name, const std::string& value) { set({{name, value}}); }
+  void set(const Environment::Map& more) {
     auto all = of.env.all();
-    all[name] = value;
+    for (const auto& [name, value] : more) all[name] = value;
     of.env = Environment(std::move(all));
   }
   void unset(const std::string& name) {
@@ -66,26 +69,23 @@ class FakeNode {
     const auto text = [](int number) { return std::to_string(number); };
     const std::string hosts = nodes == 1 ? "n1" : "n[1-" + text(nodes) + "]";
     const std::string each = text(tasks_each) + (nodes > 1 ? "(x" + text(nodes) + ")" : "");
-    for (const auto& [name, value] :
-         std::vector<std::pair<std::string, std::string>>{{"SLURM_JOB_ID", "4711"},
-                                                          {"SLURM_STEP_ID", "0"},
-                                                          {"SLURM_STEPID", "0"},
-                                                          {"SLURM_PROCID", "0"},
-                                                          {"SLURM_LOCALID", "0"},
-                                                          {"SLURM_NODEID", "0"},
-                                                          {"SLURM_NTASKS", text(nodes * tasks_each)},
-                                                          {"SLURM_STEP_NUM_TASKS", text(nodes * tasks_each)},
-                                                          {"SLURM_STEP_NUM_NODES", text(nodes)},
-                                                          {"SLURM_NNODES", text(nodes)},
-                                                          {"SLURM_JOB_NUM_NODES", text(nodes)},
-                                                          {"SLURM_STEP_NODELIST", hosts},
-                                                          {"SLURM_JOB_NODELIST", hosts},
-                                                          {"SLURM_STEP_TASKS_PER_NODE", each},
-                                                          {"SLURM_TASKS_PER_NODE", each},
-                                                          {"SLURM_CPUS_ON_NODE", "56"},
-                                                          {"SLURM_SRUN_COMM_PORT", "40001"}}) {
-      set(name, value);
-    }
+    set({{"SLURM_JOB_ID", "4711"},
+         {"SLURM_STEP_ID", "0"},
+         {"SLURM_STEPID", "0"},
+         {"SLURM_PROCID", "0"},
+         {"SLURM_LOCALID", "0"},
+         {"SLURM_NODEID", "0"},
+         {"SLURM_NTASKS", text(nodes * tasks_each)},
+         {"SLURM_STEP_NUM_TASKS", text(nodes * tasks_each)},
+         {"SLURM_STEP_NUM_NODES", text(nodes)},
+         {"SLURM_NNODES", text(nodes)},
+         {"SLURM_JOB_NUM_NODES", text(nodes)},
+         {"SLURM_STEP_NODELIST", hosts},
+         {"SLURM_JOB_NODELIST", hosts},
+         {"SLURM_STEP_TASKS_PER_NODE", each},
+         {"SLURM_TASKS_PER_NODE", each},
+         {"SLURM_CPUS_ON_NODE", "56"},
+         {"SLURM_SRUN_COMM_PORT", "40001"}});
     if (devices > 0) set("SLURM_GPUS_ON_NODE", text(devices));
   }
 
@@ -160,6 +160,24 @@ class FakeNode {
   TemporaryFolder folder_;
 };
 
+/// A task on two nodes of LUMI.
+struct LumiNode : FakeNode {
+  LumiNode() : FakeNode("lumi-g") {
+    amd_gpus(8);
+    slingshot();
+    slurm(2, 8, 8);
+  }
+};
+
+/// A task on two nodes of JUWELS Booster.
+struct JuwelsNode : FakeNode {
+  JuwelsNode() : FakeNode("juwels-booster") {
+    nvidia_gpus(4);
+    infiniband();
+    slurm(2, 4, 4);
+  }
+};
+
 inline const Finding* found(const std::vector<Finding>& findings, const std::string& code) {
   const auto it = std::ranges::find(findings, code, &Finding::code);
   return it == findings.end() ? nullptr : &*it;
@@ -172,18 +190,55 @@ inline std::string listed(const std::vector<Finding>& findings) {
   return text;
 }
 
-/// Expects that `code` is not found on `node`, is found with `fact` in it once `broken`, and gone again once `mended`.
-template <typename Break, typename Mend>
-void expect_fault(FakeNode& node, const std::string& code, const std::string& fact, Break broken, Mend mended) {
-  EXPECT_EQ(found(node.findings(), code), nullptr) << "before it was broken";
-  broken();
-  const auto findings = node.findings();
-  const auto* finding = found(findings, code);
-  ASSERT_NE(finding, nullptr) << "found instead:\n" << listed(findings);
-  EXPECT_HAS(finding->fact, fact);
-  EXPECT_FALSE(finding->fix.empty());
-  mended();
-  EXPECT_EQ(found(node.findings(), code), nullptr) << "after it was mended:\n" << listed(node.findings());
+using Change = std::function<void(FakeNode&)>;
+
+inline Change variable(const std::string& name, const std::string& value) {
+  return [=](FakeNode& node) { node.set(name, value); };
+}
+inline Change no_variable(const std::string& name) {
+  return [=](FakeNode& node) { node.unset(name); };
+}
+inline Change file(const std::string& name, const std::string& text) {
+  return [=](FakeNode& node) { node.write(name, text); };
+}
+inline Change no_file(const std::string& name) {
+  return [=](FakeNode& node) { node.remove(name); };
 }
 
+/// What may be wrong with a node, and what `doctor` has to say of it.
+struct Fault {
+  std::string name{};  ///< Of its test.
+  std::string code{};
+  std::string fact{};  ///< A part of it.
+  Change broken{};
+  Change mended{};  ///< Where that is more than to undo what broke it.
+};
+
+inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.code; }
+
+/// Expects that `node` has not the fault, has it once it is broken, and has it no more once mended.
+inline void expect_fault(FakeNode& node, const Fault& fault) {
+  EXPECT_EQ(found(node.findings(), fault.code), nullptr) << "before it was broken";
+  fault.broken(node);
+  const auto findings = node.findings();
+  const auto* finding = found(findings, fault.code);
+  ASSERT_NE(finding, nullptr) << "found instead:\n" << listed(findings);
+  EXPECT_HAS(finding->fact, fault.fact);
+  EXPECT_FALSE(finding->fix.empty());
+  if (!fault.mended) return;
+  fault.mended(node);
+  EXPECT_EQ(found(node.findings(), fault.code), nullptr) << "after it was mended:\n" << listed(node.findings());
+}
+
+template <typename Node>
+struct FaultTest : ::testing::TestWithParam<Fault> {
+  Node node;
+};
+
 }  // namespace lockstep::testing
+
+/// A test `suite.IsFound/NAME` for each of `faults`, on a fresh `Node` of its own.
+#define FAULT_TESTS(suite, Node, faults)                     \
+  struct suite : ::lockstep::testing::FaultTest<Node> {};    \
+  TEST_P(suite, IsFound) { expect_fault(node, GetParam()); } \
+  INSTANTIATE_TEST_SUITE_P(, suite, ::testing::ValuesIn(faults), [](const auto& fault) { return fault.param.name; })
