@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <numeric>
 
 #include "tests/support/ranks.h"
@@ -12,6 +13,7 @@ namespace lockstep {
 namespace {
 
 using testing::message_of;
+using testing::one_rank;
 
 constexpr double kMiB = 1 << 20;
 
@@ -156,7 +158,7 @@ RANKS_TEST(DataParallel, GradientsThatWereNotResetAreAddedTo, 3) {
 }
 
 TEST(DataParallel, RefusesATotalForSomeBatchesOfAStepOnly) {
-  auto group = join(Placement{}, Environment{});
+  auto group = one_rank();
   Net net;
   DistributedDataParallel parallel(net, group);
   {
@@ -180,19 +182,17 @@ at::Tensor loss_without_fc2(Net& net, const at::Tensor& rows) {
   return net.fc3(torch::tanh(net.fc1(rows))).pow(2).sum(1).mean();
 }
 
-RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
-  Net net;
+// Three steps whose loss leaves fc2 out, of 6 samples, shared out by `parts_of` the step: the gradients are those of
+// one rank.
+void expect_steps_without_fc2(DistributedDataParallel& parallel, Net& net, int rank,
+                              const std::function<std::vector<std::int64_t>(int step)>& parts_of) {
   Net whole;
-  DistributedDataParallel parallel(net, group,
-                                   {.bucket_mib = 200 / kMiB, .find_unused_parameters = true, .layout = {}});
   for (int step = 0; step < 3; ++step) {
     const auto x = inputs(6, static_cast<std::uint64_t>(step));
     net.zero_grad();
     whole.zero_grad();
     loss_without_fc2(whole, x).backward();
-    // In the last step rank 1 has no samples.
-    const auto rows =
-        part_of_rows(x, step < 2 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0}, group.rank());
+    const auto rows = part_of_rows(x, parts_of(step), rank);
     parallel.backward(rows.size(0) > 0 ? loss_without_fc2(net, rows) : at::Tensor(), rows.size(0));
     EXPECT_FALSE(net.fc2->weight.grad().defined());
     for (const auto& [mine, theirs] : {std::pair{net.fc1, whole.fc1}, std::pair{net.fc3, whole.fc3}}) {
@@ -201,24 +201,23 @@ RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
   }
 }
 
+RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
+  Net net;
+  DistributedDataParallel parallel(net, group,
+                                   {.bucket_mib = 200 / kMiB, .find_unused_parameters = true, .layout = {}});
+  // In the last step rank 1 has no samples.
+  expect_steps_without_fc2(parallel, net, group.rank(), [](int step) {
+    return step < 2 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0};
+  });
+}
+
 RANKS_TEST(DataParallel, AStaticGraphsUnusedParametersAreFoundOnce, 2) {
   Net net;
-  Net whole;
   DistributedDataParallel parallel(net, group, {.bucket_mib = 200 / kMiB, .static_graph = true});
-  for (int step = 0; step < 3; ++step) {
-    const auto x = inputs(6, static_cast<std::uint64_t>(step));
-    net.zero_grad();
-    whole.zero_grad();
-    loss_without_fc2(whole, x).backward();
-    // In the first step rank 1 has no samples, and so no graph of its own.
-    const auto rows =
-        part_of_rows(x, step > 0 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0}, group.rank());
-    parallel.backward(rows.size(0) > 0 ? loss_without_fc2(net, rows) : at::Tensor(), rows.size(0));
-    EXPECT_FALSE(net.fc2->weight.grad().defined());
-    for (const auto& [mine, theirs] : {std::pair{net.fc1, whole.fc1}, std::pair{net.fc3, whole.fc3}}) {
-      EXPECT_TRUE(at::allclose(mine->weight.grad(), theirs->weight.grad(), 1e-12, 1e-14)) << "step " << step;
-    }
-  }
+  // In the first step rank 1 has no samples, and so no graph of its own.
+  expect_steps_without_fc2(parallel, net, group.rank(), [](int step) {
+    return step > 0 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0};
+  });
   const auto text = message_of(ErrorKind::kUsage, [&] { parallel.backward(net.loss(inputs(3, 9)), 3); });
   EXPECT_HAS(text, "the loss depends on fc2.weight, and did not in the first step");
 }
@@ -340,7 +339,7 @@ RANKS_TEST(DataParallel, CountsTiedWeightsOnceAndLeavesFrozenOnesAlone, 2) {
 }
 
 TEST(DataParallel, OnOneRankIsAPlainBackward) {
-  auto group = join(Placement{}, Environment{});
+  auto group = one_rank();
   for (const auto global : {std::optional<std::int64_t>(), std::optional<std::int64_t>(6)}) {
     Net net;
     Net whole;
@@ -368,7 +367,7 @@ TEST(DataParallel, OnOneRankIsAPlainBackward) {
 }
 
 TEST(DataParallel, RefusesWhatIsNoMeanLoss) {
-  auto group = join(Placement{}, Environment{});
+  auto group = one_rank();
   Net net;
   DistributedDataParallel parallel(net, group);
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { parallel.backward(net.forward(inputs(2, 1)), 2); }),

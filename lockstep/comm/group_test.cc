@@ -12,6 +12,7 @@ namespace lockstep {
 namespace {
 
 using testing::message_of;
+using testing::one_rank;
 
 RANKS_TEST(Group, AddsUpATensorOverAllRanks, 3) {
   auto tensor = at::full({2, 2}, group.rank() + 1.0, at::kDouble);
@@ -86,7 +87,7 @@ RANKS_TEST(RequireSameText, SaysNothingForALineThatIsMissing, 2) {
 }
 
 TEST(Group, OfOneRankNeedsNoPeer) {
-  auto group = join(Placement{}, Environment{});
+  auto group = one_rank();
   auto tensor = at::ones({2});
   group.all_reduce_sum(tensor);
   group.broadcast(tensor);

@@ -9,11 +9,12 @@ namespace lockstep {
 namespace {
 
 using testing::message_of;
+using testing::one_rank;
 
 using Means = std::map<std::string, double>;
 
 TEST(MeanMetrics, WeighEverySampleEqually) {
-  auto group = join(Placement{}, Environment{});
+  auto group = one_rank();
   MeanMetrics metrics;
   metrics.begin_batch(3);
   metrics.add("loss", 1.0);

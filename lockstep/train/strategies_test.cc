@@ -3,19 +3,19 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "lockstep/data/core_sources.h"
 #include "lockstep/models/batch_norm.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/trainer.h"
+#include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
 namespace {
 
+using testing::MadeUpData;
 using testing::message_of;
+using testing::one_rank;
 using testing::TemporaryFolder;
-
-Group one_rank() { return join(Placement{}, Environment{}); }
 
 // Two layers in double, where asked with batch normalisation between them. Fails at one sample, where asked.
 struct Net : Module {
@@ -62,26 +62,12 @@ struct Net : Module {
   std::int64_t width_;
 };
 
-struct Data : DataModule {
-  Data(std::int64_t samples, std::int64_t global_batch)
-      : batch(global_batch), source(synthetic_source({.samples = samples, .classes = 3, .shape = {4}, .seed = 1})) {}
-  std::unique_ptr<Loader> train_loader(Shard shard) override {
-    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = batch, .shard = shard, .seed = 5});
-  }
-  std::unique_ptr<Loader> validation_loader(Shard shard) override {
-    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = 5, .shard = shard, .shuffle = false});
-  }
-
-  std::int64_t batch;
-  std::shared_ptr<const SampleSource> source;
-};
-
 struct Fitted {
   Net net;
   FitResult result;
 };
 
-Fitted fitted(Group& group, const TrainerOptions& options, Data data, bool normalises = false) {
+Fitted fitted(Group& group, const TrainerOptions& options, MadeUpData data, bool normalises = false) {
   Fitted out{.net = Net(normalises), .result = {}};
   out.result = Trainer(options).fit(out.net, data, group);
   return out;
@@ -110,23 +96,23 @@ void expect_same_training(const Fitted& ours, const Fitted& wanted, double toler
 TEST(Replicas, TrainAsOneRankDoesOnTheWholeBatch) {
   auto group = one_rank();
   const TrainerOptions options{.max_epochs = 3, .log_every = 1};
-  const auto one = fitted(group, options, {22, 8});
+  const auto one = fitted(group, options, MadeUpData(8));
   for (const std::int64_t count : {2, 3, 7}) {
     auto with = options;
     with.step.replicas = count;
     with.step.accumulate = 1;
-    expect_same_training(fitted(group, with, {22, 8}), one, 1e-12, std::to_string(count) + " replicas");
+    expect_same_training(fitted(group, with, MadeUpData(8)), one, 1e-12, std::to_string(count) + " replicas");
   }
   auto accumulating = options;
   accumulating.step = {.accumulate = 2, .replicas = 3};
-  expect_same_training(fitted(group, accumulating, {22, 4}), one, 1e-12, "accumulated");
+  expect_same_training(fitted(group, accumulating, MadeUpData(4)), one, 1e-12, "accumulated");
 }
 
 TEST(Replicas, AModuleThatMakesNoneIsRefused) {
   auto group = one_rank();
   Net net;
   net.makes_replicas = false;
-  Data data(22, 8);
+  MadeUpData data(8);
   const auto text = message_of(ErrorKind::kUsage, [&] { Trainer({.step = {.replicas = 2}}).fit(net, data, group); });
   EXPECT_HAS(text, "strategy dp trains copies of the module");
 }
@@ -136,14 +122,14 @@ TEST(Replicas, WhatOneThrowsEndsTheTraining) {
   for (std::int64_t sample = 0; sample < 22; sample += 7) {
     Net net;
     net.bad_sample = sample;
-    Data data(22, 22);
+    MadeUpData data(22);
     EXPECT_THROW(Trainer({.step = {.replicas = 4}}).fit(net, data, group), std::runtime_error) << sample;
   }
 }
 
 RANKS_TEST(Replicas, AreForOneRank, 2) {
   Net net;
-  Data data(22, 8);
+  MadeUpData data(8);
   const auto text = message_of(ErrorKind::kRecipe, [&] { Trainer({.step = {.replicas = 2}}).fit(net, data, group); });
   EXPECT_HAS(text, "strategy dp has one rank, and there are 2");
 }
@@ -152,19 +138,19 @@ RANKS_TEST(Replicas, AreForOneRank, 2) {
 RANKS_TEST(SyncBatchNorm, TrainsOnThreeRanksAsOnOne, 3) {
   TrainerOptions options{.max_epochs = 3, .log_every = 1};
   auto alone = one_rank();
-  const auto one = fitted(alone, options, {22, 5}, /*normalises=*/true);
-  const auto apart = fitted(group, options, {24, 12}, /*normalises=*/true);
-  const auto apart_on_one = fitted(alone, options, {24, 12}, /*normalises=*/true);
+  const auto one = fitted(alone, options, MadeUpData(5), /*normalises=*/true);
+  const auto apart = fitted(group, options, MadeUpData(12, 24), /*normalises=*/true);
+  const auto apart_on_one = fitted(alone, options, MadeUpData(12, 24), /*normalises=*/true);
   EXPECT_GT(largest_difference(apart.net, apart_on_one.net), 1e-3) << "it makes no difference here: the check is blind";
   options.step.sync_batchnorm = true;
-  expect_same_training(fitted(group, options, {22, 5}, /*normalises=*/true), one, 1e-10, "synchronised");
+  expect_same_training(fitted(group, options, MadeUpData(5), /*normalises=*/true), one, 1e-10, "synchronised");
 }
 
 void expect_any_size_trains(Group& group) {
   auto alone = one_rank();
   for (std::int64_t samples = 1; samples <= 17; ++samples) {
     const TrainerOptions options{.max_epochs = 2, .log_every = 1};
-    const Data data(samples, std::min<std::int64_t>(samples, 5));
+    const MadeUpData data(std::min<std::int64_t>(samples, 5), samples);
     const auto one = fitted(alone, options, data);
     const auto ours = fitted(group, options, data);
     const auto what = std::to_string(samples) + " samples";
@@ -184,14 +170,14 @@ RANKS_TEST(Compression, ARunThatGoesOnFromASnapshotIsBitEqual, 2) {
                          .snapshot = {.folder = std::filesystem::path(shared) / "whole", .every_steps = 6}};
   options.max_epochs = 0;
   options.step.parallel.compression = {.kind = Compression::kPowerSgd, .start_step = 3, .min_rate = 0.1};
-  const auto whole = fitted(group, options, {22, 5});
+  const auto whole = fitted(group, options, MadeUpData(5));
   auto resumed = options;
   resumed.snapshot.folder = std::filesystem::path(shared) / "resumed";
   resumed.snapshot.resume_from = options.snapshot.folder / "step-0000000006";
-  EXPECT_EQ(fitted(group, resumed, {22, 5}).result.weights_digest, whole.result.weights_digest);
+  EXPECT_EQ(fitted(group, resumed, MadeUpData(5)).result.weights_digest, whole.result.weights_digest);
   options.step.parallel.compression = {};
   options.snapshot.folder.clear();
-  EXPECT_GT(largest_difference(fitted(group, options, {22, 5}).net, whole.net), 1e-6) << "the check is blind";
+  EXPECT_GT(largest_difference(fitted(group, options, MadeUpData(5)).net, whole.net), 1e-6) << "the check is blind";
 }
 
 }  // namespace

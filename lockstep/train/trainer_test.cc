@@ -9,18 +9,18 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
-#include "lockstep/data/core_sources.h"
 #include "lockstep/format/snapshot_folder.h"
 #include "lockstep/train/optimizer.h"
+#include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
 namespace {
 
+using testing::MadeUpData;
 using testing::message_of;
+using testing::one_rank;
 using testing::TemporaryFolder;
-
-Group one_rank() { return join(Placement{}, Environment{}); }
 
 // Two layers with dropout between them, in double.
 struct Net : Module {
@@ -53,21 +53,11 @@ struct Net : Module {
   torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
 };
 
-struct Data : DataModule {
-  explicit Data(std::int64_t global_batch, std::int64_t samples = 22)
-      : batch(global_batch), source(synthetic_source({.samples = samples, .classes = 3, .shape = {4}, .seed = 1})) {}
-
+struct Data : MadeUpData {
+  using MadeUpData::MadeUpData;
   void prepare_data() override { ++prepared; }
   void setup() override { ++set_up; }
-  std::unique_ptr<Loader> train_loader(Shard shard) override {
-    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = batch, .shard = shard, .seed = 5});
-  }
-  std::unique_ptr<Loader> validation_loader(Shard shard) override {
-    return std::make_unique<Loader>(source, LoaderOptions{.global_batch = 5, .shard = shard, .shuffle = false});
-  }
 
-  std::int64_t batch;
-  std::shared_ptr<const SampleSource> source;
   int prepared = 0, set_up = 0;
 };
 

@@ -82,6 +82,9 @@ inline void expect_of_ranks(const RanksOptions& options) {
   }
 }
 
+/// This process as a group of its own.
+inline Group one_rank() { return join(Placement{}, Environment{}); }
+
 /// Called first in a rank: it ends with its parent, and when it hangs.
 inline void begin_rank() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
