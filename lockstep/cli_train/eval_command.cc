@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/format/snapshot_folder.h"
@@ -106,7 +107,7 @@ std::string csv_header(const std::vector<std::string>& classes, std::int64_t col
   std::vector<std::string> names = {"sample", "predicted"};
   for (std::int64_t i = 0; columns > 1 && i < columns; ++i) {
     const bool is_named = static_cast<std::size_t>(i) < classes.size();
-    names.push_back(is_named ? classes[static_cast<std::size_t>(i)] : std::to_string(i));
+    names.push_back(is_named ? csv_cell(classes[static_cast<std::size_t>(i)]) : std::to_string(i));
   }
   return joined(names, ",") + "\n";
 }

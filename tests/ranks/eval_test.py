@@ -59,6 +59,19 @@ class Eval(harness.RanksTest):
             a, b = rows[int(name.rsplit(" ", 1)[1]) - 2]
             self.assertAlmostEqual(float(guess), 3 * a - 2 * b + 1, delta=0.5)
 
+    def test_a_class_may_have_a_comma_in_its_name(self):
+        (self.folder / "table.csv").write_text("a,kind\n" + '1,"ants, red"\n2,bees\n' * 20)
+        recipe = self.folder / "table.toml"
+        recipe.write_text('[model]\nname = "mlp"\n[data]\nkind = "csv"\npath = "table.csv"\nsplit = 0.2\nglobal_batch = 8\n'
+                          '[trainer]\nmax_epochs = 1\n')
+        self.trained(recipe=recipe)
+        out = self.folder / "guesses.csv"
+        self.evaluated("--out", out, command="predict")
+        with out.open(newline="") as file:
+            head, *lines = csv.reader(file)
+        self.assertEqual(head, ["sample", "predicted", "ants, red", "bees"])
+        self.assertEqual({len(line) for line in lines}, {4})
+
     def test_averaged_weights_and_the_best_snapshot_are_what_counts(self):
         run = self.trained("trainer.max_epochs=4", "trainer.average=ema", "trainer.average_decay=0.9",
                            "snapshot.monitor=val_loss", "snapshot.keep=1")
