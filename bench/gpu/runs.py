@@ -170,7 +170,9 @@ class Check:
         folder = self.work / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)  # Of an earlier call.
         accelerator = "cpu" if on_cpu or not self.is_gpu else "gpu"
-        sets = [word for each in (f"trainer.accelerator={accelerator}", *settings) for word in ("--set", each)]
+        # A rehearsal's machine may be shared: threads that wait for each other then wait for others' work.
+        alone = self.pick([], ["trainer.threads=1"])
+        sets = [word for each in (f"trainer.accelerator={accelerator}", *alone, *settings) for word in ("--set", each)]
         command = [self.bin / "lockstep", "train", ROOT / f"recipes/{recipe}.toml", "--json", "--run-dir", folder, "--devices", devices,
                    "--resume", resume or "none", *sets]
         if cores:
