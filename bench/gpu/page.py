@@ -76,7 +76,7 @@ class Results:
         if not earlier or any(earlier["facts"].get(name) != self.facts.get(name) for name in ("is_gpu", "device", "commit")):
             return
         for entry in earlier["rows"]:
-            if entry["key"] in self.rows and entry["state"] in (TRIED, REHEARSED):
+            if entry["key"] in self.rows:
                 self.rows[entry["key"]].__dict__.update({name: entry[name] for name in ("state", "found", "holds", "numbers")})
 
     def _read(self):

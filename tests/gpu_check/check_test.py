@@ -111,6 +111,15 @@ class CheckTest(unittest.TestCase):
             results = Results(self.parts(), self.page, facts)
             results.take_over()
             self.assertEqual(results.rows["a1"].state, kept, facts)
+        self.assertEqual(results.rows["b2"].found, "")
+
+    def test_a_second_call_keeps_why_a_row_did_not_run(self):
+        results = Results(self.parts(), self.page, GPU)
+        results.were_compiled()
+        results.not_run("c1", "no time was left")
+        again = Results(self.parts(), self.page, GPU)
+        again.take_over()
+        self.assertEqual((again.rows["c1"].state, again.rows["c1"].found), (COMPILED, "not run: no time was left"))
 
     def test_a_command_out_of_time_is_ended_with_what_it_started(self):
         check = self.check(GPU, self.parts())
