@@ -56,6 +56,23 @@ def build(check):
                         bool(built) or None, targets=targets)
 
 
+def words_of(case):
+    """What a test of GoogleTest's says of its failure, or of why it skipped."""
+    lines = (case.findtext("system-out") or "").splitlines()
+    for at, line in enumerate(lines):
+        if line.endswith((": Skipped", ": Failure")):
+            return " / ".join(each.strip() for each in lines[at + 1:at + (2 if line.endswith("Skipped") else 4)])
+    return last_words("\n".join(lines))
+
+
+def told(cases):
+    """"A, B: why", the tests of one reason together."""
+    reasons = {}
+    for case in cases:
+        reasons.setdefault(words_of(case), []).append(case.get("name").removeprefix("gpu/"))
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
 def tests(check):
     if not any((BUILD / "bin" / name).exists() for name in TESTS):
         check.results.not_run("tests", "this tree has no tests labelled gpu")
@@ -68,18 +85,19 @@ def tests(check):
     except Failure:
         if not report.exists():
             raise
-    cases = xml.etree.ElementTree.parse(report).getroot().findall("testcase")
-    names = {state: [case.get("name") for case in cases if case.get("status") == state] for state in ("run", "fail", "notrun", "disabled")}
-    skipped = names["notrun"] + names["disabled"]
-    text = f"{len(names['run'])} passed, {len(names['fail'])} failed, {len(skipped)} skipped"
-    for state in ("fail", "notrun"):
-        said = [f"{case.get('name')}: {last_words(case.findtext('system-out') or '')}" for case in cases if case.get("status") == state]
-        if said:
-            text += f"; {'failed' if state == 'fail' else 'skipped'}: " + "; ".join(said[:5]) + ("; …" if len(said) > 5 else "")
-    if not cases:
-        check.results.not_run("tests", "ctest knows no test labelled gpu in this build")
+    tell(check, xml.etree.ElementTree.parse(report).getroot().findall("testcase"))
+
+
+def tell(check, cases):
+    passed, failed, skipped = ([case for case in cases if case.get("status") in states]
+                               for states in (("run",), ("fail",), ("notrun", "disabled")))
+    if not passed and not failed:
+        check.results.not_run("tests", told(skipped) or "ctest knows no test labelled gpu in this build")
         return
-    check.results.found("tests", text, not names["fail"] if names["run"] or names["fail"] else None, **names)
+    text = f"{len(passed)} passed, {len(failed)} failed, {len(skipped)} skipped"
+    text += "".join(f"; {state}: {told(those)}" for state, those in (("failed", failed), ("skipped", skipped)) if those)
+    check.results.found("tests", text, not failed, **{name: [case.get("name") for case in those] for name, those in (
+        ("passed", passed), ("failed", failed), ("skipped", skipped))})
 
 
 PARTS = [

@@ -9,11 +9,13 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402
+import part_build  # noqa: E402
 import part_guides  # noqa: E402
 import part_same  # noqa: E402
 import part_speed  # noqa: E402
@@ -117,6 +119,25 @@ class PartsTest(unittest.TestCase):
         self.assertEqual(rows["ranks nccl"].state, "compiled")
         self.assertIn("makes no NCCL group", rows["ranks nccl"].found)
         self.assertEqual(rows["ranks gloo"].state, TRIED)
+
+    def tests_row(self, *cases):
+        results = Results(part_build.PARTS, self.folder / "RESULTS-gpu.md", GPU)
+        text = "".join(f'<testcase name="gpu/{name}" status="{status}"><system-out>{said}</system-out></testcase>'
+                       for name, status, said in cases)
+        part_build.tell(Scripted(results, self.folder / "work", self.folder, 60), xml.etree.ElementTree.fromstring(f"<a>{text}</a>"))
+        return results.rows["tests"]
+
+    def test_tests_that_all_skip_were_not_tried(self):
+        skipped = "[ RUN      ] x\n/place/device_test.cc:14: Skipped\nthis node has no GPU\n[  SKIPPED ] x (0 ms)"
+        row = self.tests_row(("Gpu.A", "notrun", skipped), ("Gpu.B", "notrun", skipped))
+        self.assertEqual((row.state, row.found), ("only written", "not run: Gpu.A, Gpu.B: this node has no GPU"))
+
+    def test_a_failed_test_is_told_with_its_own_words(self):
+        failed = "[ RUN      ] x\n/place/device_test.cc:14: Failure\nExpected equality of these values:\n  1\n  2\nmore"
+        row = self.tests_row(("Gpu.A", "fail", failed), ("Gpu.B", "run", ""), ("Gpu.C", "notrun", "x: Skipped\nno second GPU"))
+        self.assertEqual((row.state, row.holds), (TRIED, False))
+        self.assertEqual(row.found, "1 passed, 1 failed, 1 skipped; failed: Gpu.A: Expected equality of these values: / 1 / 2; "
+                         "skipped: Gpu.C: no second GPU")
 
     def test_weights_that_are_not_finite_are_not_equal(self):
         class Broken(Scripted):
