@@ -64,6 +64,12 @@ class Results:
         print(f"  {self.rows[key].what}: {self.rows[key].found}", flush=True)
         self.write()
 
+    def reopen(self, part):
+        """What an earlier call found in this part no longer counts."""
+        for row in part.rows:
+            row.state = WRITTEN if row.state == WRITTEN else COMPILED
+            row.found, row.holds, row.numbers = "", None, {}
+
     def were_compiled(self):
         for row in self.rows.values():
             if row.state == WRITTEN:

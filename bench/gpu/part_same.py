@@ -54,7 +54,7 @@ def accuracy(check):
         try:
             ours[recipe] = check.train(recipe, *data_of(check, recipe), *short(check))
         except Failure as error:
-            check.results.failed(f"accuracy {recipe}", str(error))
+            check.gave_up(f"accuracy {recipe}", error)
     beside.thread.join(max(0.0, check.left()))
     for recipe, run in ours.items():
         on_gpu, on_cpu = run.result["val_accuracy"], beside.accuracy.get(recipe)
@@ -88,7 +88,7 @@ def losses(check):
         try:
             ours, theirs = compared_losses(check, task, precision)
         except Failure as error:
-            check.results.failed(key, str(error))
+            check.gave_up(key, error)
             continue
         apart = [abs(one - other) for one, other in zip(ours, theirs)]
         worst = max(range(len(apart)), key=apart.__getitem__)
@@ -121,16 +121,13 @@ def ranks(check):
             apart = weights_apart(check, plain, run)
             same = run.result["weights_digest"] == plain.result["weights_digest"]
             check.results.found(key, "bit-equal" if same else f"at most {apart:.1e} apart in float64", same or apart <= 1e-9, apart=apart)
-        except NotHere as reason:
-            check.results.not_run(key, str(reason))
         except Failure as error:
-            check.results.failed(key, str(error))
+            check.gave_up(key, error)
 
 
 def graph(check):
     if not check.knows(GRAPH):
-        check.results.not_run("graph", f"this build has no setting {GRAPH}")
-        return
+        raise NotHere(f"this build has no setting {GRAPH}")
     settings = [*data_of(check, "mnist"), *QUIET, "trainer.deterministic=true", "data.global_batch=64", "data.drop_last=true",
                 "observe.log_every=10", f"trainer.max_steps={check.pick(300, 20)}"]
     eager = check.train("mnist", *settings, f"{GRAPH}=off")

@@ -29,7 +29,7 @@ class Failure(Exception):
 
 
 class NotHere(Failure):
-    """Something that this device, or this build, has not: no fault of either."""
+    """Something that this device, or this build, has not, or no time for: no fault of either."""
 
 
 @dataclasses.dataclass
@@ -137,7 +137,7 @@ class Check:
         try:
             out, _ = process.communicate(timeout=max(1.0, self.left()))
         except subprocess.TimeoutExpired:
-            raise Failure("out of time") from None
+            raise NotHere("out of time") from None
         finally:
             self.stop(process)
         with open(self.work / "logs" / f"{log}.log", "a") as said:
@@ -157,6 +157,13 @@ class Check:
         """The object that a script of bench/gpu prints."""
         out = self.command(self.peer_command(script, *arguments), f"{next(self.peers):02}-{pathlib.Path(script).stem}")
         return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
+
+    def gave_up(self, key, error):
+        """Fills the row of what ended with an error."""
+        if isinstance(error, NotHere):
+            self.results.not_run(key, str(error))
+        else:
+            self.results.failed(key, str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}")
 
     def knows(self, setting):
         """Whether the recipes of this build have the setting."""

@@ -94,6 +94,14 @@ class CheckTest(unittest.TestCase):
         written = json.loads(self.page.with_suffix(".json").read_text())
         self.assertEqual(self.states(written), {"a1": TRIED, "b1": COMPILED, "b2": COMPILED, "c1": COMPILED})
 
+    def test_a_part_that_runs_out_of_time_was_not_tried(self):
+        def slow(check):
+            check.limit = time.monotonic() + 0.1
+            check.command(["sleep", "60"], "slow")
+        written, page = self.run_all(GPU, self.parts(slow)[:1])
+        self.assertEqual(self.states(written), {"a1": WRITTEN})
+        self.assertIn("not run: out of time", page)
+
     def test_a_build_that_fails_ends_the_check(self):
         def build(check):
             raise runs.Failure("no compiler")

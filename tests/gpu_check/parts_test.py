@@ -81,8 +81,9 @@ class PartsTest(unittest.TestCase):
 
     def rows_of(self, check_class, parts):
         results = Results(parts, self.folder / "RESULTS-gpu.md", GPU)
-        for row in results.rows.values():
-            row.state, row.found, row.holds, row.numbers = "compiled", "", None, {}
+        for part in parts:
+            results.reopen(part)
+        results.were_compiled()
         check = check_class(results, self.folder / "work", self.folder / "data", 600)
         for part in parts:
             check.limit = time.monotonic() + 60
@@ -122,6 +123,8 @@ class PartsTest(unittest.TestCase):
 
     def tests_row(self, *cases):
         results = Results(part_build.PARTS, self.folder / "RESULTS-gpu.md", GPU)
+        results.reopen(part_build.PARTS[1])
+        results.were_compiled()
         text = "".join(f'<testcase name="gpu/{name}" status="{status}"><system-out>{said}</system-out></testcase>'
                        for name, status, said in cases)
         part_build.tell(Scripted(results, self.folder / "work", self.folder, 60), xml.etree.ElementTree.fromstring(f"<a>{text}</a>"))
@@ -130,7 +133,7 @@ class PartsTest(unittest.TestCase):
     def test_tests_that_all_skip_were_not_tried(self):
         skipped = "[ RUN      ] x\n/place/device_test.cc:14: Skipped\nthis node has no GPU\n[  SKIPPED ] x (0 ms)"
         row = self.tests_row(("Gpu.A", "notrun", skipped), ("Gpu.B", "notrun", skipped))
-        self.assertEqual((row.state, row.found), ("only written", "not run: Gpu.A, Gpu.B: this node has no GPU"))
+        self.assertEqual((row.state, row.found), ("compiled", "not run: Gpu.A, Gpu.B: this node has no GPU"))
 
     def test_a_failed_test_is_told_with_its_own_words(self):
         failed = "[ RUN      ] x\n/place/device_test.cc:14: Failure\nExpected equality of these values:\n  1\n  2\nmore"
