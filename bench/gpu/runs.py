@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parts of tools/gpu-check run: Lockstep's programs and the PyTorch peers, each with a limit and a log of its own."""
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -127,9 +128,13 @@ class Check:
         return process
 
     def stop(self, process):
-        """Ends the process and what it started, if it still runs."""
+        """Ends the process and what it started, if it still runs: asked first, since ninja's compilers are in groups of their own."""
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(3)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         self.children.discard(process)
 
