@@ -13,5 +13,4 @@ namespace c10::hip::HIPCachingAllocator {
 c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device);
 void resetPeakStats(c10::DeviceIndex device);
 void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool);
-
 }
