@@ -51,16 +51,13 @@ void require_precision(Precision precision, const c10::Device& device) {
   }
 }
 
-Tf32Scope::Tf32Scope(Precision precision) : is_on_(precision == Precision::kTf32) {
-  if (!is_on_) return;
-  matmul_before_ = at::globalContext().allowTF32CuBLAS();
-  convolution_before_ = at::globalContext().allowTF32CuDNN();
-  at::globalContext().setAllowTF32CuBLAS(true);
-  at::globalContext().setAllowTF32CuDNN(true);
+Tf32Scope::Tf32Scope(Precision precision)
+    : matmul_before_(at::globalContext().allowTF32CuBLAS()), convolution_before_(at::globalContext().allowTF32CuDNN()) {
+  at::globalContext().setAllowTF32CuBLAS(precision == Precision::kTf32);
+  at::globalContext().setAllowTF32CuDNN(precision == Precision::kTf32);
 }
 
 Tf32Scope::~Tf32Scope() {
-  if (!is_on_) return;
   at::globalContext().setAllowTF32CuBLAS(matmul_before_);
   at::globalContext().setAllowTF32CuDNN(convolution_before_);
 }

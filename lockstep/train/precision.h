@@ -26,7 +26,8 @@ at::ScalarType weights_type(Precision precision);
 /// Throws: Error(kRecipe) where `device` has no such arithmetic: never ignored.
 void require_precision(Precision precision, const c10::Device& device);
 
-/// While it lives, float32 matrix products may use TF32 where that was chosen; before and after as it was.
+/// While it lives, float32 matrix products and convolutions use TF32 where that was chosen, and only there: LibTorch by
+/// itself lets convolutions. Before and after as it was.
 class Tf32Scope {
  public:
   explicit Tf32Scope(Precision precision);
@@ -35,9 +36,8 @@ class Tf32Scope {
   Tf32Scope& operator=(const Tf32Scope&) = delete;
 
  private:
-  bool is_on_;
-  bool matmul_before_ = false;
-  bool convolution_before_ = false;
+  bool matmul_before_;
+  bool convolution_before_;
 };
 
 /// While it lives, operations of this thread on `device` run in the narrow type where autocast finds that safe. Does
