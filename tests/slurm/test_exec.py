@@ -76,7 +76,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual(len(first.masters | second.masters), 2)
 
     def test_nothing_is_left_on_the_nodes(self):
-        self.srun("-N2", "--ntasks-per-node=2", options=["--run-dir", str(self.folder / "run")], program=["sleep", "3"])
+        self.srun("-w", "n1,n2", "--ntasks-per-node=2", options=["--run-dir", str(self.folder / "run")], program=["sleep", "3"])
         for node in ("n1", "n2"):
             lines = (self.folder / f"run/telemetry-{node}.jsonl").read_text().splitlines()
             events = [json.loads(line)["event"] for line in lines]
@@ -89,7 +89,7 @@ class UnderSlurm(test_bed.BedTest):
 
     @unittest.skipUnless(PYTHON, "no Python with PyTorch: set LOCKSTEP_BENCH_PYTHON")
     def test_an_unmodified_script_of_pytorchs_ddp_trains_on_two_nodes(self):
-        output = self.bed.run("srun", "-N2", "--ntasks-per-node=2", LOCKSTEP, "exec", "--", PYTHON, DDP, cwd=self.folder, timeout=240)
+        output = self.bed.run("srun", "-w", "n1,n2", "--ntasks-per-node=2", LOCKSTEP, "exec", "--", PYTHON, DDP, cwd=self.folder, timeout=240)
         ranks = sorted((json.loads(line) for line in output.splitlines()), key=lambda each: each["rank"])
         self.assertEqual([(each["rank"], each["world"], each["local_rank"], each["node"]) for each in ranks],
                          [(0, 4, 0, "n1"), (1, 4, 1, "n1"), (2, 4, 0, "n2"), (3, 4, 1, "n2")])

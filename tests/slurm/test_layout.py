@@ -23,7 +23,7 @@ class UnderSlurm(test_bed.BedTest):
         return self.bed.run("srun", *flags, LOCKSTEP, "layout", "--json")
 
     def test_two_tasks_on_each_of_two_nodes(self):
-        output = self.layout("-N2", "--ntasks-per-node=2")
+        output = self.layout("-w", "n1,n2", "--ntasks-per-node=2")
         self.assertEqual(places(output), [(0, 0, 2, 0, 2), (1, 1, 2, 0, 2), (2, 0, 2, 1, 2), (3, 1, 2, 1, 2)])
         for line in output.splitlines():
             layout = json.loads(line)

@@ -13,7 +13,7 @@ import bed as test_bed
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKSTEP = str(pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin")) / "lockstep")
 DIGITS = str(ROOT / "recipes/digits.toml")
-FOUR = ["srun", "-N2", "--ntasks-per-node=2"]
+FOUR = ["srun", "-w", "n1,n2", "--ntasks-per-node=2"]
 
 
 def ended(text):
