@@ -29,8 +29,6 @@
 namespace lockstep::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct PlanOptions {
   std::string recipe;
   std::vector<std::string> sets;

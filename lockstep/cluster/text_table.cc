@@ -69,8 +69,8 @@ std::string markdown_table(const TableRows& rows) {
 std::string csv_table(const TableRows& rows) {
   std::string text;
   for (const auto& row : rows) {
-    std::vector<std::string> cells;
-    for (const auto& cell : row) cells.push_back(csv_cell(cell));
+    std::vector<std::string> cells(row.size());
+    std::transform(row.begin(), row.end(), cells.begin(), csv_cell);
     text += joined(cells, ",") + "\r\n";
   }
   return text;
