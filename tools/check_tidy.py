@@ -4,7 +4,7 @@
 
 A stamp in BUILD/tidy is named by a digest of all that the verdict depends on: the source, every header of ours that it
 includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules. What was edited last
-comes first, and after LOCKSTEP_TIDY_MINUTES (5; 0: no limit) no further file is begun: the next run goes on from there.
+comes first, and after LOCKSTEP_CHECK_MINUTES (2; 0: no limit) no further file is begun: the next run goes on from there.
 """
 import concurrent.futures
 import hashlib
@@ -65,7 +65,7 @@ def wanted_files(root, build):
 
 
 def main(build, jobs):
-    minutes = float(os.environ.get("LOCKSTEP_TIDY_MINUTES", "5"))
+    minutes = float(os.environ.get("LOCKSTEP_CHECK_MINUTES", "2"))
     deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
     root = pathlib.Path(__file__).resolve().parent.parent
     build = (root / build).resolve()
