@@ -4,6 +4,7 @@
 #include "lockstep/agent/nvml_sensor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/topology.h"
 
@@ -28,8 +29,8 @@ std::optional<double> scaled(std::optional<std::int64_t> value, double unit) {
 
 class AmdgpuSensor : public DeviceSensor {
  public:
-  AmdgpuSensor(std::vector<std::string> pci, const fs::path& root) {
-    for (auto& address : pci) {
+  AmdgpuSensor(const std::vector<std::string>& pci, const fs::path& root) {
+    for (const auto& address : pci) {
       Device device{.pci = address, .folder = root / "sys/bus/pci/devices" / address, .hwmon = {}};
       std::error_code none;
       for (const auto& entry : fs::directory_iterator(device.folder / "hwmon", none)) device.hwmon = entry.path();
@@ -67,17 +68,15 @@ class AmdgpuSensor : public DeviceSensor {
 
 }  // namespace
 
-std::unique_ptr<DeviceSensor> amdgpu_sensor(std::vector<std::string> pci, fs::path root) {
-  return std::make_unique<AmdgpuSensor>(std::move(pci), root);
+std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci, const fs::path& root) {
+  return std::make_unique<AmdgpuSensor>(pci, root);
 }
 
 std::unique_ptr<DeviceSensor> sensor_of_node() {
   const auto gpus = Topology().gpus();
   if (gpus.empty()) return nullptr;
   if (gpus.front().maker == GpuMaker::kNvidia) return nvml_sensor(load_nvml());
-  std::vector<std::string> pci;
-  for (const auto& gpu : gpus) pci.push_back(gpu.pci);
-  return amdgpu_sensor(std::move(pci));
+  return amdgpu_sensor(mapped(gpus, [](const auto& gpu) { return gpu.pci; }));
 }
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ class DeviceSensor {
 };
 
 /// AMD's, from sysfs. `root` stands for "/" in tests.
-std::unique_ptr<DeviceSensor> amdgpu_sensor(std::vector<std::string> pci, std::filesystem::path root = "/");
+std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci,
+                                            const std::filesystem::path& root = "/");
 
 /// The sensor for this node's devices, or null where it has none that can be read.
 std::unique_ptr<DeviceSensor> sensor_of_node();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/recipe/schema.h"
@@ -74,11 +75,7 @@ std::string replaced(std::string text, char what, std::string_view with) {
   return text;
 }
 
-std::string texts(const std::vector<Word>& words) {
-  std::vector<std::string> all;
-  for (const auto& word : words) all.push_back(word.text);
-  return joined(all, " ");
-}
+std::string texts(const std::vector<Word>& words) { return joined(mapped(words, &Word::text), " "); }
 
 /// "/train|/snapshot|/snapshot/verify": all that the words so far can have named.
 std::string paths(const std::vector<Level>& levels, std::string_view separator) {

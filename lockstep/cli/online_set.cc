@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/recipe/raw_setting.h"
 
@@ -107,9 +108,7 @@ OnlineFile file_of(const std::string& line, const std::string& name) {
 }  // namespace
 
 std::vector<std::string> online_set_names() {
-  std::vector<std::string> names;
-  for (const Builtin& each : kBuiltin) names.emplace_back(each.name);
-  return names;
+  return mapped(kBuiltin, [](const Builtin& each) { return std::string(each.name); });
 }
 
 OnlineSet parsed_online_set(std::string_view toml, const std::string& name) {

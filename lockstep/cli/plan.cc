@@ -71,13 +71,12 @@ int ranks_of_node(const PlanOptions& options, const Recipe& recipe, const Profil
 }
 
 Subject subject_of(const PlanOptions& options, const Context& context) {
-  std::vector<Override> overrides;
-  for (const auto& text : options.sets) overrides.push_back(override_of(text));
   const Site site(context.env);
-  Subject subject{.recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides),
-                  .profile = site.chosen(options.cluster),
-                  .schedule = {},
-                  .target = {}};
+  Subject subject{
+      .recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides_of(options.sets)),
+      .profile = site.chosen(options.cluster),
+      .schedule = {},
+      .target = {}};
   subject.schedule = schedule_of(subject.recipe);
   subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
   // Steps are timed on processors: they say nothing of a node's devices.

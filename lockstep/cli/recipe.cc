@@ -26,12 +26,6 @@ fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
 
 json text_or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
 
-std::vector<Override> overrides_of(const std::vector<std::string>& sets) {
-  std::vector<Override> overrides;
-  for (const auto& text : sets) overrides.push_back(override_of(text));
-  return overrides;
-}
-
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;

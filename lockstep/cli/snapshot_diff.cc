@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
@@ -41,9 +42,7 @@ Side opened(const fs::path& path, const Log& log) {
 }
 
 std::vector<std::string> names_of(const std::vector<TensorEntry>& tensors) {
-  std::vector<std::string> names;
-  for (const auto& tensor : tensors) names.push_back(tensor.name);
-  return names;
+  return mapped(tensors, &TensorEntry::name);
 }
 
 /// What differs, by the tensors' names.

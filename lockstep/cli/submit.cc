@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
@@ -73,7 +74,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, cons
   };
   for (const auto& plan : submission.jobs) tell(submit_job(plan, context.env), plan, "");
   for (const auto& job : submission.packed) {
-    tell(submit_packed(job, context.env), job.node, ": " + counted(job.trials.size(), "trial"));
+    tell(submit_packed(job, context.env), job.node, ": " + counted(std::ssize(job.trials), "trial"));
     for (const auto& trial : job.trials) jobs.back()["trials"].push_back((job.sweep / trial.name).string());
   }
   if (!options.is.json) return;
@@ -151,9 +152,8 @@ void add_list(CLI::App& command, std::vector<Override>& settings, const std::str
       .add_option_function<std::vector<std::string>>(
           flag,
           [&settings, flag, key](const std::vector<std::string>& values) {
-            std::vector<std::string> quoted;
-            for (const auto& value : values) quoted.push_back(toml_quoted(value));
-            settings.push_back({key, "[" + joined(quoted, ", ") + "]", {SettingSource::kFlag, flag}});
+            settings.push_back(
+                {key, "[" + joined(mapped(values, toml_quoted), ", ") + "]", {SettingSource::kFlag, flag}});
           },
           help)
       ->allow_extra_args(false);

@@ -71,8 +71,7 @@ void check_request(const SubmitOptions& options) {
 }
 
 Target target_of(const SubmitOptions& options, const Site& site, const Context& context) {
-  std::vector<Override> overrides;
-  for (const auto& text : options.flags.sets) overrides.push_back(override_of(text));
+  auto overrides = overrides_of(options.flags.sets);
   overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());
   Target target{
       .settings = options.flags.recipe.empty()

@@ -84,9 +84,7 @@ DataSettings data_target(const DataRequest& request, const Environment& env, con
     throw Error(ErrorKind::kUsage, "--kind is given for the recipe '" + request.path + "', which has data.kind",
                 "leave it out, or name a path");
   }
-  std::vector<Override> overrides;
-  for (const std::string& text : request.sets) overrides.push_back(override_of(text));
-  const Recipe recipe = Recipe::load(recipe_file(request.path, program), env, overrides);
+  const Recipe recipe = Recipe::load(recipe_file(request.path, program), env, overrides_of(request.sets));
   if (recipe.text("data.kind") == "synthetic") {
     throw Error(ErrorKind::kRecipe, "data.kind (" + recipe.origin("data.kind").where +
                                         ") is synthetic: such data are made up, and nothing lies on disk");

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -49,14 +49,6 @@ struct Subject {
     return Clock::now();
   }
 };
-
-Batch first_of(const Batch& batch, std::int64_t samples) {
-  Batch part = batch;
-  for (auto& field : part.fields) field = field.narrow(0, 0, samples);
-  part.ids.resize(static_cast<std::size_t>(samples));
-  part.global_samples = samples;
-  return part;
-}
 
 at::Tensor forward(const Subject& subject, const Batch& batch) {
   subject.module->metrics().begin_batch(batch.samples());
@@ -194,7 +186,7 @@ double read_seconds(const Loader& loader) {
 }
 
 std::string processor() {
-  for (const auto& line : split(text_of_file("/proc/cpuinfo"), '\n')) {
+  for (const auto& line : split(text_or_nothing("/proc/cpuinfo"), '\n')) {
     if (line.starts_with("model name")) return std::string(trimmed(line.substr(line.find(':') + 1)));
   }
   return "a processor";
@@ -230,8 +222,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   RecipeData data(recipe);
   data.setup();
   Subject subject;
-  std::vector<std::string> notes;
-  subject.module = task_of(recipe, data.sets(), group.device(), notes);
+  subject.module = task_of(recipe, data.sets(), group.device());
   if (!group.device().is_cpu()) subject.module->to(group.device().device);
   subject.device = &group.device();
   subject.module->train();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli_train/eval_command.h"
 
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -32,8 +31,7 @@ struct Subject {
 
 // The run's own recipe, with this start's ranks in place of those that it was trained on.
 Recipe recipe_of_run(const EvalRequest& request, const Placement& placement, const Environment& env) {
-  std::vector<Override> overrides;
-  for (const auto& text : request.sets) overrides.push_back(override_of(text));
+  auto overrides = overrides_of(request.sets);
   const Origin origin{SettingSource::kFlag, "this start"};
   if (!request.data.empty()) overrides.push_back({"data.path", request.data, {SettingSource::kFlag, "--data"}});
   overrides.push_back({"trainer.devices", std::to_string(placement.local_world), origin});
@@ -70,8 +68,7 @@ Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
   subject.data = std::make_unique<RecipeData>(subject.recipe);
   subject.data->setup();
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
-  std::vector<std::string> notes;  // Of weights that the snapshot's replace.
-  subject.task = task_of(subject.recipe, subject.data->sets(), group.device(), notes);
+  subject.task = task_of(subject.recipe, subject.data->sets(), group.device());
   restore_weights(subject.snapshot, *subject.task);
   if (!group.device().is_cpu()) subject.task->to(group.device().device);
   subject.loader = subject.data->split_loader({group.rank(), group.world()}, request.split);
@@ -94,9 +91,7 @@ std::string csv_lines(const SampleSource& source, std::int64_t first, const at::
       text += std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);
     }
     for (std::int64_t column = 0; column < flat.size(1); ++column) {
-      std::array<char, 32> number{};
-      std::snprintf(number.data(), number.size(), ",%.9g", begin[column]);
-      text += number.data();
+      text.append(",").append(significant(begin[column], 9));
     }
     text += "\n";
   }

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/comm/join.h"
@@ -35,11 +36,7 @@ Recipe changed(const TrainRequest& request, std::vector<std::string> sets, const
   return recipe_of(with, env, std::filesystem::read_symlink("/proc/self/exe"));
 }
 
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", value);
-  return text.data();
-}
+std::string number(double value) { return significant(value, 3); }
 
 int find_rate(const TrainRequest& request, const Placement& placement, const Environment& env) {
   const auto recipe = changed(
@@ -51,8 +48,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
   auto group = met_for(recipe, placement, env);
   RecipeData data(recipe);
   data.setup();
-  std::vector<std::string> notes;
-  const auto module = task_of(recipe, data.sets(), group.device(), notes);
+  const auto module = task_of(recipe, data.sets(), group.device());
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   Trainer trainer(options);
@@ -117,7 +113,6 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   Trial trial{.batch = batch};
   trial.has_data = batch <= data.sets().train->size();
   if (!trial.has_data) return trial;
-  std::vector<std::string> notes;
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   Trainer trainer(options);
@@ -132,7 +127,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   const auto& device = group.device();
   device.backend->forget_peak(device.index());
   try {
-    const auto module = task_of(recipe, data.sets(), group.device(), notes);
+    const auto module = task_of(recipe, data.sets(), group.device());
     trainer.fit(*module, data, group);
     trial.fits = true;
   } catch (const OutOfMemory&) {

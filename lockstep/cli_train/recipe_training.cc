@@ -147,18 +147,18 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
 }  // namespace
 
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
-                                     std::vector<std::string>& notes) {
+                                     std::vector<std::string>* notes) {
   const auto network = network_of(recipe, *sets.train);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
   if (recipe.has("optimizer.groups")) task.groups = parsed_groups(recipe.texts("optimizer.groups"));
-  task.schedule = [&recipe](const TrainingPlan& plan) { return schedule_of(recipe, plan); };
+  task.schedule = [recipe](const TrainingPlan& plan) { return schedule_of(recipe, plan); };
   task.type = weights_type(precision_named(recipe.text("trainer.precision")));
   task.normalisation = sets.normalisation;
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
   task.is_recordable = !recipe.named_file("model.name");
-  task.rebuild = [&recipe, network] { return built_network(recipe, network); };
+  task.rebuild = [recipe, network] { return built_network(recipe, network); };
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
   std::unique_ptr<NetworkTask> module;
@@ -172,7 +172,7 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   if (recipe.has("model.weights")) {
     const auto path = recipe.path("model.weights");
     const auto loaded = load_weights(*module, path, {.except = recipe.texts("model.weights_except")});
-    notes.push_back(summary(path, loaded));
+    if (notes != nullptr) notes->push_back(summary(path, loaded));
   }
   if (recipe.has("model.freeze")) freeze(*module, recipe.texts("model.freeze"));
   if (wants_channels_last(recipe, device)) module->use_channels_last();

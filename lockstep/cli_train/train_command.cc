@@ -156,7 +156,7 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   RecipeData data(recipe);
   data.setup();
   auto notes = data.sets().notes;
-  const auto module = task_of(recipe, data.sets(), group.device(), notes);
+  const auto module = task_of(recipe, data.sets(), group.device(), &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);
   }

@@ -45,8 +45,8 @@ void check_cores(const Examination& of, Findings& findings) {
   const auto number = threads ? parsed_int<int>(split(*threads, ',').front()) : std::nullopt;
   if (number && !allowed.empty() && *number > static_cast<int>(allowed.size())) {
     findings.warning("layout-too-many-threads",
-                     "OMP_NUM_THREADS is " + *threads + ", but this task may use " + counted(allowed.size(), "CPU") +
-                         " (" + list_of(allowed) + "): its threads take turns",
+                     "OMP_NUM_THREADS is " + *threads + ", but this task may use " +
+                         counted(std::ssize(allowed), "CPU") + " (" + list_of(allowed) + "): its threads take turns",
                      "leave OMP_NUM_THREADS unset, `lockstep exec` sets it; or set it to " + std::to_string(cores));
   }
 }

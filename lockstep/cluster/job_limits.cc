@@ -123,7 +123,8 @@ std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int no
 
 void check_limits(const JobPlan& plan, const Profile& profile) {
   if (profile.devices.count > 0 && plan.size.devices > profile.devices.count) {
-    const auto nodes = (plan.size.nodes * plan.size.devices + profile.devices.count - 1) / profile.devices.count;
+    const auto devices = std::int64_t{plan.size.nodes} * plan.size.devices;
+    const auto nodes = (devices + profile.devices.count - 1) / profile.devices.count;
     throw Error(ErrorKind::kEnvironment,
                 "a node of " + profile.name + " has " + std::to_string(profile.devices.count) + " devices (" +
                     profile.origin("devices.count") + "), " + std::to_string(plan.size.devices) + " are asked for",

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job_limits.h"
 #include "lockstep/cluster/nested_launcher.h"
@@ -226,8 +227,7 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
     const bool is_shell = open > 0 && text[open - 1] == '$';
     const auto found = values.find(name);
     if (!is_shell && found == values.end()) {
-      std::vector<std::string> known;
-      for (const auto& [each, value] : values) known.push_back("{" + each + "}");
+      const auto known = mapped(values, [](const auto& each) { return "{" + each.first + "}"; });
       throw Error(ErrorKind::kRecipe, "there is nothing to fill in for '{" + name + "}'",
                   "the places here are " + joined(known, ", "));
     }

@@ -13,7 +13,7 @@ namespace {
 
 std::string summary(const PackedJob& job) {
   const auto& size = job.trial.size;
-  std::string text = job.node.program.name + ": " + counted(job.trials.size(), "trial") + " on 1 node of " +
+  std::string text = job.node.program.name + ": " + counted(std::ssize(job.trials), "trial") + " on 1 node of " +
                      job.node.cluster + ", each with ";
   if (size.devices > 0) text += counted(size.devices, "device") + " and ";
   return text + (size.cores_per_task > 0 ? counted(size.cores_per_task, "core") : "a task") + " of its own.";

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/recipe/schema.h"
 
@@ -223,15 +224,12 @@ struct Writer {
   }
   template <typename T>
   static std::string text(const std::vector<T>& values) {
-    std::vector<std::string> items;
-    for (const auto& value : values) items.push_back(text(value));
-    return "[" + joined(items, ", ") + "]";
+    return "[" + joined(mapped(values, [](const T& value) { return text(value); }), ", ") + "]";
   }
 };
 
 [[noreturn]] void refuse_unknown(const RawSetting& raw) {
-  std::vector<std::string> known;
-  for (const auto& row : kRows) known.emplace_back(row.key);
+  const auto known = mapped(kRows, [](const auto& row) { return std::string(row.key); });
   // "partition.standard-g.limit" is compared as "partition.*.limit".
   std::string shape = raw.key;
   if (const auto parts = split(raw.key, '.'); parts.size() == 3) shape = parts[0] + ".*." + parts[2];

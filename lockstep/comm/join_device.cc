@@ -4,6 +4,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/comm/group_impl.h"
 
 namespace lockstep {
@@ -23,10 +24,9 @@ std::int64_t name_of(const RankDevice& device) {
   const auto& at = group.placement();
   if (std::find(sharing.begin(), sharing.end(), group.rank()) != sharing.end()) {
     const auto& device = group.device();
-    fact += ", " + device.description() + ": " + at.source + " started " + std::to_string(at.local_world) +
-            (at.local_world == 1 ? " task" : " tasks") + " on this node, this one is local rank " +
-            std::to_string(at.local_rank) + " and sees " + std::to_string(device.visible) +
-            (device.visible == 1 ? " device" : " devices");
+    fact += ", " + device.description() + ": " + at.source + " started " + counted(at.local_world, "task") +
+            " on this node, this one is local rank " + std::to_string(at.local_rank) + " and sees " +
+            counted(device.visible, "device");
   }
   throw Error(ErrorKind::kEnvironment, fact,
               "start as many tasks on each node as it has devices, each with its own (--gpus-per-task=1) or all seeing "

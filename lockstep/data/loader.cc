@@ -40,6 +40,13 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)), core_(*source_, options, tensor_allocator(source_->fields(), is_pinned_)) {}
 
+Batch first_of(Batch batch, std::int64_t samples) {
+  for (auto& field : batch.fields) field = field.narrow(0, 0, samples);
+  batch.ids.resize(static_cast<std::size_t>(samples));
+  batch.global_samples = samples;
+  return batch;
+}
+
 Batch moved(Batch batch, const c10::Device& device) {
   if (device.is_cpu()) return batch;
   for (auto& field : batch.fields) field = field.to(field.options().device(device), /*non_blocking=*/true);

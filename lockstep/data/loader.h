@@ -59,6 +59,9 @@ class Loader {
   CoreLoader core_;
 };
 
+/// The first rows of a batch, over the same memory, as a whole batch of their own.
+Batch first_of(Batch batch, std::int64_t samples);
+
 /// The batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
 Batch moved(Batch batch, const c10::Device& device);
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/device/gpu_library.h"
 
 namespace lockstep {
@@ -23,8 +24,7 @@ int index_of(const DeviceWish& wish, int visible) {
   if (index < visible) return index;
   if (wish.may_share) return index % visible;
   throw Error(ErrorKind::kEnvironment,
-              rank_text(wish) + " wants device " + std::to_string(index) + ", but sees " + std::to_string(visible) +
-                  (visible == 1 ? " device" : " devices"),
+              rank_text(wish) + " wants device " + std::to_string(index) + ", but sees " + counted(visible, "device"),
               "start as many tasks on each node as it has devices, or set trainer.share_device = true");
 }
 

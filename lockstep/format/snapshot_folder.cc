@@ -15,6 +15,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/format/snapshot_names.h"
 
@@ -97,9 +98,10 @@ std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapsho
     if (const auto parsed = parsed_snapshot_name(name)) found.emplace_back(parsed->step, !parsed->is_old, name);
   }
   std::ranges::sort(found);
-  std::vector<SnapshotEntry> entries;
-  for (const auto& [step, is_current, name] : found) entries.push_back({.path = snapshots / name, .step = step});
-  return entries;
+  return mapped(found, [&](const auto& each) {
+    const auto& [step, is_current, name] = each;
+    return SnapshotEntry{.path = snapshots / name, .step = step};
+  });
 }
 
 SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {

@@ -19,6 +19,15 @@
 namespace lockstep {
 namespace {
 
+/// Sets errno where it is not. A folder may be entered by the same permission that a program is run by.
+bool is_program(const std::string& path) {
+  if (::access(path.c_str(), X_OK) != 0) return false;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return true;
+  errno = EISDIR;
+  return false;
+}
+
 std::string path_of(const Environment& env) { return env.get("PATH").value_or("/usr/bin:/bin"); }
 
 constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
@@ -42,7 +51,7 @@ std::optional<std::string> program_in_path(const std::string& name, const Enviro
   if (name.find('/') != std::string::npos) return name;
   for (const auto& folder : split(path_of(env), ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (is_program(candidate)) return candidate;
   }
   return std::nullopt;
 }
@@ -53,7 +62,7 @@ std::string found_program(const std::string& name, const Environment& env) {
     throw Error(ErrorKind::kEnvironment, "program '" + name + "' was not found in PATH='" + path_of(env) + "'",
                 "give its path, for example ./" + name);
   }
-  if (::access(found->c_str(), X_OK) == 0) return *found;
+  if (is_program(*found)) return *found;
   throw Error(ErrorKind::kEnvironment, system_fact("start", name, errno), "check the path and its permissions");
 }
 

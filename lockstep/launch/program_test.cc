@@ -18,6 +18,7 @@ int ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", s
 TEST(ProgramInPath, IsInTheFirstFolderThatHasIt) {
   EXPECT_EQ(program_in_path("sh", Environment{{"PATH", "/no/such:/bin:/usr/bin"}}), "/bin/sh");
   EXPECT_EQ(program_in_path("./sh", Environment{{"PATH", "/bin"}}), "./sh");
+  EXPECT_EQ(program_in_path("share", Environment{{"PATH", "/usr"}}), std::nullopt) << "a folder is no program";
   EXPECT_EQ(program_in_path("no-such-program", Environment{{"PATH", "/bin"}}), std::nullopt);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -41,6 +42,9 @@ struct Override {
 ///
 /// Throws: Error(kUsage) where there is no `=`, or nothing before it.
 Override override_of(std::string_view text);
+
+/// The same of each of several.
+std::vector<Override> overrides_of(std::span<const std::string> texts);
 
 struct SettingsText;
 

@@ -8,8 +8,7 @@
 namespace lockstep {
 
 Recipe recipe_of(const TrainRequest& request, const Environment& env, const std::filesystem::path& program) {
-  std::vector<Override> overrides;
-  for (const auto& text : request.sets) overrides.push_back(override_of(text));
+  auto overrides = overrides_of(request.sets);
   if (request.devices_given) {
     if (request.devices < 1) {
       throw Error(ErrorKind::kUsage, "--devices is " + std::to_string(request.devices) + ", want 1 or more",

@@ -33,12 +33,6 @@ class DeviceUpdate {
   /// As the fused kernels take it.
   std::optional<at::Tensor> overflow() const { return overflow_.defined() ? std::optional(overflow_) : std::nullopt; }
 
-  /// Takes over what was counted on the device, for a snapshot. Blocks: until it is there.
-  virtual void settle() {}
-
- protected:
-  virtual torch::optim::Optimizer& optimizer() = 0;
-
   /// Hands `call` the learning rate of a parameter group: as a tensor where it is kept on the device, else as a number.
   template <typename Call>
   void with_rate(std::size_t group, double value, Call call) const {
@@ -48,6 +42,12 @@ class DeviceUpdate {
       call(value);
     }
   }
+
+  /// Takes over what was counted on the device, for a snapshot. Blocks: until it is there.
+  virtual void settle() {}
+
+ protected:
+  virtual torch::optim::Optimizer& optimizer() = 0;
 
  private:
   std::vector<at::Tensor> rates_;

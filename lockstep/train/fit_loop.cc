@@ -2,14 +2,13 @@
 #include "lockstep/train/fit_loop.h"
 
 #include <torch/torch.h>
-#include <unistd.h>
 
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/dtype.h"
@@ -213,13 +212,11 @@ void FitLoop::announce() {
 
 std::map<std::string, std::string> FitLoop::facts() const {
   const auto& weights = trained_.at(0);
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   std::map<std::string, std::string> all = {{"device", weights.device().str()},
                                             {"precision", precision_name(options_.step.precision)},
                                             {"torch", TORCH_VERSION},
                                             {"threads", std::to_string(at::get_num_threads())},
-                                            {"host", host.data()},
+                                            {"host", host_name()},
                                             {"launcher", group_.placement().source}};
   const auto& device = group_.device();
   if (device.is_cpu()) return all;

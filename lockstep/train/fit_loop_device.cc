@@ -8,13 +8,6 @@
 namespace lockstep {
 namespace {
 
-Batch first_of(const Batch& batch, std::int64_t samples) {
-  Batch part = batch;
-  for (auto& field : part.fields) field = field.narrow(0, 0, samples);
-  part.ids.resize(static_cast<std::size_t>(samples));
-  return part;
-}
-
 // What the first update will allocate, where there was none yet: a momentum, or Adam's two means.
 std::int64_t state_to_come(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& trained) {
   if (!optimizer.state().empty()) return 0;

@@ -5,15 +5,10 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/train/fit_loop.h"
 
 namespace lockstep {
-namespace {
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-}  // namespace
 
 void FitLoop::plan_graph() {
   const auto& device = group_.device();
@@ -127,7 +122,7 @@ bool FitLoop::recorded(const Work& work, std::string& reason) {
     graph_->capture([&] { step_eagerly(recorded_); });
     return true;
   } catch (const c10::Error& error) {
-    reason = first_line(error.what_without_backtrace());
+    reason = std::string(first_line(error.what_without_backtrace()));
   }
   if (state_.loss_samples != loss_samples) uncount_recorded();
   return false;

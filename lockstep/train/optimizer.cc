@@ -108,6 +108,27 @@ void take_counts(const DeviceCounts<State*>& counts) {
   }
 }
 
+// Adam and AdamW differ in their kernel alone.
+template <typename Options, typename State, typename Groups, typename StateMap, typename Kernel>
+void step_adam(Groups& groups, StateMap& states, DeviceCounts<State*>& counts, const DeviceUpdate& device,
+               Kernel kernel) {
+  const torch::NoGradGuard no_grad;
+  std::size_t place = 0;
+  for (auto& group : groups) {
+    const auto& options = static_cast<const Options&>(group.options());
+    const auto update = [&](auto& call, const Tensors& steps) {
+      device.with_rate(place, options.lr(), [&](const auto& lr) {
+        kernel(call.parameters, call.gradients, call.averages, call.squares, call.maxima, steps, lr,
+               std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(), options.eps(),
+               options.amsgrad(), /*maximize=*/false, std::optional<at::Tensor>(), device.overflow());
+      });
+    };
+    for_each_adam_call<State>(group, states, counts, options.amsgrad(),
+                              [&](auto& call, std::int64_t done) { run_counted(call, done, counts, device, update); });
+    ++place;
+  }
+}
+
 // Tied weights appear twice in a module's parameters(), and would be moved twice.
 Tensors without_repeats(Tensors parameters) {
   std::unordered_set<const void*> seen;
@@ -151,22 +172,8 @@ at::Tensor FusedSGD::step(LossClosure closure) {
 
 at::Tensor FusedAdam::step(LossClosure closure) {
   const auto loss = value_of(closure);
-  const torch::NoGradGuard no_grad;
-  std::size_t place = 0;
-  for (auto& group : param_groups()) {
-    const auto& options = static_cast<const torch::optim::AdamOptions&>(group.options());
-    const auto update = [&](auto& call, const Tensors& steps) {
-      with_rate(place, options.lr(), [&](const auto& lr) {
-        at::_fused_adam_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, steps, lr,
-                         std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
-                         options.eps(), options.amsgrad(), /*maximize=*/false, {}, overflow());
-      });
-    };
-    for_each_adam_call<torch::optim::AdamParamState>(
-        group, state_, counts_, options.amsgrad(),
-        [&](auto& call, std::int64_t done) { run_counted(call, done, counts_, *this, update); });
-    ++place;
-  }
+  step_adam<torch::optim::AdamOptions>(param_groups(), state_, counts_, *this,
+                                       [](const auto&... arguments) { at::_fused_adam_(arguments...); });
   return loss;
 }
 
@@ -174,22 +181,8 @@ void FusedAdam::settle() { take_counts(counts_); }
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const auto loss = value_of(closure);
-  const torch::NoGradGuard no_grad;
-  std::size_t place = 0;
-  for (auto& group : param_groups()) {
-    const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
-    const auto update = [&](auto& call, const Tensors& steps) {
-      with_rate(place, options.lr(), [&](const auto& lr) {
-        at::_fused_adamw_(call.parameters, call.gradients, call.averages, call.squares, call.maxima, steps, lr,
-                          std::get<0>(options.betas()), std::get<1>(options.betas()), options.weight_decay(),
-                          options.eps(), options.amsgrad(), /*maximize=*/false, {}, overflow());
-      });
-    };
-    for_each_adam_call<torch::optim::AdamWParamState>(
-        group, state_, counts_, options.amsgrad(),
-        [&](auto& call, std::int64_t done) { run_counted(call, done, counts_, *this, update); });
-    ++place;
-  }
+  step_adam<torch::optim::AdamWOptions>(param_groups(), state_, counts_, *this,
+                                        [](const auto&... arguments) { at::_fused_adamw_(arguments...); });
   return loss;
 }
 
