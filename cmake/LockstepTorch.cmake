@@ -33,3 +33,5 @@ target_compile_definitions(lockstep::torch INTERFACE
 add_library(lockstep_torch_header OBJECT ${PROJECT_SOURCE_DIR}/cmake/torch_header.cc)
 target_link_libraries(lockstep_torch_header PRIVATE lockstep_options lockstep::torch Threads::Threads)
 target_precompile_headers(lockstep_torch_header PRIVATE <torch/torch.h>)
+# Without the time in it, ccache knows the header again.
+target_compile_options(lockstep_torch_header PRIVATE "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")

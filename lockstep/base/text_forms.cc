@@ -32,6 +32,12 @@ std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+std::string padded(std::string text, std::size_t width) {
+  const auto is = width_of(text);
+  if (is < width) text.append(width - is, ' ');
+  return text;
+}
+
 std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   std::string name(text);
   const auto is_odd = [kept](unsigned char c) {

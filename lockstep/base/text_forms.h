@@ -23,6 +23,9 @@ std::string_view last_line(std::string_view text);
 /// Characters of UTF-8, not bytes: "µs" is two wide.
 std::size_t width_of(std::string_view text);
 
+/// `text` with spaces behind it, at least `width` wide.
+std::string padded(std::string text, std::size_t width);
+
 /// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
 std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
 

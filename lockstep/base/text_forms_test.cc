@@ -42,5 +42,10 @@ TEST(TextForms, CsvCellsAreQuotedWhereTheyMustBe) {
   EXPECT_EQ(csv_cell("c\"d"), "\"c\"\"d\"");
 }
 
+TEST(Padded, CountsCharactersAndCutsNothing) {
+  EXPECT_EQ(padded("2 × 4", 7) + "|", "2 × 4  |");
+  EXPECT_EQ(padded("too long", 3), "too long");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path run_dir_of(const ExecOptions& options, const Environment& env) {
+fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
   if (!options.run_dir.empty()) return fs::absolute(options.run_dir);
   const auto given = env.get("LOCKSTEP_RUN_DIR");
   return given ? fs::absolute(*given) : fs::path();
@@ -122,7 +122,7 @@ ExecTask prepared_task(const ExecOptions& options, const Environment& process, c
   task.at = placement_from(env);
   task.sockets = policy_of(options, env);
   task.node = node_name(task.at);
-  task.run_dir = run_dir_of(options, env);
+  task.run_dir = task_run_dir(options, env);
   const Topology topology;
   const auto gpus = topology.gpus();
   if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;

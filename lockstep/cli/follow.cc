@@ -13,7 +13,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAgain{500};
+constexpr std::chrono::milliseconds kBetweenLooks{500};
 constexpr std::streamoff kMostOfThePast = 64 << 10;  // What a person who comes late is shown of the log.
 
 /// A log that another process appends to.
@@ -65,7 +65,7 @@ void follow(const std::string& word, const Context& context) {
     }
     if (log.print()) continue;
     if (!is_queued) return;
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job_wish.h"
@@ -21,11 +22,6 @@ struct ListOptions {
   std::string folder;
   bool json = false;
 };
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
-}
 
 /// Runs can be listed where Slurm does not answer, though not what it says of them.
 QueuedJobs queue_or_none(const Context& context) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/profile_schema.h"
@@ -24,11 +25,6 @@ struct ProfileRequest {
   bool with_origin = false;
   bool json = false;
 };
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
-}
 
 void list(const ProfileRequest& request, const Context& context) {
   const ProfileLibrary library(context.env);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/text_forms.h"
 #include "lockstep/recipe/recipe.h"
 
 #include <CLI/CLI.hpp>
@@ -25,11 +26,6 @@ using nlohmann::json;
 fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
 
 json text_or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
-}
 
 // ls
 

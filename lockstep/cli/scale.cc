@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kLookAgain{2};
+constexpr std::chrono::seconds kBetweenStates{2};
 
 struct ScaleOptions {
   std::string subject;  ///< A recipe, or the folder of a study.
@@ -160,7 +160,7 @@ bool wait_for_jobs(const Study& study, const Context& context) {
     const bool goes_on = std::ranges::any_of(
         states, [](auto state) { return state == PointState::kWaiting || state == PointState::kRunning; });
     if (!goes_on) return std::ranges::count(states, PointState::kFinished) == std::ssize(states);
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kBetweenStates);
   }
 }
 

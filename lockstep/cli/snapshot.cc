@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CheckOptions {
   std::string path;
   bool json = false;
 };
@@ -70,7 +70,7 @@ std::string line_of(const Found& found) {
   return line + "\n";
 }
 
-void print(const std::vector<Found>& all, const Options& options) {
+void print(const std::vector<Found>& all, const CheckOptions& options) {
   if (!options.json) {
     std::string text;
     for (const auto& found : all) text += line_of(found);
@@ -93,7 +93,7 @@ void print(const std::vector<Found>& all, const Options& options) {
               {"snapshots", std::move(list)}});
 }
 
-void verify(const Options& options) {
+void verify(const CheckOptions& options) {
   const auto all = checked_in(options.path);
   print(all, options);
   if (all.empty()) {
@@ -116,15 +116,15 @@ void add_snapshot(CLI::App& app, Context& context) {
   auto* snapshot = app.add_subcommand("snapshot", "List, check, compare and export snapshots");
   snapshot->require_subcommand(1);
   const auto add = [snapshot](const std::string& name, const std::string& help, const std::string& argument,
-                              void (*act)(const Options&)) {
+                              void (*act)(const CheckOptions&)) {
     auto* command = snapshot->add_subcommand(name, help);
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<CheckOptions>();
     command->add_option(argument, options->path, "A run folder, its snapshots folder, or a snapshot")->required();
     command->add_flag("--json", options->json, "As one JSON object");
     command->callback([options, act] { act(*options); });
   };
   add("ls", "One line each: step, size, files, whole or what is wrong", "RUN",
-      [](const Options& options) { print(checked_in(options.path), options); });
+      [](const CheckOptions& options) { print(checked_in(options.path), options); });
   add("verify", "Read every byte; exit 0 only where all is whole", "PATH", verify);
   add_snapshot_diff(*snapshot, context);
   add_snapshot_export(*snapshot, context);

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-struct Options {
+struct DiffOptions {
   std::string a;
   std::string b;
   bool json = false;
@@ -117,22 +117,21 @@ std::string text_of(const Differences& found) {
     name_width = std::max(name_width, row.name.size());
     kind_width = std::max(kind_width, kinds_of(row).size());
   }
-  const auto padded = [](std::string text, std::size_t width) {
-    text.resize(std::max(width, text.size()), ' ');
-    return text + "  ";
-  };
+  for (const auto* alone : {&found.only_in_a, &found.only_in_b}) {
+    for (const auto& name : *alone) name_width = std::max(name_width, name.size());
+  }
   std::string text;
   for (const auto& row : found.rows) {
-    text += padded(row.name, name_width) + padded(kinds_of(row), kind_width) + verdict_on(row) + "\n";
+    text += padded(row.name, name_width + 2) + padded(kinds_of(row), kind_width + 2) + verdict_on(row) + "\n";
   }
-  for (const auto& name : found.only_in_a) text += padded(name, name_width) + "only in A\n";
-  for (const auto& name : found.only_in_b) text += padded(name, name_width) + "only in B\n";
+  for (const auto& name : found.only_in_a) text += padded(name, name_width + 2) + "only in A\n";
+  for (const auto& name : found.only_in_b) text += padded(name, name_width + 2) + "only in B\n";
   const std::size_t alone = found.only_in_a.size() + found.only_in_b.size();
   return text + std::to_string(found.rows.size()) + " of " + std::to_string(found.common) + " tensors differ" +
          (alone == 0 ? "" : "; on one side only: " + std::to_string(alone)) + "\n";
 }
 
-Json json_of(const Differences& found, const Options& options) {
+Json json_of(const Differences& found, const DiffOptions& options) {
   Json rows = Json::array();
   for (const auto& row : found.rows) {
     Json item = {{"name", row.name},
@@ -160,7 +159,7 @@ Json json_of(const Differences& found, const Options& options) {
           {"only_in_b", found.only_in_b}};
 }
 
-void diff(const Options& options, const Log& log) {
+void diff(const DiffOptions& options, const Log& log) {
   Side a = opened(options.a, log);
   Side b = opened(options.b, log);
   if (a.weights.fit(names_of(b.weights.tensors())).empty()) b.weights.fit(names_of(a.weights.tensors()));
@@ -175,7 +174,7 @@ void diff(const Options& options, const Log& log) {
 
 void add_snapshot_diff(CLI::App& snapshot, Context& context) {
   auto* command = snapshot.add_subcommand("diff", "Which tensors differ, in how many numbers, and by how much");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   const std::string help = "A run folder, a snapshot, or weights: .safetensors, .pt, .ckpt, a folder of Hugging Face";
   command->add_option("A", options->a, help)->required();
   command->add_option("B", options->b, help)->required();

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-struct Options {
+struct ExportOptions {
   std::string run;
   std::string to;
   bool weights = false;
@@ -69,7 +69,7 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
   }
 }
 
-void print(const Options& options, const fs::path& snapshot, std::size_t tensors, bool has_optimizer) {
+void print(const ExportOptions& options, const fs::path& snapshot, std::size_t tensors, bool has_optimizer) {
   const auto step = parsed_snapshot_name(fs::canonical(snapshot).filename().string());
   const auto bytes = fs::file_size(options.to);
   if (options.json) {
@@ -85,7 +85,7 @@ void print(const Options& options, const fs::path& snapshot, std::size_t tensors
              (step ? " of step " + std::to_string(step->step) : "") + ", " + human_bytes(bytes) + "\n");
 }
 
-void export_snapshot(const Options& options, const Log& log) {
+void export_snapshot(const ExportOptions& options, const Log& log) {
   const Format format = format_of(options.to);
   const fs::path snapshot = snapshot_in(options.run, log);
   const auto model = SafetensorsFile::open(snapshot / "model.safetensors");
@@ -105,7 +105,7 @@ void export_snapshot(const Options& options, const Log& log) {
 
 void add_snapshot_export(CLI::App& snapshot, Context& context) {
   auto* command = snapshot.add_subcommand("export", "Write the newest snapshot as a file that Python reads");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   command->add_option("RUN", options->run, "A run folder, its snapshots folder, or a snapshot")->required();
   command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights alone")
       ->required();

@@ -101,7 +101,7 @@ void ProfileLibrary::add(ProfileText text) { texts_[text.name].push_back(std::mo
 std::vector<std::string> ProfileLibrary::names() const {
   std::vector<std::string> all;
   for (const auto& [name, texts] : texts_) all.push_back(name);
-  std::ranges::stable_partition(all, [](const auto& name) { return name == kGeneric; });
+  std::stable_partition(all.begin(), all.end(), [](const auto& name) { return name == kGeneric; });
   return all;
 }
 

@@ -26,7 +26,7 @@ TEST(AGroupOfOne, HasTheDeviceThatItWasGivenAndSharesItWithNobody) {
 }
 
 TEST(ControlTensor, BringsSignalsAndSamples) {
-  ControlTensor control(at::TensorOptions(at::kFloat));
+  ControlTensor control{at::TensorOptions(at::kFloat)};
   control.write({true, false}, 12);
   control.leaf().mutable_grad() = control.gradient().clone();
   EXPECT_EQ(control.read(), (ControlTensor::Signals{true, false}));

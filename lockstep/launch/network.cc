@@ -30,7 +30,7 @@ std::vector<InterfaceAddress> addresses_here() {
     if (is_ipv6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) continue;
     found.push_back({.interface = at->ifa_name, .address = std::move(*address), .is_ipv6 = is_ipv6});
   }
-  std::ranges::stable_partition(found, [](const auto& each) { return !each.is_ipv6; });
+  std::stable_partition(found.begin(), found.end(), [](const auto& each) { return !each.is_ipv6; });
   return found;
 }
 

@@ -94,7 +94,7 @@ TEST(Scheduler, RefusesNumbersThatMakeNoSense) {
 }
 
 TEST(LossScaler, GoesThroughPyTorchsScales) {
-  LossScaler scaler(c10::Device(c10::kCPU));
+  LossScaler scaler{c10::Device(c10::kCPU)};
   EXPECT_EQ(scaler.scaled(at::ones({}) * 2).item<double>(), 2 * 65536.0);
   const auto step = [](LossScaler& each, bool is_finite) {
     auto gradient = at::full({2}, 3.0 * each.scale());
@@ -106,7 +106,7 @@ TEST(LossScaler, GoesThroughPyTorchsScales) {
   };
   for (int i = 0; i < 1995; ++i) step(scaler, true);
   for (std::size_t i = 0; i < golden().at("scaler").at("scale").size(); ++i) {
-    LossScaler resumed(c10::Device(c10::kCPU));
+    LossScaler resumed{c10::Device(c10::kCPU)};
     resumed.restore(scaler.state());
     const bool is_finite = golden()["scaler"]["finite"][i];
     step(scaler, is_finite);

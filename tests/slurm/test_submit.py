@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`lockstep submit` under a real Slurm, with programs that know nothing of it: test_submit.py LOCKSTEP
 
-LOCKSTEP_BENCH_PYTHON is a Python with PyTorch; without it the test that trains is skipped.
+LOCKSTEP_BENCH_PYTHON is a Python with PyTorch and Lightning; without it the tests that train are skipped.
 """
 import functools
 import json
@@ -16,7 +16,7 @@ import bed as test_bed
 
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
 PYTHON = os.environ.get("LOCKSTEP_BENCH_PYTHON")
-DDP = pathlib.Path(__file__).resolve().parents[1] / "exec/ddp.py"
+PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "exec"
 SINGULARITY = """#!/bin/bash
 # As the real one: takes its own flags and the image, and keeps PATH and nothing else of what it was told not to keep.
 echo "singularity $*" | sed 's/ -- .*//'
@@ -120,12 +120,55 @@ class UnderSlurm(test_bed.BedTest):
 
     @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
     def test_an_unmodified_ddp_script(self):
-        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, DDP)
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "ddp.py")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         said = [json.loads(line) for line in self.lines() if line.startswith("{")]
         self.assertEqual(sorted(each["rank"] for each in said), [0, 1, 2, 3])
         self.assertEqual({each["world"] for each in said}, {4})
         self.assertEqual(len({each["loss"] for each in said}), 1)
+
+    def lines_until(self, words, run="run"):
+        """What the job has written, up to the first line with these words."""
+        seen = []
+        with subprocess.Popen([LOCKSTEP, "follow", run], text=True, stdout=subprocess.PIPE, cwd=self.folder,
+                              env=self.environment) as follower:
+            for line in follower.stdout:
+                seen.append(line)
+                if words in line:
+                    follower.terminate()
+                    return seen
+        self.fail(f"no line has '{words}':\n{''.join(seen)}")
+
+    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
+    def test_an_unmodified_ddp_script_that_is_requeued_goes_on_from_its_snapshot(self):
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "ddp_snapshots.py")
+        self.lines_until("epoch 2 is saved")
+        self.bed.run("scontrol", "requeue", job)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        begun = [line for line in self.lines() if "begins with epoch" in line]
+        self.assertEqual(sorted(line for line in begun if line.endswith(" 0")),
+                         [f"rank {rank} of 4 begins with epoch 0" for rank in range(4)])
+        later = {line.split()[-1] for line in begun if not line.endswith(" 0")}
+        self.assertEqual((len(begun), len(later)), (8, 1), begun)
+        self.assertGreater(int(later.pop()), 2)
+        self.assertIn("epoch 29 is saved", self.lines())
+
+    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with Lightning")
+    def test_an_unmodified_lightning_script_saves_itself_when_warned_and_goes_on(self):
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "lightning_run.py")
+        self.lines_until('"epoch": 2')
+        self.bed.run("scancel", "--signal=USR1", job)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        said = [json.loads(line) for line in self.lines() if line.startswith("{")]
+        self.assertEqual({(each["world"], each["local_rank"]) for each in said}, {(4, 0), (4, 1)})
+        starts = [(each["rank"], each["epoch"]) for each in said if each["event"] == "start"]
+        self.assertEqual(sorted(starts)[::2], [(rank, 0) for rank in range(4)])
+        self.assertTrue(all(epoch >= 2 for _, epoch in sorted(starts)[1::2]), starts)
+        ends = [each for each in said if each["event"] == "end"]
+        self.assertEqual(sorted(each["rank"] for each in ends), [0, 1, 2, 3])
+        self.assertEqual(len({each["weights"] for each in ends}), 1)
 
 
 test_bed.skip_where_impossible()
