@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/base/text_forms.h"
 #include "lockstep/recipe/recipe.h"
 
 #include <CLI/CLI.hpp>
@@ -12,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/schema.h"
