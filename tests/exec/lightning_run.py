@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training as Lightning's users write it: nothing of Lockstep in it. Prints a line a rank when it starts and when it ends."""
+"""Training as Lightning's users write it, going on from its last checkpoint: nothing of Lockstep in it. Each rank prints a
+line when it starts, after each epoch, and when it ends."""
 import json
 
 import lightning
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 
 
@@ -37,5 +39,5 @@ if __name__ == "__main__":
     lightning.seed_everything(1)
     data = torch.utils.data.TensorDataset(torch.randn(6400, 8))
     trainer = lightning.Trainer(accelerator="cpu", devices=2, num_nodes=2, strategy="ddp", max_epochs=30, logger=False,
-                                enable_progress_bar=False, enable_model_summary=False)
-    trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=16))
+                                enable_progress_bar=False, enable_model_summary=False, callbacks=ModelCheckpoint(".", save_last=True))
+    trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=16), ckpt_path="last")

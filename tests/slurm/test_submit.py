@@ -155,10 +155,10 @@ class UnderSlurm(test_bed.BedTest):
         self.assertIn("epoch 29 is saved", self.lines())
 
     @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with Lightning")
-    def test_an_unmodified_lightning_script_saves_itself_when_warned_and_goes_on(self):
+    def test_an_unmodified_lightning_script_that_is_requeued_goes_on_from_its_checkpoint(self):
         job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "lightning_run.py")
         self.lines_until('"epoch": 2')
-        self.bed.run("scancel", "--signal=USR1", job)
+        self.bed.run("scontrol", "requeue", job)
         state = self.state(job)
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
         said = [json.loads(line) for line in self.lines() if line.startswith("{")]
