@@ -13,6 +13,16 @@ if(LOCKSTEP_SANITIZE)
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
 endif()
+# libFuzzer learns from the branches that an input takes, so all that it may reach has to count them.
+if(LOCKSTEP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
+  check_cxx_source_compiles("extern \"C\" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }" LOCKSTEP_FUZZ)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(LOCKSTEP_FUZZ)
+    target_compile_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fsanitize=fuzzer-no-link>)
+  endif()
+endif()
 
 # LibTorch and the data core do the arithmetic. Elsewhere -O3 gains nothing and costs a fifth more of compiling than -O2;
 # command lines and tests run once, so -O1 serves them.
