@@ -4,7 +4,7 @@
 
 A stamp in BUILD/tidy is named by a digest of all that the verdict depends on: the source, every header of ours that it
 includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules. What was edited last
-comes first, and after LOCKSTEP_CHECK_MINUTES (2; 0: no limit) no further file is begun: the next run goes on from there.
+comes first, and LOCKSTEP_CHECK_MINUTES (0.5; 0: no limit) end it: the next run goes on from there.
 """
 import concurrent.futures
 import hashlib
@@ -42,9 +42,10 @@ def digest(root, name, command):
     return state.hexdigest()[:24]
 
 
-def tidied(root, build, name):
+def tidied(root, build, name, seconds):
     """The findings. What clang 14 cannot compile, such as parts of libstdc++ 12's <ranges>, is none: g++ is the judge."""
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), str(root / name)], text=True, capture_output=True)
+    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), str(root / name)], text=True, capture_output=True,
+                          timeout=seconds)
     if done.returncode and not done.stdout:
         return [done.stderr]
     lines = done.stdout.replace(f"{root}/", "").splitlines()
@@ -65,7 +66,7 @@ def wanted_files(root, build):
 
 
 def main(build, jobs):
-    minutes = float(os.environ.get("LOCKSTEP_CHECK_MINUTES", "2"))
+    minutes = float(os.environ.get("LOCKSTEP_CHECK_MINUTES", "0.5"))
     deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
     root = pathlib.Path(__file__).resolve().parent.parent
     build = (root / build).resolve()
@@ -76,7 +77,11 @@ def main(build, jobs):
     failed, left = [], 0
 
     def findings_of(name):
-        return tidied(root, build, name) if time.monotonic() < deadline else None
+        seconds = deadline - time.monotonic()
+        try:
+            return tidied(root, build, name, seconds if minutes else None) if seconds > 0 else None
+        except subprocess.TimeoutExpired:
+            return None
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for name, findings in zip(changed, pool.map(findings_of, changed)):
