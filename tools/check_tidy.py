@@ -52,16 +52,23 @@ def tidied(root, build, name, seconds):
     return [line for line in lines if FINDING.search(line) and "[clang-diagnostic-error]" not in line]
 
 
+def sources_of(compiled):
+    """The file itself, or those that CMake compiles together in it."""
+    if compiled.parent.name != "Unity" or not compiled.exists():
+        return [compiled]
+    return [pathlib.Path(path) for path in re.findall(r'#include "(.+)"', compiled.read_text())]
+
+
 def wanted_files(root, build):
     """Each torch-free source, the last edited first, and the digest that its verdict holds for."""
     _, above = table(root / "layers.txt")
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["file"])
-        if path.exists() and path.is_relative_to(root / "lockstep"):
-            name = str(path.relative_to(root))
-            if torch_free(name, above):
-                found[name] = digest(root, name, entry["command"])
+        for path in sources_of(pathlib.Path(entry["file"])):
+            if path.exists() and path.is_relative_to(root / "lockstep"):
+                name = str(path.relative_to(root))
+                if torch_free(name, above):
+                    found[name] = digest(root, name, entry["command"])
     return dict(sorted(found.items(), key=lambda each: -(root / each[0]).stat().st_mtime))
 
 
