@@ -139,14 +139,18 @@ class UnderSlurm(test_bed.BedTest):
                     return seen
         self.fail(f"no line has '{words}':\n{''.join(seen)}")
 
-    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
-    def test_an_unmodified_ddp_script_that_is_requeued_goes_on_from_its_snapshot(self):
-        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "ddp_snapshots.py")
-        self.lines_until("epoch 2 is saved")
+    def requeued(self, program, words):
+        """What four ranks of the program write where Slurm requeues them once, after the first line with these words."""
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / program)
+        self.lines_until(words)
         self.bed.run("scontrol", "requeue", job)
         state = self.state(job)
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
-        begun = [line for line in self.lines() if "begins with epoch" in line]
+        return self.lines()
+
+    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
+    def test_an_unmodified_ddp_script_that_is_requeued_goes_on_from_its_snapshot(self):
+        begun = [line for line in self.requeued("ddp_snapshots.py", "epoch 2 is saved") if "begins with epoch" in line]
         self.assertEqual(sorted(line for line in begun if line.endswith(" 0")),
                          [f"rank {rank} of 4 begins with epoch 0" for rank in range(4)])
         later = {line.split()[-1] for line in begun if not line.endswith(" 0")}
@@ -156,12 +160,7 @@ class UnderSlurm(test_bed.BedTest):
 
     @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with Lightning")
     def test_an_unmodified_lightning_script_that_is_requeued_goes_on_from_its_checkpoint(self):
-        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "lightning_run.py")
-        self.lines_until('"epoch": 2')
-        self.bed.run("scontrol", "requeue", job)
-        state = self.state(job)
-        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
-        said = [json.loads(line) for line in self.lines() if line.startswith("{")]
+        said = [json.loads(line) for line in self.requeued("lightning_run.py", '"epoch": 2') if line.startswith("{")]
         self.assertEqual({(each["world"], each["local_rank"]) for each in said}, {(4, 0), (4, 1)})
         starts = [(each["rank"], each["epoch"]) for each in said if each["event"] == "start"]
         self.assertEqual(sorted(starts)[::2], [(rank, 0) for rank in range(4)])
