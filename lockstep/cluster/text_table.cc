@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 
@@ -15,7 +16,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0;
 }
 
-std::string padded(const std::string& text, std::size_t width, bool to_right) {
+std::string aligned(const std::string& text, std::size_t width, bool to_right) {
   const std::string gap(width - std::min(width, width_of(text)), ' ');
   return to_right ? gap + text : text + gap;
 }
@@ -46,7 +47,7 @@ std::string text_table(const TableRows& rows) {
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      line += (i == 0 ? "" : "  ") + padded(row[i], columns.widths[i], columns.numbers[i]);
+      line += (i == 0 ? "" : "  ") + aligned(row[i], columns.widths[i], columns.numbers[i]);
     }
     while (line.ends_with(' ')) line.pop_back();
     text += line + "\n";
@@ -69,9 +70,7 @@ std::string markdown_table(const TableRows& rows) {
 std::string csv_table(const TableRows& rows) {
   std::string text;
   for (const auto& row : rows) {
-    std::vector<std::string> cells(row.size());
-    std::transform(row.begin(), row.end(), cells.begin(), csv_cell);
-    text += joined(cells, ",") + "\r\n";
+    text += joined(mapped(row, csv_cell), ",") + "\r\n";
   }
   return text;
 }
