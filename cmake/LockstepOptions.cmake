@@ -25,7 +25,7 @@ if(LOCKSTEP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
 endif()
 
 # LibTorch and the data core do the arithmetic. Elsewhere -O3 gains nothing and costs a fifth more of compiling than -O2;
-# command lines and tests run once, so -O1 serves them.
+# command lines and tests run once, so less serves them.
 if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 endif()

@@ -50,7 +50,7 @@ class Bed:
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-bed-"))
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_"))}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_", "LOCKSTEP_"))}
         self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf"),
                             "PATH": f"{os.environ['PATH']}:/usr/sbin"}
         try:

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns a precompiled header that many targets share: LockstepPrecompiled.cmake.
