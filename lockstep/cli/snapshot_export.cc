@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -25,6 +28,7 @@ struct ExportOptions {
   std::string run;
   std::string to;
   bool weights = false;
+  bool averaged = false;
   bool json = false;
 };
 
@@ -69,6 +73,30 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
   }
 }
 
+/// The averaged weights that lie beside the last ones. Throws: Error(kData) where the run had kept none by then.
+SafetensorsFile averages_of(const fs::path& snapshot) {
+  const fs::path file = snapshot / kExtensionsFile;
+  if (fs::exists(file)) {
+    auto averages = SafetensorsFile::open(file);
+    const auto* count = averages.find(kAveragePrefix + "count");
+    if (count != nullptr && !std::ranges::all_of(count->bytes, [](std::byte each) { return each == std::byte{0}; })) {
+      return averages;
+    }
+  }
+  throw Error(ErrorKind::kData, snapshot.string() + " has no averaged weights",
+              "leave out --averaged; trainer.average = \"ema\" or \"swa\" keeps such");
+}
+
+std::vector<TensorEntry> averaged(std::vector<TensorEntry> tensors, const SafetensorsFile& averages) {
+  for (auto& tensor : tensors) {
+    const auto* average = averages.find(kAveragePrefix + tensor.name);
+    if (average == nullptr) continue;
+    tensor.dtype = average->dtype;
+    tensor.bytes = average->bytes;
+  }
+  return tensors;
+}
+
 void print(const ExportOptions& options, const fs::path& snapshot, std::size_t tensors, bool has_optimizer) {
   const auto step = parsed_snapshot_name(fs::canonical(snapshot).filename().string());
   const auto bytes = fs::file_size(options.to);
@@ -89,16 +117,19 @@ void export_snapshot(const ExportOptions& options, const Log& log) {
   const Format format = format_of(options.to);
   const fs::path snapshot = snapshot_in(options.run, log);
   const auto model = SafetensorsFile::open(snapshot / "model.safetensors");
-  const bool has_optimizer = format == Format::kTorch && !options.weights;
+  const bool has_optimizer = format == Format::kTorch && !options.weights && !options.averaged;
+  std::optional<SafetensorsFile> averages;
+  if (options.averaged) averages = averages_of(snapshot);
+  const auto tensors = averages ? averaged(model.tensors(), *averages) : model.tensors();
   if (format == Format::kSafetensors) {
-    write_safetensors_file(options.to, model.tensors());
+    write_safetensors_file(options.to, tensors);
   } else if (has_optimizer) {
     const auto state = SafetensorsFile::open(snapshot / "optimizer.safetensors");
-    write_torch_file(options.to, model.tensors(), optimizer_of(snapshot, state));
+    write_torch_file(options.to, tensors, optimizer_of(snapshot, state));
   } else {
-    write_torch_file(options.to, model.tensors());
+    write_torch_file(options.to, tensors);
   }
-  print(options, snapshot, model.tensors().size(), has_optimizer);
+  print(options, snapshot, tensors.size(), has_optimizer);
 }
 
 }  // namespace
@@ -110,6 +141,8 @@ void add_snapshot_export(CLI::App& snapshot, Context& context) {
   command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights alone")
       ->required();
   command->add_flag("--weights", options->weights, "The model's state_dict alone, without the optimizer's");
+  command->add_flag("--averaged", options->averaged,
+                    "The averaged weights, which validation saw, in place of the last; without the optimizer's state");
   command->add_flag("--json", options->json, "As one JSON object");
   command->callback([options, &context] { export_snapshot(*options, context.log); });
 }

@@ -40,6 +40,13 @@ class SnapshotFiles : public ::testing::Test {
     const std::array<TensorEntry, 1> optimizer = {entry("fc.weight.momentum_buffer", {2, 2})};
     SnapshotWriter writer(path(run) / "snapshots", step);
     writer.add_tensors("model.safetensors", std::span(model).first(run == "short" ? 1 : 2));
+    const std::array<float, 4> means = {0.5, 0, 0, 0.25};
+    const std::array<std::int64_t, 1> count = {step};
+    const std::array<TensorEntry, 2> averages = {
+        TensorEntry{
+            .name = "average.fc.weight", .dtype = "F32", .shape = {2, 2}, .bytes = std::as_bytes(std::span(means))},
+        TensorEntry{.name = "average.count", .dtype = "I64", .shape = {}, .bytes = std::as_bytes(std::span(count))}};
+    if (run.starts_with("averaged")) writer.add_tensors("extensions.safetensors", averages);
     writer.add_tensors("optimizer.safetensors", optimizer);
     writer.add_text("state.json", state);
     writer.commit();
@@ -95,6 +102,22 @@ TEST_F(SnapshotFiles, AreExportedFromTheNewestWholeOne) {
                             {"tensors", 2},
                             {"optimizer", true},
                             {"bytes", fs::file_size(path("all.pt"))}}));
+}
+
+TEST_F(SnapshotFiles, AreExportedWithAveragedWeightsWhereTheyAreAskedFor) {
+  write_snapshot("averaged", 3, {1, 2, 3, 4}, kState);
+  write_snapshot("averaged later", 0, {1, 2, 3, 4}, kState);
+  const auto export_averaged = [&](const char* run, const char* to) {
+    return output_of({"export", path(run).string(), "--to", path(to).string(), "--averaged"});
+  };
+  EXPECT_EQ(export_averaged("averaged", "mean.safetensors"), "mean.safetensors: 2 tensors of step 3, 200 B\n");
+  EXPECT_EQ(export_averaged("averaged", "mean.pt"), "mean.pt: 2 tensors of step 3, 1.1 KiB\n");
+  EXPECT_EQ(difference("mean.pt", "mean.safetensors"), "0 of 2 tensors differ\n");
+  EXPECT_EQ(difference("averaged", "mean.pt"),
+            "fc.weight  F32 [2, 2]  4 of 4 differ, by at most 3.75\n1 of 2 tensors differ\n");
+  for (const char* run : {"run", "averaged later"}) {
+    EXPECT_HAS(message_of(ErrorKind::kData, [&] { export_averaged(run, "none.pt"); }), "has no averaged weights");
+  }
 }
 
 TEST_F(SnapshotFiles, AreNotExportedWhereThereIsNothingToTake) {

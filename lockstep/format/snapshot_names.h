@@ -14,6 +14,11 @@ namespace lockstep {
 inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
 
+/// In a snapshot: what goes along with the model, and what the average of a parameter or buffer is named there, before
+/// its own name. "average.count" tells how many weights are in it.
+inline constexpr const char* kExtensionsFile = "extensions.safetensors";
+inline const std::string kAveragePrefix = "average.";
+
 /// "step-0000000420"
 std::string snapshot_name(std::int64_t step);
 

@@ -22,7 +22,6 @@ using Json = nlohmann::json;
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kExtensionsFile = "extensions.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr int kSchema = 1;
 
@@ -180,12 +179,12 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module) {
   restore_module(snapshot, module);
   const auto averages = extension_tensors(snapshot);
-  const auto count = averages.find("average.count");
+  const auto count = averages.find(kAveragePrefix + "count");
   if (count == averages.end() || count->second.item<std::int64_t>() == 0) return false;
   const torch::NoGradGuard no_grad;
   const auto take = [&](const auto& named) {
     for (const auto& item : named) {
-      const auto it = averages.find("average." + item.key());
+      const auto it = averages.find(kAveragePrefix + item.key());
       if (it != averages.end()) item.value().detach().copy_(it->second);
     }
   };

@@ -115,8 +115,14 @@ def lockstep_program(lockstep, python):
 
 
 def objects(output):
-    """The JSON objects among the lines, one for each rank."""
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    """The JSON objects that lines begin with, one for each rank. With `srun -u` two may come before the line's end of either."""
+    decoder, found = json.JSONDecoder(), []
+    for line in output.splitlines():
+        while line.startswith("{"):
+            each, end = decoder.raw_decode(line)
+            found.append(each)
+            line = line[end:]
+    return found
 
 
 def told_by_exec(output):
