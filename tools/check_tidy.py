@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -42,14 +43,13 @@ def digest(root, name, command):
     return state.hexdigest()[:24]
 
 
-def tidied(root, build, name, seconds):
-    """The findings. What clang 14 cannot compile, such as parts of libstdc++ 12's <ranges>, is none: g++ is the judge."""
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), str(root / name)], text=True, capture_output=True,
+def tidied(root, commands, name, seconds):
+    """The findings. A file that does not compile has one."""
+    done = subprocess.run(["clang-tidy", "--quiet", "-p", str(commands), str(root / name)], text=True, capture_output=True,
                           timeout=seconds)
     if done.returncode and not done.stdout:
         return [done.stderr]
-    lines = done.stdout.replace(f"{root}/", "").splitlines()
-    return [line for line in lines if FINDING.search(line) and "[clang-diagnostic-error]" not in line]
+    return [line for line in done.stdout.replace(f"{root}/", "").splitlines() if FINDING.search(line)]
 
 
 def sources_of(compiled):
@@ -59,17 +59,28 @@ def sources_of(compiled):
     return [pathlib.Path(path) for path in re.findall(r'#include "(.+)"', compiled.read_text())]
 
 
-def wanted_files(root, build):
-    """Each torch-free source, the last edited first, and the digest that its verdict holds for."""
+def without_precompiled_headers(words):
+    """They may be another compiler's, or not made yet."""
+    kept = []
+    for word in words:
+        if "/cmake_pch." in word:
+            while kept[-1] in ("-Xclang", "-include", "-include-pch"):
+                kept.pop()
+        elif word != "-Winvalid-pch":
+            kept.append(word)
+    return kept
+
+
+def commands_of(root, build):
+    """How each torch-free source is compiled, the last edited first."""
     _, above = table(root / "layers.txt")
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         for path in sources_of(pathlib.Path(entry["file"])):
-            if path.exists() and path.is_relative_to(root / "lockstep"):
-                name = str(path.relative_to(root))
-                if torch_free(name, above):
-                    found[name] = digest(root, name, entry["command"])
-    return dict(sorted(found.items(), key=lambda each: -(root / each[0]).stat().st_mtime))
+            if path.exists() and path.is_relative_to(root / "lockstep") and torch_free(str(path.relative_to(root)), above):
+                words = [str(path) if word == entry["file"] else word for word in shlex.split(entry["command"])]
+                found[path] = {"directory": entry["directory"], "file": str(path), "arguments": without_precompiled_headers(words)}
+    return {str(path.relative_to(root)): found[path] for path in sorted(found, key=lambda path: -path.stat().st_mtime)}
 
 
 def main(build, jobs):
@@ -79,14 +90,16 @@ def main(build, jobs):
     build = (root / build).resolve()
     stamps = build / "tidy"
     stamps.mkdir(exist_ok=True)
-    wanted = wanted_files(root, build)
+    commands = commands_of(root, build)
+    (stamps / "compile_commands.json").write_text(json.dumps(list(commands.values())))
+    wanted = {name: digest(root, name, shlex.join(entry["arguments"])) for name, entry in commands.items()}
     changed = [name for name in wanted if not (stamps / wanted[name]).exists()]
     failed, left = [], 0
 
     def findings_of(name):
         seconds = deadline - time.monotonic()
         try:
-            return tidied(root, build, name, seconds if minutes else None) if seconds > 0 else None
+            return tidied(root, stamps, name, seconds if minutes else None) if seconds > 0 else None
         except subprocess.TimeoutExpired:
             return None
 
@@ -100,7 +113,7 @@ def main(build, jobs):
             else:
                 (stamps / wanted[name]).touch()
     for stamp in stamps.iterdir():
-        if stamp.name not in wanted.values():
+        if stamp.name not in wanted.values() and stamp.suffix != ".json":
             stamp.unlink()
     print(f"{len(wanted)} files, {len(changed)} changed" + (f", {left} of them left for the next run" if left else "") +
           (f", {len(failed)} with findings" if failed else ""))
