@@ -12,6 +12,7 @@ if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
+  target_compile_definitions(lockstep_options INTERFACE $<BUILD_INTERFACE:LOCKSTEP_SANITIZED>)
 endif()
 # libFuzzer learns from the branches that an input takes, so all that it may reach has to count them.
 if(LOCKSTEP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES Clang)

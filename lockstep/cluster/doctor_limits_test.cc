@@ -81,7 +81,7 @@ TEST(LimitFault, TooFewProcesses) {
 }
 
 TEST(LimitFault, ALimitedAddressSpace) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef LOCKSTEP_SANITIZED
   GTEST_SKIP() << "the sanitizer itself maps more than the limit allows";
 #endif
   FakeNode node;
