@@ -96,13 +96,15 @@ void put_cmyk(const unsigned char* from, std::uint8_t* to, int pixels) {
   }
 }
 
-/// Columns that the library is asked for: one block more at each side, since at a border it has no neighbours to
-/// smooth colours with and would give other pixels than in the whole image.
+/// Columns that the library is asked for: more than the part at each side, since at a border it has no neighbours and
+/// would give other pixels than in the whole image. Colours are smoothed with the next block's; where scans are missing
+/// from a progressive image, that block is first guessed from two more.
 void crop_columns(jpeg_decompress_struct& jpeg, const ImageArea& area, JDIMENSION& aligned_left) {
-  const auto block = static_cast<JDIMENSION>(jpeg.max_h_samp_factor * DCTSIZE);
+  const int blocks = jpeg.progressive_mode ? 3 : 1;
+  const auto margin = static_cast<JDIMENSION>(blocks * jpeg.max_h_samp_factor * DCTSIZE);
   const auto left = static_cast<JDIMENSION>(area.left);
-  const JDIMENSION right = std::min(jpeg.output_width, left + static_cast<JDIMENSION>(area.width) + block);
-  aligned_left = left > block ? left - block : 0;
+  const JDIMENSION right = std::min(jpeg.output_width, left + static_cast<JDIMENSION>(area.width) + margin);
+  aligned_left = left > margin ? left - margin : 0;
   if (aligned_left == 0 && right == jpeg.output_width) return;
   JDIMENSION width = right - aligned_left;
   jpeg_crop_scanline(&jpeg, &aligned_left, &width);

@@ -92,6 +92,18 @@ TEST(Image, HasPartsThatEqualThoseOfTheWhole) {
   for (const std::string& name : golden_names()) expect_parts_of_the_whole(golden_bytes(name), name, 100, random);
 }
 
+// libjpeg guesses what later scans would have told, from two blocks on each side.
+TEST(Image, WhoseLaterScansAreMissingHasPartsThatEqualThoseOfTheWhole) {
+  Random random;
+  const std::string bytes = golden_bytes("progressive.jpg");
+  std::size_t scan = bytes.find("\xff\xda");
+  for (int scans = 1; scans < 5; ++scans) {
+    scan = bytes.find("\xff\xda", scan + 1);
+    ASSERT_NE(scan, std::string::npos);
+    expect_parts_of_the_whole(bytes.substr(0, scan) + "\xff\xd9", std::to_string(scans) + " scans", 100, random);
+  }
+}
+
 TEST(Image, OfRealPhotographsHasPartsThatEqualThoseOfTheWhole) {
   if (!hymenoptera()) GTEST_SKIP() << testing::kNoHymenoptera;
   Random random;
