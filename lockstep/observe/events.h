@@ -39,7 +39,7 @@ struct StepEnded {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  ///< From 1.
   std::int64_t samples = 0;        ///< Of all ranks, in this step.
-  double seconds = 0;              ///< Since the step before ended, on this rank.
+  double seconds = 0;              ///< Since the last step, validation or snapshot ended, on this rank.
   double learning_rate = 0;        ///< Of the first parameter group.
   std::optional<double> loss{};    ///< Mean over the samples since the last logged step, all ranks; only where logged.
 };

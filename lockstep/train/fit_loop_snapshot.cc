@@ -118,6 +118,7 @@ void FitLoop::save() {
   const auto& options = options_.snapshot;
   const SavedAt now{state_.step, state_.epoch};
   if (options.folder.empty() || saved_at_ == now) return;
+  await_device();
   const auto start = Clock::now();
   if (graph_plan_) graph_plan_->interrupt();
   parallel_->broadcast_buffers();
@@ -133,7 +134,7 @@ void FitLoop::save() {
   });
   is_best_ = false;
   saved_at_ = now;
-  last_save_ = Clock::now();
+  last_step_ = last_save_ = Clock::now();
   event.seconds = seconds_between(start, last_save_);
   if (group_.is_main()) tell(event);
 }

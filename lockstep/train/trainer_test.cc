@@ -68,16 +68,24 @@ struct Recorder : Listener {
   Verdict on(const EpochStarted& event) override { return note("epoch", event.first_step); }
   Verdict on(const StepEnded& event) override {
     note("step", event.step);
+    parts_seconds += event.seconds;
     if (event.loss) losses.push_back(*event.loss);
     if (event.step == signal_after) ::raise(SIGTERM);
     return event.step == stop_after ? Verdict::kStop : Verdict::kContinue;
   }
   Verdict on(const ValidationEnded& event) override {
     metrics = event.metrics;
+    parts_seconds += event.seconds;
     return note("validation", event.samples);
   }
-  Verdict on(const SnapshotWritten& event) override { return note("snapshot", event.step); }
-  Verdict on(const RunEnded& event) override { return note("end " + event.stopped_by, event.step); }
+  Verdict on(const SnapshotWritten& event) override {
+    parts_seconds += event.seconds;
+    return note("snapshot", event.step);
+  }
+  Verdict on(const RunEnded& event) override {
+    seconds = event.seconds;
+    return note("end " + event.stopped_by, event.step);
+  }
 
   Verdict note(const std::string& what, std::int64_t number) {
     heard.push_back(what + " " + std::to_string(number));
@@ -88,6 +96,7 @@ struct Recorder : Listener {
   std::vector<std::string> heard;
   std::vector<double> losses;
   std::map<std::string, double> metrics;
+  double seconds = 0, parts_seconds = 0;
 };
 
 FitResult fitted(Net& net, Data& data, Group& group, const TrainerOptions& options, Recorder* recorder = nullptr) {
@@ -102,6 +111,17 @@ double largest_difference(Net& a, Net& b) {
     largest = std::max(largest, (a.parameters()[i] - b.parameters()[i]).abs().max().item<double>());
   }
   return largest;
+}
+
+TEST(Trainer, CountsNoTimeTwice) {
+  const TemporaryFolder folder;
+  auto group = one_rank();
+  Net net;
+  Data data(11);
+  Recorder recorder;
+  fitted(net, data, group, {.max_epochs = 10, .snapshot = {.folder = folder.path() / "snapshots", .every_steps = 1}},
+         &recorder);
+  EXPECT_LE(recorder.parts_seconds, recorder.seconds);
 }
 
 TEST(Trainer, TellsARunsStoryInOrder) {
