@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Feeds one reader for 3 seconds, or 300 with LOCKSTEP_SOAK=1: tests/fuzz/run.sh PROGRAM NAME. It starts from corpus/NAME/;
-# inputs that break something stay in found/NAME/ below the current folder. Without a program it says why there is none.
+# Feeds one reader: tests/fuzz/run.sh PROGRAM NAME. It starts from corpus/NAME/ and takes the same 5000 inputs each time; with
+# LOCKSTEP_SOAK=1 others for 5 minutes, and goes on from what it learned the last time. Inputs that break something stay in
+# found/NAME/ below the current folder. Without a program it says why there is none.
 set -eu
 if [ $# = 0 ]; then
   echo "skipped: the asan preset was not configured with a clang++ that has libFuzzer (apt-get install clang libclang-rt-dev)"
@@ -9,11 +10,19 @@ if [ $# = 0 ]; then
 fi
 program=$1 name=$2
 corpus=$(dirname "$0")/corpus/$name
-if [ "${LOCKSTEP_SOAK:-0}" = 1 ]; then seconds=300; else seconds=3; fi
-mkdir -p "found/$name" "seeds/$name"
-set -- "seeds/$name"
+mkdir -p "found/$name"
+if [ "${LOCKSTEP_SOAK:-0}" = 1 ]; then
+  seeds=seeds/$name
+  set -- -max_total_time=300
+else
+  seeds=sample/$name
+  rm -rf "$seeds"
+  set -- -seed=1 -runs=5000 -max_total_time=60
+fi
+mkdir -p "$seeds"
+set -- "$@" "$seeds"
 if [ -d "$corpus" ]; then set -- "$@" "$corpus"; fi
-"$program" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
+"$program" -max_len=4096 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
   -artifact_prefix="found/$name/" "$@" >"$name.log" 2>&1 ||
   { cat "$name.log" && echo "$name: see $PWD/found/$name" >&2 && exit 1; }
 grep stat::number_of_executed_units "$name.log"
