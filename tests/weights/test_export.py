@@ -6,19 +6,14 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-try:
-    import torch
-    import xxhash
-except ImportError as error:
-    peer = os.environ.pop("LOCKSTEP_BENCH_PYTHON", None)
-    if peer:
-        os.execv(peer, [peer, *sys.argv])
-    print(f"skipped: {error}; LOCKSTEP_BENCH_PYTHON names no Python that has the packages torch and xxhash")
-    sys.exit(77)
+import peer
+
+peer.require("torch", "xxhash")
+import torch
+import xxhash
 
 LOCKSTEP = pathlib.Path(os.environ["LOCKSTEP_BIN"]) / "lockstep"
 DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}

@@ -5,20 +5,15 @@ initial weights, trained on."""
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-try:
-    import torch
-    import torchvision
-    from transformers import BertConfig, BertForMaskedLM
-except ImportError as error:
-    peer = os.environ.pop("LOCKSTEP_BENCH_PYTHON", None)
-    if peer:
-        os.execv(peer, [peer, *sys.argv])
-    print(f"skipped: {error}; LOCKSTEP_BENCH_PYTHON names no Python that has torch, torchvision and transformers")
-    sys.exit(77)
+import peer
+
+peer.require("torch", "torchvision", "transformers")
+import torch
+import torchvision
+from transformers import BertConfig, BertForMaskedLM
 
 LOCKSTEP = pathlib.Path(os.environ["LOCKSTEP_BIN"]) / "lockstep"
 RECIPE = """
