@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check_tidy.py BUILD JOBS: clang-tidy on the sources that need no LibTorch, those changed since they last passed.
+"""tools/check_tidy.py BUILD JOBS SECONDS: clang-tidy on the sources that need no LibTorch, those changed since they last passed.
 
 A stamp in BUILD/tidy is named by a digest of all that the verdict depends on: the source, every header of ours that it
 includes, its flags, .clang-tidy. Tests are left out: GoogleTest's macros break half of the rules. What was edited last
-comes first, and LOCKSTEP_CHECK_MINUTES (0.5; 0: no limit) end it: the next run goes on from there.
+comes first, and SECONDS (0: no limit) end it: the next run goes on from there.
 """
 import concurrent.futures
 import hashlib
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -83,9 +82,8 @@ def commands_of(root, build):
     return {str(path.relative_to(root)): found[path] for path in sorted(found, key=lambda path: -path.stat().st_mtime)}
 
 
-def main(build, jobs):
-    minutes = float(os.environ.get("LOCKSTEP_CHECK_MINUTES", "0.5"))
-    deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
+def main(build, jobs, limit):
+    deadline = time.monotonic() + limit
     root = pathlib.Path(__file__).resolve().parent.parent
     build = (root / build).resolve()
     stamps = build / "tidy"
@@ -97,9 +95,11 @@ def main(build, jobs):
     failed, left = [], 0
 
     def findings_of(name):
-        seconds = deadline - time.monotonic()
+        seconds = deadline - time.monotonic() if limit else None
+        if seconds is not None and seconds <= 0:
+            return None
         try:
-            return tidied(root, stamps, name, seconds if minutes else None) if seconds > 0 else None
+            return tidied(root, stamps, name, seconds)
         except subprocess.TimeoutExpired:
             return None
 
@@ -121,4 +121,4 @@ def main(build, jobs):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
