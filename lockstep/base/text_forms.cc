@@ -47,6 +47,11 @@ std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   return name;
 }
 
+std::string rank_name(std::int64_t rank) {
+  const std::string digits = std::to_string(rank);
+  return "rank-" + std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
+}
+
 std::string csv_cell(std::string_view text) {
   if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

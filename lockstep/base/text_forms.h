@@ -29,6 +29,9 @@ std::string padded(std::string text, std::size_t width);
 /// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
 std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
 
+/// What a rank's files are named by: "rank-0003".
+std::string rank_name(std::int64_t rank);
+
 /// A cell of a CSV file: in quotes where it must be, after RFC 4180.
 std::string csv_cell(std::string_view text);
 

@@ -17,6 +17,7 @@
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/train/step_trace.h"
 #include "lockstep/train/weight_average.h"
 
 namespace lockstep {
@@ -137,6 +138,24 @@ WeightAverageOptions average_of(const Recipe& recipe) {
   return options;
 }
 
+// The trace of this rank, where the recipe wants one.
+std::unique_ptr<StepTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
+                                    const Log& log) {
+  const int rank = group.placement().rank;
+  if (!recipe.has("observe.profile") || rank >= recipe.integer("observe.profile_ranks")) return nullptr;
+  const auto steps = recipe.integers("observe.profile");
+  if (steps[0] > steps[1]) {
+    throw Error(ErrorKind::kRecipe,
+                "observe.profile is [" + std::to_string(steps[0]) + ", " + std::to_string(steps[1]) +
+                    "], which ends before it begins",
+                "name the first and the last step, as in [100, 105]");
+  }
+  return std::make_unique<StepTrace>(
+      StepTraceOptions{
+          .first = steps[0], .last = steps[1], .file = rank_trace(run_dir, rank), .device = group.device()},
+      log);
+}
+
 int trained(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
@@ -165,6 +184,8 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   Trainer trainer(options);
   std::optional<WeightAverage> average;
   if (recipe.text("trainer.average") != "none") trainer.add(average.emplace(average_of(recipe)));
+  const auto trace = trace_of(recipe, run_dir, group, log);
+  if (trace) trainer.add(*trace);
   if (main_rank) main_rank->listen_to(trainer);
   const auto result = trainer.fit(*module, data, group);
   if (group.is_main()) {

@@ -95,16 +95,4 @@ class DeviceBackend {
 
 const DeviceBackend& cpu_backend();
 
-/// A named range of this thread's time, while it lives.
-class [[nodiscard]] RangeMark {
- public:
-  RangeMark(const DeviceBackend& backend, const char* name) : backend_(backend) { backend_.push_range(name); }
-  ~RangeMark() { backend_.pop_range(); }
-  RangeMark(const RangeMark&) = delete;
-  RangeMark& operator=(const RangeMark&) = delete;
-
- private:
-  const DeviceBackend& backend_;
-};
-
 }  // namespace lockstep

@@ -19,6 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/program.h"
 
@@ -62,11 +63,6 @@ void bind_near_device(int rank, int ranks, const Environment& env) {
   applied(binding_of(at, env, {}, Topology(), allowed), allowed);
 }
 
-std::string log_name(int rank) {
-  const std::string digits = std::to_string(rank);
-  return "rank-" + std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits + ".log";
-}
-
 }  // namespace
 
 std::vector<pid_t> children_of_this_process() {
@@ -106,7 +102,7 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
   for (int rank = 0; rank < job_.ranks; ++rank) {
-    const auto path = job_.log_folder / log_name(rank);
+    const auto path = job_.log_folder / (rank_name(rank) + ".log");
     logs_.emplace_back(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!logs_.back()) {
       throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -58,11 +57,7 @@ RunFolder RunFolder::open(const fs::path& path) {
   return RunFolder(path);
 }
 
-fs::path RunFolder::rank_log(std::int64_t rank) const {
-  std::array<char, 40> name{};
-  std::snprintf(name.data(), name.size(), "rank-%04lld.log", static_cast<long long>(rank));
-  return logs() / name.data();
-}
+fs::path RunFolder::rank_log(std::int64_t rank) const { return logs() / (rank_name(rank) + ".log"); }
 
 void RunFolder::finish(std::string_view result_json) const {
   LOCKSTEP_ASSERT(nlohmann::json::accept(result_json));
@@ -85,6 +80,10 @@ std::optional<std::string> RunFolder::result() const {
 }
 
 fs::path runs_root(const Environment& env) { return env.get("LOCKSTEP_RUNS").value_or("runs"); }
+
+fs::path rank_trace(const fs::path& run_dir, std::int64_t rank) {
+  return run_dir / "trace" / (rank_name(rank) + ".pt.trace.json");
+}
 
 fs::path run_dir_of_job(std::string_view recipe, std::string_view job, const Environment& env) {
   return run_dir(recipe, job, env);

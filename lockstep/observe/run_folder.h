@@ -54,6 +54,9 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
+/// "trace/rank-0003.pt.trace.json" in the run's folder, which another rank may have made.
+std::filesystem::path rank_trace(const std::filesystem::path& run_dir, std::int64_t rank);
+
 /// Where a run lies that was given no folder: `<recipe>-<job>` under $LOCKSTEP_RUNS, else under `runs`. A job's folder
 /// is the same each time, so that a requeued job finds its run again. Creates nothing.
 std::filesystem::path run_dir_of_job(std::string_view recipe, std::string_view job, const Environment& env);

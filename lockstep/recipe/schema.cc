@@ -29,6 +29,7 @@ constexpr SettingRule kShareOrCountOr0 = {"0, a share below 1, or a whole number
                                           [](double v) { return v >= 0 && (v < 1 || v == std::floor(v)); }};
 constexpr SettingRule kWidths = {"each 1 to 1e9", kCount.holds};
 constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, 1};
+constexpr SettingRule kSteps = {"the first and the last, each 1 to 1e9", kCount.holds, {}, 2, 2};
 constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, 2, 2};
 
 constexpr std::string_view kResNets = "resnet18 resnet34 resnet50 resnet101 resnet152";
@@ -206,6 +207,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"observe.log_every", kInteger, "50", kAtLeast0, "steps",
      "from one logged loss to the next; 0 for none", {}, kAside},
     {"observe.tensorboard", kFlag, "true", {}, "", "write event files that TensorBoard shows", {}, kAside},
+    {"observe.profile", kIntegers, "", kSteps, "", "steps in which LibTorch's profiler records every operation, into trace/",
+     {}, kAside},
+    {"observe.profile_ranks", kInteger, "4", kCount, "ranks", "the first so many write such a trace, one file each", {}, kAside},
 
     {"cluster.name", kText, "", {}, "", "the system, as `lockstep profile ls` names it; by default the one that this is",
      {}, kAside},

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/device/range_mark.h"
 #include "lockstep/train/fit_loop.h"
 #include "lockstep/train/stop_signals.h"
 

@@ -3,10 +3,12 @@
 
 #include <cmath>
 
+#include "lockstep/base/file.h"
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
 #include "lockstep/train/classifier.h"
+#include "lockstep/train/step_trace.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/gpu.h"
 #include "tests/support/ranks.h"
@@ -100,6 +102,26 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
       EXPECT_EQ(plain.losses, replayed.losses);
       EXPECT_EQ(replayed.result.found.at("graph"), "whole steps are replayed: trainer.graph is on");
     }
+  }
+}
+
+TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
+  REQUIRE_GPU();
+  const TemporaryFolder folder;
+  for (const auto graph : {GraphWish::kOff, GraphWish::kOn}) {
+    const auto file = folder.path() / (graph == GraphWish::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
+    auto group = on_gpu();
+    StepTrace trace({.first = 50, .last = 52, .file = file, .device = group.device()}, Log());
+    Images data;
+    const auto module = cnn();
+    TrainerOptions options{.max_epochs = 4};
+    options.step.device.graph = graph;
+    Trainer trainer(options);
+    trainer.add(trace);
+    trainer.fit(*module, data, group);
+    const std::string text = text_of_file(file);
+    EXPECT_HAS(text, "\"ProfilerStep#52\"");
+    EXPECT_HAS(text, "\"cat\": \"kernel\"");
   }
 }
 

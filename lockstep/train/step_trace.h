@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "lockstep/base/log.h"
+#include "lockstep/device/device.h"
+#include "lockstep/observe/events.h"
+
+namespace lockstep {
+
+struct StepTraceOptions {
+  std::int64_t first = 1;      ///< The steps to record, as events count them: from 1 over the whole run.
+  std::int64_t last = 1;       ///< Recorded, too.
+  std::filesystem::path file;  ///< "….pt.trace.json", which TensorBoard looks for; its folder is made.
+  RankDevice device{};         ///< Its kernels and copies are recorded as well.
+};
+
+/// Records every operation of some steps with LibTorch's profiler (Kineto), on the calling rank, as a Chrome trace:
+/// what Perfetto, chrome://tracing and TensorBoard's profiler plugin open. Each step is one "ProfilerStep#N" in it, as
+/// torch.profiler names them; reading the batch is part of its step. Other steps cost nothing.
+///
+/// A file that cannot be written is a warning and ends nothing. A resumed run that begins after the last of these steps
+/// records nothing. Threads: as Listener.
+class StepTrace final : public Listener {
+ public:
+  StepTrace(StepTraceOptions options, Log log);
+  ~StepTrace() override;
+  StepTrace(const StepTrace&) = delete;
+  StepTrace& operator=(const StepTrace&) = delete;
+
+  std::string name() const override { return "trace"; }
+  Verdict on(const RunStarted& event) override;
+  Verdict on(const StepEnded& event) override;
+  Verdict on(const RunEnded& event) override;
+
+ private:
+  class Recording;
+
+  void begin(std::int64_t step);
+  void end();
+
+  StepTraceOptions options_;
+  Log log_;
+  std::unique_ptr<Recording> recording_;  ///< While it lasts.
+};
+
+}  // namespace lockstep
