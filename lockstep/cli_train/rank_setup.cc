@@ -67,6 +67,7 @@ int as_rank(const Environment& env, const std::function<int(const Placement&)>& 
 
 JoinOptions join_options(const Recipe& recipe, const Environment& env) {
   return {.accelerator = accelerator_named(recipe.text("trainer.accelerator")),
+          .meets_alone = recipe.text("trainer.strategy") == "ddp",
           .share_device = recipe.flag("trainer.share_device"),
           .meeting_folder = runs_root(env)};
 }

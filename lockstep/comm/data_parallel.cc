@@ -265,12 +265,12 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
                 "choose the first where the same parameters are unused in every step, else the second");
   }
   const auto& place = impl_->trained[0].device();
-  if (group.world() > 1 && place.type() != c10::kCPU && place != group.device().device) {
+  if (group.is_connected() && place.type() != c10::kCPU && place != group.device().device) {
     throw Error(ErrorKind::kUsage,
                 "the module is on " + place.str() + ", the ranks have joined for " + group.device().device.str(),
                 "join with .accelerator = Accelerator::kGpu, and move the module to the group's device()");
   }
-  if (group.world() == 1) return;
+  if (!group.is_connected()) return;
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
   impl_->share_weights();
@@ -295,7 +295,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   s.open_round(global_samples.has_value());
   s.round->samples += samples;
   const double weight = s.weight_of(samples, global_samples);
-  if (s.options.static_graph && !s.reducer && s.is_syncing && s.group.world() > 1) {
+  if (s.options.static_graph && !s.reducer && s.is_syncing && s.group.is_connected()) {
     s.leave_out_unused(loss);
     s.make_reducer();
   }

@@ -39,10 +39,11 @@ Group::Group(Group&&) noexcept = default;
 Group& Group::operator=(Group&&) noexcept = default;
 
 const Placement& Group::placement() const { return impl_->placement; }
+bool Group::is_connected() const { return impl_->process != nullptr; }
 const RankDevice& Group::device() const { return impl_->device; }
 
 void Group::all_reduce_sum(at::Tensor& tensor) {
-  if (world() == 1) return;
+  if (!is_connected()) return;
   as_peer_error("added up a tensor", [&] {
     std::vector<at::Tensor> tensors{tensor};
     impl_->process->allreduce(tensors)->wait();
@@ -50,7 +51,7 @@ void Group::all_reduce_sum(at::Tensor& tensor) {
 }
 
 void Group::broadcast(at::Tensor& tensor, int root) {
-  if (world() == 1) return;
+  if (!is_connected()) return;
   as_peer_error("shared a tensor", [&] {
     std::vector<at::Tensor> tensors{tensor};
     c10d::BroadcastOptions options;
@@ -60,7 +61,7 @@ void Group::broadcast(at::Tensor& tensor, int root) {
 }
 
 std::vector<std::int64_t> Group::all_gather(std::int64_t value) {
-  if (world() == 1) return {value};
+  if (!is_connected()) return {value};
   // A sum of vectors that are zero but for one's own place: one primitive serves, and the vectors are short.
   auto all = at::zeros({world()}, at::kLong);
   all.data_ptr<std::int64_t>()[rank()] = value;
@@ -70,7 +71,7 @@ std::vector<std::int64_t> Group::all_gather(std::int64_t value) {
 }
 
 std::string Group::broadcast_text(std::string text, int root) {
-  if (world() == 1) return text;
+  if (!is_connected()) return text;
   auto size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
   broadcast(size, root);
   text.resize(static_cast<std::size_t>(*size.const_data_ptr<std::int64_t>()));

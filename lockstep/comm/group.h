@@ -33,6 +33,8 @@ class Group {
   int rank() const { return placement().rank; }
   int world() const { return placement().world; }
   bool is_main() const { return rank() == 0; }
+  /// A claim: there are other ranks, or this one was told to talk to itself (JoinOptions::meets_alone).
+  bool is_connected() const;
   /// The device that this rank computes on.
   const RankDevice& device() const;
   /// A claim: another rank computes on the same device as one of the group, so tensors on devices go through the host.

@@ -15,8 +15,8 @@ namespace lockstep {
 struct Group::Impl {
   Placement placement;
   RankDevice device{};
-  c10::intrusive_ptr<c10d::Store> store{};              ///< Null where world is 1.
-  c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null where world is 1.
+  c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
+  c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
   int exceptions_before = std::uncaught_exceptions();
 

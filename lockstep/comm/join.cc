@@ -70,7 +70,9 @@ MetBefore& met_before() {
   return met;
 }
 
+// Empty for one rank, which has nobody to tell.
 std::filesystem::path meeting_file(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  if (placement.world == 1) return {};
   if (placement.job.empty()) {
     throw Error(ErrorKind::kEnvironment,
                 placement.source + " started " + std::to_string(placement.world) +
@@ -302,7 +304,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
   impl->device = chosen_device(wish_of(placement, env, options), this_node());
-  if (placement.world == 1) return Group(std::move(impl));
+  if (placement.world == 1 && !options.meets_alone) return Group(std::move(impl));
   keep_broken_pipes_from_ending_us();
   const auto patience = patience_of(env, options);
   const std::string key = std::to_string(placement.rank) + " at " + meeting_place(placement, env, options);

@@ -15,6 +15,7 @@ struct JoinOptions {
   /// What this rank computes on. A loop of one's own that stays on the CPU leaves it; Group::device() says what was
   /// found.
   Accelerator accelerator = Accelerator::kCpu;
+  bool meets_alone = false;   ///< One rank makes a group, too, whose collectives it has with itself.
   bool share_device = false;  ///< Several ranks may compute on one device; their tensors then travel through Gloo.
   /// Where ranks of a job find rank 0 when no launcher says: a folder that all nodes see. Empty: $LOCKSTEP_RUNS, else
   /// runs/.

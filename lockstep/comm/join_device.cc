@@ -41,7 +41,7 @@ Group::Impl::~Impl() {
   device.backend->collectives()->end(*between_devices, has_failed);
 }
 
-bool Group::shares_device() const { return world() > 1 && !device().is_cpu() && !impl_->between_devices; }
+bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
 
 void Group::require_sound() {
   if (!impl_->between_devices) return;

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the trainer as a recipe's user sets them: strategies give the same losses, compression and finders do what they
 say, and what cannot be honoured is refused."""
+import collections
+import json
+
 import harness
 
 SCRIPTS = harness.SOURCE / "tests/golden/script"
@@ -21,6 +24,7 @@ class Options(harness.RanksTest):
         for precision, tolerance in (("fp32", 1e-5), ("fp64", 1e-11)):
             common = f"trainer.precision={precision}"
             single = self.losses(common, "trainer.strategy=single", ranks=1, run=f"single-{precision}")
+            self.assertEqual(self.losses(common, "trainer.strategy=ddp", ranks=1, run=f"alone-{precision}"), single)
             self.assert_close(self.losses(common, "trainer.strategy=ddp", ranks=3, run=f"ddp-{precision}"), single, tolerance)
             self.assert_close(self.losses(common, "trainer.strategy=dp", ranks=3, run=f"dp-{precision}"), single, tolerance)
 
@@ -35,6 +39,23 @@ class Options(harness.RanksTest):
         common = (f"model.name=script:{SCRIPTS / 'traced-plain.pt'}", "trainer.precision=fp64")
         one = self.losses(*common, ranks=1, run="script-1")
         self.assert_close(self.losses(*common, ranks=3, run="script-3"), one, 1e-11)
+
+    def test_a_trace_holds_the_steps_that_were_asked_for(self):
+        common = ("trainer.max_steps=6", "trainer.max_epochs=1")
+        plain = self.trained(*common, ranks=2, run="plain")
+        traced = self.trained(*common, "observe.profile=[3,4]", "observe.profile_ranks=1", ranks=2, run="traced")
+        self.assertEqual(traced["weights_digest"], plain["weights_digest"])
+        self.assertEqual([path.name for path in (self.folder / "traced/trace").iterdir()], ["rank-0000.pt.trace.json"])
+        events = json.loads((self.folder / "traced/trace/rank-0000.pt.trace.json").read_text())["traceEvents"]
+        counts = collections.Counter(event["name"] for event in events if event.get("ph") == "X")
+        self.assertEqual(sorted(name for name in counts if name.startswith("ProfilerStep")), ["ProfilerStep#3", "ProfilerStep#4"])
+        for name in ("forward", "backward", "update", "aten::_fused_adam_"):
+            self.assertEqual(counts[name], 2, (name, counts))
+        self.assertGreaterEqual(counts["gloo:all_reduce"], 2, counts)
+        resumed = self.trained("trainer.max_epochs=1", "observe.profile=[3,4]", ranks=2, run="plain")
+        self.assertEqual(resumed["resumed_from"].rsplit("/")[-1], "step-0000000006")
+        self.assertFalse((self.folder / "plain/trace").exists())
+        self.assertIn("observe.profile is [5, 4], which ends before it begins", self.refused(3, "observe.profile=[5,4]"))
 
     def refused(self, code, *settings, ranks=1):
         words = [harness.DIGITS, "--devices", ranks]
