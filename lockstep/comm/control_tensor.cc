@@ -35,11 +35,11 @@ void ControlTensor::write(const Signals& raised, std::int64_t samples) {
   written_ = values;
 }
 
-ControlTensor::Signals ControlTensor::read() {
+ControlTensor::Signals ControlTensor::read(const std::function<void()>& look) {
   const auto& sum = leaf_.grad();
   if (sum.is_cpu()) return signals_of(sum);
   Signals before{};
-  if (readback_.has_begun()) before = signals_of(readback_.wait());
+  if (readback_.has_begun()) before = signals_of(readback_.wait(look));
   readback_.begin(sum);
   return before;
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 
 #include "lockstep/device/streams.h"
 
@@ -30,8 +31,8 @@ class ControlTensor {
   /// What any rank raised, once the leaf's gradient is averaged. On a device what was raised for the step before: to
   /// read this step's, the host would have to wait until the device has done it, and would then give it nothing to do.
   /// Every rank is told the same at the same step either way.
-  /// Blocks: until this step is done; on a device until the one before is.
-  Signals read();
+  /// Blocks: until this step is done; on a device until the one before is, with `look` as in Readback::wait().
+  Signals read(const std::function<void()>& look = {});
 
   /// The mean over ranks of the samples written, as a number. Blocks: until it is there.
   double mean_samples() const;

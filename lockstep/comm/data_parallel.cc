@@ -249,7 +249,7 @@ void DistributedDataParallel::Impl::close_round(Round closing) {
 
 // A device's collectives fail behind the host's back: what was read is not to be believed before that is known.
 void DistributedDataParallel::Impl::read_control() {
-  seen = reducer ? control.read() : raised;
+  seen = reducer ? control.read(group.watch()) : raised;
   group.require_sound();
   raised = {};
 }

@@ -56,9 +56,18 @@ class Group {
   /// Collective: yes. Blocks: until done.
   std::string broadcast_text(std::string text, int root = 0);
 
-  /// Looks whether the device's collectives have failed behind the host's back. Cheap enough for each step.
-  /// Throws: Error(kPeer).
+  /// Looks whether the device's collectives have failed behind the host's back, and ends them where they have. Cheap
+  /// enough for each step. Throws: Error(kPeer).
   void require_sound();
+
+  /// Looks so while it waits, too: what hangs within a replayed graph is seen by nobody else.
+  /// Blocks: until the device has done what this thread's current stream was given.
+  /// Throws: Error(kPeer), also where that takes longer than JoinOptions::timeout.
+  void await_device();
+
+  /// What another wait for the device calls now and then, for the same. Empty where the host's own calls tell of
+  /// failures. The group must outlive it.
+  std::function<void()> watch();
 
   /// Returns once every rank has come here.
   /// Collective: yes. Blocks: until then.
@@ -67,6 +76,8 @@ class Group {
   Impl& impl() { return *impl_; }
 
  private:
+  [[noreturn]] void give_up_device(const std::string& fact);
+
   std::unique_ptr<Impl> impl_;
 };
 

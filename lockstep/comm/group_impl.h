@@ -15,6 +15,7 @@ namespace lockstep {
 struct Group::Impl {
   Placement placement;
   RankDevice device{};
+  std::chrono::milliseconds timeout{};                  ///< For one collective.
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/base/clock.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
@@ -43,10 +44,34 @@ Group::Impl::~Impl() {
 
 bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
 
+// Kernels that wait for a peer stay on the device until their communicator is ended; what frees memory would wait for
+// them.
+void Group::give_up_device(const std::string& fact) {
+  impl_->device.backend->collectives()->end(*impl_->between_devices, /*has_failed=*/true);
+  impl_->between_devices.reset();
+  throw_peer_error("talked from device to device", std::runtime_error(fact));
+}
+
 void Group::require_sound() {
   if (!impl_->between_devices) return;
   const auto failure = impl_->device.backend->collectives()->failure(*impl_->between_devices);
-  if (failure) throw_peer_error("talked from device to device", std::runtime_error(*failure));
+  if (failure) give_up_device(*failure);
+}
+
+void Group::await_device() {
+  const auto& device = impl_->device;
+  device.backend->synchronize(device.index(), watch());
+  require_sound();
+}
+
+std::function<void()> Group::watch() {
+  if (!impl_->between_devices) return {};
+  return [this, start = Clock::now()] {
+    require_sound();
+    if (Clock::now() - start < impl_->timeout) return;
+    give_up_device("the device has not done its step for " + fixed(seconds_between(start, Clock::now()), 0) +
+                   " s, as it does where another rank does not come to an exchange");
+  };
 }
 
 std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices) {
@@ -63,6 +88,7 @@ std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices) {
 // Every rank takes part, whatever it computes on: one on a CPU among others on GPUs must not leave these waiting.
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout) {
   auto& impl = group.impl();
+  impl.timeout = timeout;
   const bool has_device = !impl.device.is_cpu();
   const auto with_device = group.all_gather(has_device ? 1 : 0);
   const auto first_without = std::find(with_device.begin(), with_device.end(), 0);

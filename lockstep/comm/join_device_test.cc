@@ -6,6 +6,9 @@
 #include "lockstep/comm/control_tensor.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/device/watched_wait.h"
+#include "tests/support/fake_device.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -35,6 +38,69 @@ TEST(ControlTensor, BringsSignalsAndSamples) {
   control.write({false, true}, 3);
   control.leaf().mutable_grad() = control.gradient().clone();
   EXPECT_EQ(control.read(), (ControlTensor::Signals{false, true}));
+}
+
+// Collectives between devices, of which a test says how they fare.
+struct ToldCollectives : CollectiveMaker {
+  c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest&) const override { return {}; }
+  std::optional<std::string> failure(c10d::Backend&) const override {
+    if (++asked < fails_at) return std::nullopt;
+    return "NCCL: remote process exited or there was a network error";
+  }
+  void end(c10d::Backend&, bool has_failed) const noexcept override { ended.push_back(has_failed); }
+  int fails_at = 1'000'000;
+  mutable int asked = 0;
+  mutable std::vector<bool> ended;
+};
+
+struct NoBackend : c10d::Backend {
+  NoBackend() : Backend(/*rank=*/0, /*size=*/1) {}
+};
+
+struct WatchedDevice : testing::FakeBackend {
+  WatchedDevice() : FakeBackend(1) { looks = 5; }
+  const CollectiveMaker* collectives() const override { return &told; }
+  Group group(std::chrono::milliseconds timeout) const {
+    auto impl = std::make_unique<Group::Impl>();
+    impl->device = {.facts = devices().front(), .visible = 1, .backend = this};
+    impl->timeout = timeout;
+    impl->between_devices = c10::make_intrusive<NoBackend>();
+    return Group(std::move(impl));
+  }
+  ToldCollectives told;
+};
+
+TEST(AWaitForTheDevice, LooksAtTheCollectivesMeanwhile) {
+  WatchedDevice device;
+  {
+    auto group = device.group(std::chrono::hours(1));
+    group.await_device();
+    EXPECT_EQ(device.told.asked, device.looks + 1);
+  }
+  EXPECT_EQ(device.told.ended, std::vector{false});
+}
+
+TEST(AWaitForTheDevice, EndsTheCollectivesWhereAPeerIsGone) {
+  WatchedDevice device;
+  device.told.fails_at = 3;
+  auto group = device.group(std::chrono::hours(1));
+  EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "remote process exited");
+  EXPECT_EQ(device.told.asked, 3);
+  EXPECT_EQ(device.told.ended, std::vector{true});
+}
+
+TEST(AWaitForTheDevice, EndsTheCollectivesWhereNothingComes) {
+  WatchedDevice device;
+  auto group = device.group(std::chrono::milliseconds(0));
+  EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "has not done its step for 0 s");
+  EXPECT_EQ(device.told.ended, std::vector{true});
+}
+
+TEST(WatchedWait, AsksUntilItIsDone) {
+  int asked = 0;
+  watched_wait([&] { return ++asked == 300; }, {});
+  EXPECT_EQ(asked, 300);
+  EXPECT_THROW(watched_wait([] { return false; }, [] { throw std::runtime_error("enough"); }), std::runtime_error);
 }
 
 TEST(Readback, GivesWhatWasBegun) {

@@ -76,8 +76,10 @@ class DeviceBackend {
   virtual DeviceMemory memory(int index) const = 0;
   virtual void forget_peak(int index) const = 0;
 
-  /// Blocks: until the device has done all that it was given.
-  virtual void synchronize(int index) const = 0;
+  /// Calls `look`, where there is one, now and then meanwhile; what it throws ends the wait.
+  /// Blocks: until the device has done all that it was given; with `look`, what this thread's current stream was given.
+  virtual void synchronize(int index, const std::function<void()>& look) const = 0;
+  void synchronize(int index) const { synchronize(index, {}); }
 
   /// Copies beside the work; null where there is nothing to copy to.
   virtual std::unique_ptr<CopyStream> copy_stream(int index) const = 0;

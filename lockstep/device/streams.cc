@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/watched_wait.h"
 
 namespace lockstep {
 namespace {
@@ -80,9 +81,9 @@ void Readback::begin(const at::Tensor& from) {
   if (!from.is_cpu()) done_->record(Guard(from.device().type()).getStream(from.device()));
 }
 
-const at::Tensor& Readback::wait() {
+const at::Tensor& Readback::wait(const std::function<void()>& look) {
   LOCKSTEP_ASSERT(done_);
-  if (done_->was_marked_for_recording()) done_->synchronize();
+  if (done_->was_marked_for_recording()) watched_wait([this] { return done_->query(); }, look);
   done_.reset();
   return host_;
 }

@@ -5,6 +5,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,8 +49,9 @@ class Readback {
   /// Begins with a copy of `from`, after what this thread's current stream holds. What was begun before is given up.
   void begin(const at::Tensor& from);
   bool has_begun() const { return done_.has_value(); }
-  /// What was begun, on the CPU. Blocks: until it is there.
-  const at::Tensor& wait();
+  /// What was begun, on the CPU. Calls `look`, where there is one, now and then meanwhile; what it throws ends the
+  /// wait. Blocks: until it is there.
+  const at::Tensor& wait(const std::function<void()>& look = {});
 
  private:
   at::Tensor host_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/version.h>
 
 #include <array>
@@ -9,6 +11,7 @@
 #include "lockstep/device/gpu_library.h"
 #include "lockstep/device/streams.h"
 #include "lockstep/device/trouble.h"
+#include "lockstep/device/watched_wait.h"
 #include "lockstep/gpu/collectives.h"
 #include "lockstep/gpu/graph.h"
 #include "lockstep/gpu/names.h"
@@ -118,9 +121,12 @@ class GpuBackend final : public DeviceBackend {
 
   void forget_peak(int index) const override { allocator::resetPeakStats(static_cast<c10::DeviceIndex>(index)); }
 
-  void synchronize(int index) const override {
+  void synchronize(int index, const std::function<void()>& look) const override {
     require(choose_device(index));
-    require(await_device());
+    if (!look) return require(await_device());
+    c10::Event done(c10::kCUDA);
+    done.record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream({c10::kCUDA, static_cast<c10::DeviceIndex>(index)}));
+    watched_wait([&] { return done.query(); }, look);
   }
 
   std::unique_ptr<CopyStream> copy_stream(int index) const override {

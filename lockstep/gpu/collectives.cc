@@ -2,6 +2,7 @@
 #include "lockstep/gpu/collectives.h"
 
 #include <ATen/ops/ones.h>
+#include <dlfcn.h>
 #include <torch/csrc/cuda/nccl.h>
 
 #include <array>
@@ -69,6 +70,29 @@ const char* name_of(c10d::ErrorType error) {
   return "an error of a new kind";
 }
 
+// What NCCL's own threads say of a communicator: nothing while all is well. LibTorch's watchdog asks for that only
+// while collectives run that were started one by one, never during those of a replayed graph. LibTorch hands the
+// communicator out from 2.8 on, and brings NCCL, of which nothing is linked here.
+template <typename Nccl>
+std::optional<std::string> asynchronous_failure(Nccl& backend) {
+  if constexpr (requires { backend.getCommPtr(); }) {
+    using Ask = decltype(&ncclCommGetAsyncError);
+    using Say = decltype(&ncclGetErrorString);
+    static void* const library = ::dlopen(kCollectivesLibrary, RTLD_NOW | RTLD_NOLOAD);
+    static const auto ask =
+        reinterpret_cast<Ask>(library != nullptr ? ::dlsym(library, "ncclCommGetAsyncError") : nullptr);
+    static const auto say =
+        reinterpret_cast<Say>(library != nullptr ? ::dlsym(library, "ncclGetErrorString") : nullptr);
+    const auto communicator = reinterpret_cast<ncclComm_t>(backend.getCommPtr());
+    auto state = ncclSuccess;
+    if (ask == nullptr || say == nullptr || communicator == nullptr) return std::nullopt;
+    if (ask(communicator, &state) != ncclSuccess || state == ncclSuccess || state == ncclInProgress)
+      return std::nullopt;
+    return std::string(say(state)) + "; NCCL_DEBUG=INFO says where";
+  }
+  return std::nullopt;
+}
+
 class Maker final : public CollectiveMaker {
  public:
   c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest& request) const override {
@@ -83,8 +107,10 @@ class Maker final : public CollectiveMaker {
 
   std::optional<std::string> failure(c10d::Backend& backend) const override {
     const auto error = backend.getError();
-    if (error == c10d::ErrorType::SUCCESS) return std::nullopt;
-    return std::string(kCollectives) + ": " + name_of(error);
+    if (error != c10d::ErrorType::SUCCESS) return std::string(kCollectives) + ": " + name_of(error);
+    const auto failure = asynchronous_failure(static_cast<ProcessGroupNCCL&>(backend));
+    if (!failure) return std::nullopt;
+    return std::string(kCollectives) + ": " + *failure;
   }
 
   void end(c10d::Backend& backend, bool has_failed) const noexcept override {

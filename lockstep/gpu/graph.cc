@@ -14,9 +14,10 @@ namespace {
 // thread,
 //   which a capture in the global mode forbids: this one is of its own thread only. The autograd engine's threads are
 //   none the less part of it, since they queue their work on the stream that is captured.
-// - A collective in a replayed graph that hangs is seen by the watchdog as little as by NCCL's time limit. Whoever
-//   replays waits for the step before, and looks at the communicator each step (CollectiveMaker::failure), which NCCL's
-//   own threads mark where a peer or a link is gone.
+// - A collective in a replayed graph that hangs is seen by the watchdog as little as by NCCL's time limit, nor does the
+//   watchdog ask NCCL for its threads' failures then. So we watch: each wait of the trainer for the device
+//   (Group::await_device(), Group::watch()) asks NCCL itself ten times a second, keeps the time limit, and ends the
+//   communicator where either says so, which also takes the waiting kernels off the device.
 // - Nothing of ours asks about captured work either: the trainer's own events are recorded after the replay, outside.
 class RecordedStep final : public StepGraph {
  public:

@@ -43,6 +43,7 @@ inline constexpr Status kNoDevice = hipErrorNoDevice;
 inline constexpr auto kCaptureOfThisThread = hipStreamCaptureModeThreadLocal;
 inline constexpr const char* kRuntime = "ROCm";
 inline constexpr const char* kCollectives = "RCCL";
+inline constexpr const char* kCollectivesLibrary = "librccl.so.1";
 inline constexpr int kRuntimeVersion = HIP_VERSION;
 
 inline Status count_devices(int* count) { return hipGetDeviceCount(count); }
@@ -103,6 +104,7 @@ inline constexpr Status kNoDevice = cudaErrorNoDevice;
 inline constexpr auto kCaptureOfThisThread = cudaStreamCaptureModeThreadLocal;
 inline constexpr const char* kRuntime = "CUDA";
 inline constexpr const char* kCollectives = "NCCL";
+inline constexpr const char* kCollectivesLibrary = "libnccl.so.2";
 inline constexpr int kRuntimeVersion = CUDART_VERSION;
 
 inline Status count_devices(int* count) { return cudaGetDeviceCount(count); }

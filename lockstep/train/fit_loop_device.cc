@@ -38,6 +38,7 @@ void FitLoop::read_ahead() {
 
 void FitLoop::settle_loss() {
   if (!device_loss_) return;
+  if (is_device_busy_) group_.await_device();
   const auto sums = device_loss_->sums();
   state_.loss_sum = sums.epoch;
   logged_loss_sum_ = sums.since_logged;
@@ -51,8 +52,7 @@ void FitLoop::set_loss() {
 void FitLoop::await_device() {
   const auto& device = group_.device();
   if (device.is_cpu() || !is_device_busy_) return;
-  device.backend->synchronize(device.index());
-  group_.require_sound();
+  group_.await_device();
   is_device_busy_ = false;
   const auto now = Clock::now();
   seconds_in_steps_ += seconds_between(last_step_, now);

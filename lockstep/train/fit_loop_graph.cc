@@ -46,7 +46,7 @@ bool FitLoop::step_by_graph(const Work& work) {
     return false;
   }
   if (plan.wants_mark()) {
-    group_.device().backend->synchronize(group_.device().index());
+    group_.await_device();
     plan.mark(Clock::now());
   }
   if (plan.undecided()) decide_graph();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ class FakeBackend : public DeviceBackend {
   void prepare(int index) const override { prepared.push_back(index); }
   DeviceMemory memory(int) const override { return memory_now; }
   void forget_peak(int) const override {}
-  void synchronize(int) const override { ++synchronisations; }
+  using DeviceBackend::synchronize;
+  void synchronize(int, const std::function<void()>& look) const override {
+    ++synchronisations;
+    for (int i = 0; look && i < looks; ++i) look();
+  }
   std::unique_ptr<CopyStream> copy_stream(int) const override { return nullptr; }
   std::unique_ptr<StepGraph> step_graph(int) const override { return nullptr; }
   void push_range(const char* name) const override { ranges.push_back(name); }
@@ -41,6 +46,7 @@ class FakeBackend : public DeviceBackend {
   DeviceMemory memory_now{};
   mutable std::vector<int> prepared;
   mutable int synchronisations = 0;
+  int looks = 0;  ///< How often a wait for it looks.
   mutable std::vector<std::string> ranges;
 
  private:

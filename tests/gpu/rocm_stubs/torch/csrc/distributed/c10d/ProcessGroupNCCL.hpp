@@ -15,6 +15,10 @@ struct ncclConfig_t {
   unsigned int version;
 };
 #define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), 0xcafebeef, 22203}
+using ncclComm_t = struct ncclComm*;
+enum ncclResult_t { ncclSuccess = 0, ncclInProgress = 7 };
+extern "C" const char* ncclGetErrorString(ncclResult_t result);
+extern "C" ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 
 namespace c10d {
 
@@ -34,6 +38,7 @@ class ProcessGroupNCCL : public Backend {
   void abort() override;
   void eagerConnectSingleDevice(at::Device device) override;
   ErrorType getError() override;
+  int64_t getCommPtr();
 };
 
 }  // namespace c10d
