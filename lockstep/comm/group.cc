@@ -86,19 +86,42 @@ void Group::barrier() {
   all_reduce_sum(token);
 }
 
-void on_rank_zero(Group& group, const std::function<void()>& work) {
-  std::string failure;
-  if (group.is_main()) {
-    try {
-      work();
-    } catch (const Error& error) {
-      failure = std::to_string(static_cast<int>(error.kind())) + error.what();
-    } catch (const std::exception& error) {
-      failure = std::to_string(static_cast<int>(ErrorKind::kBug)) + error.what();
-    }
+namespace {
+
+// What `work` throws: the digit of its kind, then its words. Empty for nothing.
+std::string failure_of(const std::function<void()>& work) {
+  const auto text = [](ErrorKind kind, const std::exception& error) {
+    return std::to_string(static_cast<int>(kind)) + error.what();
+  };
+  try {
+    work();
+  } catch (const Error& error) {
+    return text(error.kind(), error);
+  } catch (const std::exception& error) {
+    return text(ErrorKind::kBug, error);
   }
-  failure = group.broadcast_text(std::move(failure));
-  if (!failure.empty()) throw Error(static_cast<ErrorKind>(failure[0] - '0'), failure.substr(1));
+  return {};
+}
+
+[[noreturn]] void throw_failure(const std::string& failure, const std::string& whose = {}) {
+  throw Error(static_cast<ErrorKind>(failure[0] - '0'), whose + failure.substr(1));
+}
+
+}  // namespace
+
+void on_rank_zero(Group& group, const std::function<void()>& work) {
+  const auto failure = group.broadcast_text(group.is_main() ? failure_of(work) : std::string());
+  if (!failure.empty()) throw_failure(failure);
+}
+
+void on_every_rank(Group& group, const std::function<void()>& work) {
+  const auto own = failure_of(work);
+  const auto failed = group.all_gather(own.empty() ? 0 : 1);
+  const auto first = std::ranges::find(failed, 1) - failed.begin();
+  if (first == std::ssize(failed)) return;
+  const auto theirs = group.broadcast_text(own, static_cast<int>(first));
+  if (!own.empty()) throw_failure(own);
+  throw_failure(theirs, "rank " + std::to_string(first) + ": ");
 }
 
 void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,

@@ -86,6 +86,12 @@ class Group {
 /// Collective: yes. Blocks: until rank 0 is done.
 void on_rank_zero(Group& group, const std::function<void()>& work);
 
+/// Calls `work` on every rank; where it throws on some, every rank throws: its own error, else the first of them with
+/// that rank named.
+///
+/// Collective: yes. Blocks: until every rank is done.
+void on_every_rank(Group& group, const std::function<void()>& work);
+
 /// Checks that every rank has the same text, line by line.
 ///
 /// Collective: yes. Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that

@@ -66,6 +66,22 @@ RANKS_TEST(OnRankZero, ItsErrorReachesEveryRankWithItsKind, 3) {
   group.barrier();
 }
 
+RANKS_TEST(OnEveryRank, OnesErrorReachesAllAndEachKeepsItsOwn, 4) {
+  int calls = 0;
+  on_every_rank(group, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+  const auto text = message_of(ErrorKind::kEnvironment, [&] {
+    on_every_rank(group, [&] {
+      if (group.rank() % 2 == 1) {
+        throw Error(ErrorKind::kEnvironment, "device " + std::to_string(group.rank()) + " is busy", "end who has it");
+      }
+    });
+  });
+  const std::string whose = group.rank() % 2 == 1 ? "device " + std::to_string(group.rank()) : "rank 1: device 1";
+  EXPECT_EQ(text, whose + " is busy\n  hint: end who has it");
+  group.barrier();
+}
+
 RANKS_TEST(RequireSameText, IsSilentWhereAllAgree, 3) {
   require_same_text(group, ErrorKind::kRecipe, "the recipe", "a = 1\nb = 2", "fix it");
   require_same_text(group, ErrorKind::kRecipe, "the recipe", "", "fix it");

@@ -303,8 +303,13 @@ Group join(const JoinOptions& options) {
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options) {
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
-  impl->device = chosen_device(wish_of(placement, env, options), this_node());
-  if (placement.world == 1 && !options.meets_alone) return Group(std::move(impl));
+  const auto choose = [&, &chosen = impl->device] {
+    chosen = chosen_device(wish_of(placement, env, options), this_node());
+  };
+  if (placement.world == 1 && !options.meets_alone) {
+    choose();
+    return Group(std::move(impl));
+  }
   keep_broken_pipes_from_ending_us();
   const auto patience = patience_of(env, options);
   const std::string key = std::to_string(placement.rank) + " at " + meeting_place(placement, env, options);
@@ -326,6 +331,8 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   met_before().remember(key, *met);
   if (meeting.is_server(placement) && !meeting.file.empty()) ::unlink(meeting.file.c_str());
   Group group(std::move(impl));
+  // Only now: a rank that has no device would leave the others waiting for it.
+  on_every_rank(group, choose);
   connect_devices(group, options.share_device, options.timeout);
   return group;
 }

@@ -64,7 +64,7 @@ class LossScaler {
  public:
   explicit LossScaler(const c10::Device& device);
 
-  at::Tensor scaled(const at::Tensor& loss) const { return loss * scale_; }
+  at::Tensor scaled(const at::Tensor& loss) const { return loss.mul(scale_); }
 
   /// Divides gradients by the scale, and adapts it.
   ///
