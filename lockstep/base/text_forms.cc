@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdio>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -38,6 +39,12 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+std::string zero_padded(std::int64_t number, std::size_t width) {
+  LOCKSTEP_ASSERT(number >= 0);
+  const std::string digits = std::to_string(number);
+  return std::string(width - std::min(width, digits.size()), '0') + digits;
+}
+
 std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   std::string name(text);
   const auto is_odd = [kept](unsigned char c) {
@@ -47,10 +54,7 @@ std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   return name;
 }
 
-std::string rank_name(std::int64_t rank) {
-  const std::string digits = std::to_string(rank);
-  return "rank-" + std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
-}
+std::string rank_name(std::int64_t rank) { return "rank-" + zero_padded(rank, 4); }
 
 std::string csv_cell(std::string_view text) {
   if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);

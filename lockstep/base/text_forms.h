@@ -26,6 +26,9 @@ std::size_t width_of(std::string_view text);
 /// `text` with spaces behind it, at least `width` wide.
 std::string padded(std::string text, std::size_t width);
 
+/// With zeros in front, at least `width` digits wide: "0042". LOCKSTEP_ASSERT: `number` is not negative.
+std::string zero_padded(std::int64_t number, std::size_t width);
+
 /// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
 std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
 

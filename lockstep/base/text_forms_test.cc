@@ -45,6 +45,8 @@ TEST(TextForms, CsvCellsAreQuotedWhereTheyMustBe) {
 TEST(Padded, CountsCharactersAndCutsNothing) {
   EXPECT_EQ(padded("2 × 4", 7) + "|", "2 × 4  |");
   EXPECT_EQ(padded("too long", 3), "too long");
+  EXPECT_EQ(zero_padded(42, 4), "0042");
+  EXPECT_EQ(zero_padded(12345, 4), "12345");
 }
 
 }  // namespace

@@ -56,8 +56,7 @@ Variation variation_of(const std::string& text, const std::string& flag) {
 
 std::string folder_name(std::size_t number, std::size_t count, const std::vector<std::string>& sets) {
   const auto width = std::max<std::size_t>(2, std::to_string(count).size());
-  std::string name = std::to_string(number);
-  name.insert(0, width - name.size(), '0');
+  std::string name = zero_padded(static_cast<std::int64_t>(number), width);
   for (const auto& set : sets) {
     const auto dot = set.substr(0, set.find('=')).rfind('.');
     name += "-" + set.substr(dot == std::string::npos ? 0 : dot + 1);

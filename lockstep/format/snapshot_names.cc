@@ -16,6 +16,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 
 namespace lockstep {
 namespace {
@@ -77,9 +78,9 @@ bool is_stale(const std::filesystem::path& path) {
 }  // namespace
 
 std::string snapshot_name(std::int64_t step) {
-  const std::string digits = std::to_string(step);
-  LOCKSTEP_ASSERT(step >= 0 && digits.size() <= kStepDigits);
-  return std::string(kStep) + std::string(kStepDigits - digits.size(), '0') + digits;
+  const std::string digits = zero_padded(step, kStepDigits);
+  LOCKSTEP_ASSERT(digits.size() == kStepDigits);
+  return std::string(kStep) + digits;
 }
 
 std::optional<SnapshotName> parsed_snapshot_name(std::string_view name) {
