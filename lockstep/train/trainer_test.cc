@@ -113,26 +113,29 @@ double largest_difference(Net& a, Net& b) {
   return largest;
 }
 
-TEST(Trainer, CountsNoTimeTwice) {
-  const TemporaryFolder folder;
-  auto group = one_rank();
+// One rank that saves into a folder of its own, and what is heard of it.
+class ARun : public ::testing::Test {
+ protected:
+  FitResult saved(TrainerOptions options) {
+    options.snapshot.folder = folder_.path() / "snapshots";
+    return fitted(net, data, group_, options, &recorder);
+  }
   Net net;
-  Data data(11);
+  Data data{11};
   Recorder recorder;
-  fitted(net, data, group, {.max_epochs = 10, .snapshot = {.folder = folder.path() / "snapshots", .every_steps = 1}},
-         &recorder);
+
+ private:
+  TemporaryFolder folder_;
+  Group group_ = one_rank();
+};
+
+TEST_F(ARun, CountsNoTimeTwice) {
+  saved({.max_epochs = 10, .snapshot = {.every_steps = 1}});
   EXPECT_LE(recorder.parts_seconds, recorder.seconds);
 }
 
-TEST(Trainer, TellsARunsStoryInOrder) {
-  const TemporaryFolder folder;
-  auto group = one_rank();
-  Net net;
-  Data data(11);
-  Recorder recorder;
-  const auto result =
-      fitted(net, data, group, {.max_epochs = 2, .log_every = 1, .snapshot = {.folder = folder.path() / "snapshots"}},
-             &recorder);
+TEST_F(ARun, IsToldInOrder) {
+  const auto result = saved({.max_epochs = 2, .log_every = 1});
   const std::vector<std::string> wanted = {"run 2",         "epoch 0",       "step 1",     "step 2",
                                            "validation 22", "snapshot 2",    "epoch 0",    "step 3",
                                            "step 4",        "validation 22", "snapshot 4", "end max_epochs 4"};
