@@ -141,8 +141,7 @@ WeightAverageOptions average_of(const Recipe& recipe) {
 // The trace of this rank, where the recipe wants one.
 std::unique_ptr<StepTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
                                     const Log& log) {
-  const int rank = group.placement().rank;
-  if (!recipe.has("observe.profile") || rank >= recipe.integer("observe.profile_ranks")) return nullptr;
+  if (!recipe.has("observe.profile")) return nullptr;
   const auto steps = recipe.integers("observe.profile");
   if (steps[0] > steps[1]) {
     throw Error(ErrorKind::kRecipe,
@@ -150,15 +149,17 @@ std::unique_ptr<StepTrace> trace_of(const Recipe& recipe, const std::filesystem:
                     "], which ends before it begins",
                 "name the first and the last step, as in [100, 105]");
   }
+  if (group.rank() >= recipe.integer("observe.profile_ranks")) return nullptr;
   return std::make_unique<StepTrace>(
       StepTraceOptions{
-          .first = steps[0], .last = steps[1], .file = rank_trace(run_dir, rank), .device = group.device()},
+          .first = steps[0], .last = steps[1], .file = rank_trace(run_dir, group.rank()), .device = group.device()},
       log);
 }
 
 int trained(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
+  const auto trace = trace_of(recipe, run_dir, group, log);
   std::optional<RunFolder> folder;
   std::unique_ptr<MainRank> main_rank;
   std::string resume_from;
@@ -184,7 +185,6 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   Trainer trainer(options);
   std::optional<WeightAverage> average;
   if (recipe.text("trainer.average") != "none") trainer.add(average.emplace(average_of(recipe)));
-  const auto trace = trace_of(recipe, run_dir, group, log);
   if (trace) trainer.add(*trace);
   if (main_rank) main_rank->listen_to(trainer);
   const auto result = trainer.fit(*module, data, group);
