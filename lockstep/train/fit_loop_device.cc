@@ -38,7 +38,8 @@ void FitLoop::read_ahead() {
 
 void FitLoop::settle_loss() {
   if (!device_loss_) return;
-  if (is_device_busy_) group_.await_device();
+  // Reading them waits, too, but looks at no peer meanwhile.
+  if (is_device_busy_ && group_.is_connected()) group_.await_device();
   const auto sums = device_loss_->sums();
   state_.loss_sum = sums.epoch;
   logged_loss_sum_ = sums.since_logged;
