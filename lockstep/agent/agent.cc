@@ -118,13 +118,13 @@ class Agent {
 
   void sample() {
     if (!telemetry_) return;
-    std::vector<TaskSample> samples;
+    NodeSample sample{.time = now(), .memory = sample_of_memory()};
     for (auto& task : tasks_) {
       if (task.has_ended()) continue;
-      if (const auto used = sample_of_tree(task.task().pid)) samples.push_back({task.task(), *used});
+      if (const auto used = sample_of_tree(task.task().pid)) sample.tasks.push_back({task.task(), *used});
     }
-    const auto devices = sensor_ ? sensor_->sample() : std::vector<DeviceSample>{};
-    telemetry_->write_sample(now(), samples, sample_of_memory(), devices);
+    if (sensor_) sample.devices = sensor_->sample();
+    telemetry_->write_sample(sample);
   }
 
   void watch_network() {
@@ -142,7 +142,7 @@ class Agent {
     } else {
       log_.warning(text);
     }
-    if (telemetry_) telemetry_->write_note(now(), *warning);
+    if (telemetry_) telemetry_->write_warning(now(), "sockets", *warning);
   }
 
   void signal_tasks(int signal) {
