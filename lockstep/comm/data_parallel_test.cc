@@ -310,10 +310,15 @@ RANKS_TEST(DataParallel, WithTheLayoutOfASnapshotGoesOnBitForBit, 3) {
       EXPECT_TRUE(is_same_everywhere(group, resumed[i]));
     }
   }
-  const auto strange = trained(group, 8, 4, /*keeps_layout=*/false);
-  EXPECT_FALSE(std::equal(whole.begin(), whole.end(), strange.begin(), [](auto& a, auto& b) {
-    return at::equal(a, b);
-  })) << "the layout makes no difference here: the check is blind";
+  // One step in another layout rounds a few sums in another way, and on some processors none that a weight shows: so it
+  // is tried after each step.
+  bool makes_a_difference = false;
+  for (int from = 1; from < 8 && !makes_a_difference; ++from) {
+    const auto strange = trained(group, 8, from, /*keeps_layout=*/false);
+    makes_a_difference = !std::equal(whole.begin(), whole.end(), strange.begin(),
+                                     [](const auto& a, const auto& b) { return at::equal(a, b); });
+  }
+  EXPECT_TRUE(makes_a_difference) << "the layout makes no difference here: the check is blind";
 }
 
 RANKS_TEST(DataParallel, BroadcastsBuffersOfRankZero, 2) {
