@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make dist` has made, held against what it promises: dist_test.py FOLDER
 
-LOCKSTEP_OLD_ROOT names the root folder of an old Linux, such as debootstrap makes; the program is then run in it, too.
+LOCKSTEP_OLD_ROOT names the root folder of an old Linux with Slurm's commands, as made by
+`debootstrap --variant=minbase --include=slurm-client,munge bullseye FOLDER`; the program is then run in it, too, and
+submits a job from there. Nothing in the folder is changed.
 Ends with 77 where nothing was made.
 """
+import json
 import os
 import pathlib
 import re
@@ -15,7 +18,9 @@ import tarfile
 import tempfile
 import unittest
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "slurm"))
+import bed as test_bed  # noqa: E402
+
 DIST = pathlib.Path(sys.argv.pop(1)).resolve()
 PROGRAM = DIST / "lockstep"
 OLDEST = (2, 17)
@@ -50,12 +55,37 @@ class OneFile(unittest.TestCase):
         self.assertIn("#SBATCH --gpus-per-node=8", script)
         self.assertEqual(said(PROGRAM, "launch", "-n", "2", "--", "sh", "-c", "echo $WORLD_SIZE"), "2\n2\n")
 
-    @unittest.skipUnless(os.environ.get("LOCKSTEP_OLD_ROOT"), "LOCKSTEP_OLD_ROOT names no root folder of an old Linux")
-    def test_runs_in_an_old_system(self):
-        root = pathlib.Path(os.environ["LOCKSTEP_OLD_ROOT"])
-        shutil.copy(PROGRAM, root / "lockstep")
-        self.assertRegex(said("chroot", root, "/lockstep", "--version"), r"^lockstep \d")
-        self.assertIn("n3\n", said("chroot", root, "/lockstep", "hosts", "n[1-3]"))
+
+OLD_ROOT = os.environ.get("LOCKSTEP_OLD_ROOT")
+# The bed's Slurm and the job's folder lie inside where they lie outside; the mounts end with the process.
+IN_OLD_ROOT = """set -eu
+root=$1 folder=$2; shift 2
+mount -t tmpfs none "$root/tmp"
+mount -t proc none "$root/proc"
+mount --rbind /dev "$root/dev"
+for each in "${SLURM_CONF%/*}" "$folder"; do mkdir -p "$root$each"; mount --bind "$each" "$root$each"; done
+exec env HOME="$folder" PATH=/usr/bin:/bin:/usr/sbin chroot "$root" "$@"
+"""
+
+
+@unittest.skipUnless(OLD_ROOT, "LOCKSTEP_OLD_ROOT names no root folder of an old Linux")
+class OldSystem(test_bed.BedTest):
+    def setUp(self):
+        super().setUp()
+        shutil.copy(PROGRAM, self.folder)
+        self.program = self.folder / "lockstep"
+
+    def inside(self, *words):
+        return self.bed.run("unshare", "--mount", "sh", "-c", IN_OLD_ROOT, "sh", OLD_ROOT, self.folder, *words)
+
+    def test_starts_a_job_from_there(self):
+        self.assertRegex(self.inside(self.program, "--version"), r"^lockstep \d")
+        said = self.inside(self.program, "submit", "--json", "--run-dir", self.folder / "run", "--nodes", "2",
+                           "--tasks-per-node", "2", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK")
+        state = self.state(json.loads(said)["job"])
+        self.assertEqual(state["JobState"], "COMPLETED", self.log())
+        self.assertEqual(sorted(re.findall(r"^\d \d \d \d$", self.log(), re.MULTILINE)), ["0 4 0 0", "1 4 1 0", "2 4 0 1", "3 4 1 1"])
+        self.assertIn(" ended ", self.inside(self.program, "ls"))
 
 
 class Wheel(unittest.TestCase):
@@ -90,5 +120,5 @@ class SourceBundle(unittest.TestCase):
 
 if not PROGRAM.exists():
     print(f"skipped: there is no {PROGRAM} (make dist)")
-    sys.exit(SKIPPED)
+    sys.exit(test_bed.SKIPPED)
 unittest.main(verbosity=2)
