@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/agent/cache_pack.h"
 #include "lockstep/agent/device_sensor.h"
 #include "lockstep/agent/network_watch.h"
 #include "lockstep/agent/process_tree.h"
@@ -35,19 +36,25 @@ using std::chrono::seconds;
 
 constexpr seconds kPatienceForTasks{10};  // For those that have not entered when the others have all ended.
 constexpr seconds kGrace{5};              // From SIGTERM to SIGKILL.
-constexpr milliseconds kLook{100};        // How often an end is looked for that no descriptor tells.
+constexpr seconds kQuiet{60};             // Caches that were not written for so long are whole.
+constexpr int kSamplesBetweenCacheLooks = 15;
+constexpr milliseconds kLook{100};  // How often an end is looked for that no descriptor tells.
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
 class Agent {
  public:
   Agent(const AgentOptions& options, const Environment& env, const Log& log)
-      : options_(options), log_(log), next_sample_(Clock::now() + options.period) {
+      : options_(options), log_(log), health_(options.health), next_sample_(Clock::now() + options.period) {
     tasks_.emplace_back(options.task);
     if (!options.folders.run_dir.empty()) {
       telemetry_.emplace(options.folders.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
       telemetry_->write_start(now(), std::chrono::duration<double>(options.period).count(), options.local_world);
       sensor_ = sensor_of_node();
+    }
+    if (!options.folders.cache_pack.empty()) {
+      caches_.emplace(options.folders.cache_pack, options.folders.caches);
+      given_back_ns_ = caches_->warmed_ns();
     }
     const bool is_watched = options.network.sockets != SocketPolicy::kIgnore && options.network.spans_nodes;
     const auto fast = is_watched ? fast_network(env, options.network.root) : std::nullopt;
@@ -63,9 +70,11 @@ class Agent {
       next_sample_ = Clock::now() + options_.period;
       sample();
       watch_network();
+      if (++looks_ % kSamplesBetweenCacheLooks == 0) give_back_caches(/*is_end=*/false);
       if (kill_at_ && Clock::now() >= *kill_at_) signal_tasks(SIGKILL);
     }
     watch_network();
+    give_back_caches(/*is_end=*/true);
     if (telemetry_) telemetry_->write_end(now());
     clean_up();
   }
@@ -125,6 +134,14 @@ class Agent {
     }
     if (sensor_) sample.devices = sensor_->sample();
     telemetry_->write_sample(sample);
+    for (const auto& finding : health_.look(sample)) {
+      if (finding.text.empty()) {
+        telemetry_->write_warning_over(sample.time, finding.code);
+        continue;
+      }
+      log_.warning(options_.node + ": " + finding.text);
+      telemetry_->write_warning(sample.time, finding.code, finding.text);
+    }
   }
 
   void watch_network() {
@@ -143,6 +160,22 @@ class Agent {
       log_.warning(text);
     }
     if (telemetry_) telemetry_->write_warning(now(), "sockets", *warning);
+  }
+
+  /// Not at the end alone: where a batch system ends a step, this process may end with it.
+  void give_back_caches(bool is_end) {
+    if (!caches_) return;
+    const auto files = caches_->files();
+    const auto newest = std::ranges::max_element(files, {}, [](const auto& each) { return each.second.changed_ns; });
+    if (newest == files.end() || newest->second.changed_ns <= given_back_ns_) return;
+    const double quiet_s = now() - static_cast<double>(newest->second.changed_ns) * 1e-9;
+    if (!is_end && quiet_s < std::chrono::duration<double>(kQuiet).count()) return;
+    try {
+      if (caches_->give_back(files)) given_back_ns_ = newest->second.changed_ns;
+    } catch (const Error& error) {
+      log_.warning(std::string("later jobs will not find what this one compiled: ") + error.what());
+      caches_.reset();
+    }
   }
 
   void signal_tasks(int signal) {
@@ -173,6 +206,10 @@ class Agent {
   std::optional<TelemetryFile> telemetry_;
   std::unique_ptr<DeviceSensor> sensor_;
   std::optional<NetworkWatch> network_;
+  NodeHealth health_;
+  std::optional<CachePack> caches_;
+  std::int64_t given_back_ns_ = 0;  // What was written until then is in the pack.
+  int looks_ = 0;
   bool holds_standard_error_ = true;
   Clock::time_point started_ = Clock::now();
   Clock::time_point next_sample_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "lockstep/agent/node_health.h"
 #include "lockstep/agent/task_register.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
@@ -20,6 +21,8 @@ struct AgentFolders {
   std::filesystem::path run_dir{};      ///< Telemetry goes here.
   std::filesystem::path node_folder{};  ///< Where tasks enter; removed. Empty: only the starting task is watched.
   std::filesystem::path published{};    ///< A file that tells the other nodes of rank 0; removed.
+  std::filesystem::path caches{};       ///< What tasks compile, within the node's folder.
+  std::filesystem::path cache_pack{};   ///< Where that is given back to, for later jobs; empty on all nodes but one.
   /// How long `published` stays in any case: a short program of rank 0 may have ended before other nodes have started.
   std::chrono::milliseconds publish_for{std::chrono::minutes(1)};
 };
@@ -38,6 +41,7 @@ struct AgentOptions {
   CpuSet cpus{};          ///< Where the agent itself may run: not on the cores of the task alone.
   AgentFolders folders{};
   NetworkGuard network{};
+  HealthLimits health{};
   std::chrono::milliseconds period{2000};  ///< Between two samples.
 };
 

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/agent/cache_pack.h"
 #include "lockstep/agent/process_tree.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -127,6 +128,49 @@ TEST(Agents, ATaskThatEndsBeforeItIsWatchedIsNotTakenForAnother) {
   entry.started += 1;  // Another process has the number now.
   const RunningAgent agent({.task = entry, .node = "n1", .folders = {.run_dir = run.path()}}, {});
   EXPECT_EQ(agent.code(), 0);
+}
+
+TEST(Agents, GiveBackWhatTheTasksCompiledWhileTheyRunAndAtTheEnd) {
+  const TemporaryFolder shared;
+  const TemporaryFolder parent;
+  const fs::path node = parent.path() / "node";
+  const fs::path pack = shared.path() / "site.zip";
+  fs::create_directories(node / "caches/triton");
+  Task task(0);
+  enter_task(task.entry(), node);
+  const RunningAgent agent({.task = task.entry(),
+                            .node = "n1",
+                            .folders = {.node_folder = node, .caches = node / "caches", .cache_pack = pack},
+                            .period = std::chrono::milliseconds(5)},
+                           {});
+  // Not before it is quiet: a file of now is perhaps still being written.
+  std::ofstream(node / "caches/triton/early") << "compiled";
+  fs::last_write_time(node / "caches/triton/early", fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  while (!fs::exists(pack)) ::sched_yield();
+  std::ofstream(node / "caches/triton/late") << "compiled last";
+  task.end();
+  EXPECT_EQ(agent.code(), 0);
+  const fs::path later = parent.path() / "later";
+  CachePack(pack, later).warm([](const std::string& text) { FAIL() << text; });
+  EXPECT_EQ(text_of_file(later / "triton/early"), "compiled");
+  EXPECT_EQ(text_of_file(later / "triton/late"), "compiled last");
+}
+
+TEST(Agents, TellOfTasksThatDoNothingAndThatTheyGoOn) {
+  const TemporaryFolder run;
+  Task task(0);
+  const fs::path file = run.path() / "telemetry-n1.jsonl";
+  const RunningAgent agent({.task = task.entry(),
+                            .node = "n1",
+                            .folders = {.run_dir = run.path()},
+                            .health = {.window_s = 0.2},
+                            .period = std::chrono::milliseconds(20)},
+                           {});
+  wait_for_line(file, "\"code\":\"tasks-stuck\"");
+  task.end();
+  EXPECT_EQ(agent.code(), 0);
+  const auto lines = lines_of(file);
+  EXPECT_EQ(std::ranges::count_if(lines, [](const json& line) { return line.at("event") == "warning"; }), 1);
 }
 
 TEST(Agents, RemoveWhatRankZeroPublishedOnceTheTasksHaveEnded) {

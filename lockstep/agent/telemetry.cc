@@ -156,7 +156,7 @@ std::string json_of_sample(const NodeSample& sample, const std::string& node) {
                {"memory_total_bytes", sample.memory.total_bytes},
                {"memory_available_bytes", sample.memory.available_bytes},
                {"devices", list_of_json(sample.devices)}})
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<TelemetryLine> parsed_telemetry(std::string_view text) {

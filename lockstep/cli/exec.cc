@@ -113,6 +113,10 @@ void add_exec(CLI::App& app, Context& context) {
       ->type_name("FILE");
   command->add_option("--on-sockets", options->on_sockets, "Where NCCL falls back to sockets: warn, stop or ignore")
       ->type_name("WHAT");
+  command
+      ->add_option("--stuck-after", options->stuck_after,
+                   "Tell of tasks that do nothing, and devices that nobody uses, for so long (300; 0: never)")
+      ->type_name("SECONDS");
   command->add_flag("--report", options->report, "Say on standard error where each task runs");
   command->add_flag("--no-bind", options->no_bind, "Leave the CPUs as the launcher set them");
   command->add_flag("--no-caches", options->no_caches, "Leave caches where they go by themselves");

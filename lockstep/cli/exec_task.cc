@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "lockstep/agent/cache_pack.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/cache_folder.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/launch/node_folder.h"
 
@@ -44,6 +46,17 @@ SocketPolicy policy_of(const ExecOptions& options, const Environment& env) {
               "--on-sockets or LOCKSTEP_ON_SOCKETS says what to do where NCCL falls back to sockets");
 }
 
+double stuck_after(const ExecOptions& options, const Environment& env) {
+  const auto own = env.get("LOCKSTEP_STUCK_AFTER");
+  if (options.stuck_after.empty() && !own) return HealthLimits{}.window_s;
+  const std::string text = options.stuck_after.empty() ? *own : options.stuck_after;
+  const auto seconds = parsed_int<int>(text);
+  if (seconds && *seconds >= 0) return *seconds;
+  throw Error(
+      ErrorKind::kUsage, "stuck after: '" + text + "', want a whole number of seconds",
+      "--stuck-after or LOCKSTEP_STUCK_AFTER says after how long a node that does nothing is told of; 0: never");
+}
+
 /// Without the folder the program does as it would by itself, only slower.
 void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
   TaskFacts facts = task.facts;
@@ -53,8 +66,11 @@ void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
     enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
     if (!with_caches) return;
     facts.caches = task.node_folder / "caches";
-    make_private_folder(facts.caches);
-    for (const auto& folder : cache_folders(task.at, facts)) make_private_folder(folder);
+    const CachePack pack(task.cache_pack, facts.caches);
+    pack.warm([&log](const std::string& text) { log.warning(text); });
+    const auto folders = cache_folders(task.at, facts);
+    for (const auto& shared : folders.shared) make_private_folder(shared);
+    pack.make_own(folders.own);
     task.facts.caches = facts.caches;
   } catch (const Error& error) {
     if (task.at.local_rank == 0) log.warning(std::string("caches stay where they are: ") + error.what());
@@ -121,6 +137,8 @@ ExecTask prepared_task(const ExecOptions& options, const Environment& process, c
   const auto env = with_device_order(process, task.settings);
   task.at = placement_from(env);
   task.sockets = policy_of(options, env);
+  task.stuck_after_s = stuck_after(options, env);
+  task.cache_pack = cache_folder(env) / "node-caches" / (task.settings.cluster + ".zip");
   task.node = node_name(task.at);
   task.run_dir = task_run_dir(options, env);
   const Topology topology;
@@ -139,12 +157,19 @@ void start_agent_of(const ExecTask& task, const Environment& env, const Log& log
   const auto self = this_task(task.at.rank, task.at.local_rank);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || !task.rendezvous.published.empty();
   if (task.at.local_rank != 0 || !has_work) return;
+  // Nodes compile the same: one of them is enough.
+  const bool gives_back = task.at.node_rank == 0 && !task.facts.caches.empty();
   start_agent({.task = self,
                .local_world = task.at.local_world,
                .node = task.node,
                .cpus = task.allowed,
-               .folders = {task.run_dir, task.node_folder, task.rendezvous.published},
-               .network = {.sockets = task.sockets, .spans_nodes = task.at.nodes > 1}},
+               .folders = {.run_dir = task.run_dir,
+                           .node_folder = task.node_folder,
+                           .published = task.rendezvous.published,
+                           .caches = task.facts.caches,
+                           .cache_pack = gives_back ? task.cache_pack : fs::path()},
+               .network = {.sockets = task.sockets, .spans_nodes = task.at.nodes > 1},
+               .health = {.window_s = task.stuck_after_s}},
               env, log);
 }
 

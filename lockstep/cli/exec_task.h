@@ -22,8 +22,9 @@ namespace lockstep::cli {
 struct ExecOptions {
   std::string cluster = "auto";
   std::string run_dir;
-  std::string again;       ///< Stay, and make this file and end with 0 where the program ends with 75.
-  std::string on_sockets;  ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
+  std::string again;        ///< Stay, and make this file and end with 0 where the program ends with 75.
+  std::string on_sockets;   ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
+  std::string stuck_after;  ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
   bool report = false;
   bool no_bind = false;
   bool no_caches = false;
@@ -43,6 +44,8 @@ struct ExecTask {
   std::string node;                   ///< Its name, for files.
   std::filesystem::path run_dir;      ///< Empty where no run folder was given.
   std::filesystem::path node_folder;  ///< Empty outside a job.
+  std::filesystem::path cache_pack;   ///< What the caches there start from, and are given back to.
+  double stuck_after_s = 0;           ///< When the agent takes tasks for stuck and devices for idle; 0: never.
   TaskEnvironment environment;
 };
 

@@ -166,9 +166,9 @@ void add_nccl_log(Builder& builder, const TaskFacts& facts) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> cache_folders(const Placement& at, const TaskFacts& facts) {
+CacheFolders cache_folders(const Placement& at, const TaskFacts& facts) {
   if (facts.caches.empty()) return {};
-  return {facts.caches / "triton", facts.caches / "inductor", own_caches(at, facts)};
+  return {.shared = {facts.caches / "triton", facts.caches / "inductor"}, .own = own_caches(at, facts)};
 }
 
 std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,

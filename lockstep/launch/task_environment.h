@@ -42,8 +42,14 @@ Environment with_device_order(const Environment& env, const TaskSettings& settin
 TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
                                  const TaskFacts& facts);
 
-/// The folders under `caches` that task_environment() names for this task: they must be made before it starts.
-std::vector<std::filesystem::path> cache_folders(const Placement& at, const TaskFacts& facts);
+/// The folders that task_environment() names for caches, which must be made before the task starts.
+struct CacheFolders {
+  std::vector<std::filesystem::path> shared{};  ///< Of all tasks of the node.
+  std::filesystem::path own{};                  ///< Of this task.
+};
+
+/// All empty where `facts` knows no folder for caches.
+CacheFolders cache_folders(const Placement& at, const TaskFacts& facts);
 
 /// Where a rank's NCCL log goes: into the run folder's logs, else into the node's folder; empty where there is neither.
 std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,

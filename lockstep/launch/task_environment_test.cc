@@ -182,7 +182,9 @@ TEST(TaskEnvironments, CachesGoToTheNodeAndMiopensToEachTask) {
   EXPECT_EQ(made.get("SITE_CACHE"), "/tmp/lockstep-7/caches/rank-1");
   EXPECT_EQ(made.get("TORCHINDUCTOR_CACHE_DIR"), "/tmp/lockstep-7/caches/inductor");
   EXPECT_EQ(made.get("TRITON_CACHE_DIR"), "/mine");
-  for (const auto& folder : cache_folders(second_of_four(), facts)) EXPECT_EQ(folder.parent_path(), facts.caches);
+  const auto folders = cache_folders(second_of_four(), facts);
+  EXPECT_EQ(folders.own, "/tmp/lockstep-7/caches/rank-1");
+  for (const auto& shared : folders.shared) EXPECT_EQ(shared.parent_path(), facts.caches);
 }
 
 TEST(TaskEnvironments, NcclsLogGetsAFileOfItsOwnUnlessTheUserHasOne) {

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shlex
+import subprocess
 import sys
 import unittest
 
@@ -81,6 +82,28 @@ class UnderSlurm(test_bed.BedTest):
             lines = (self.folder / f"run/telemetry-{node}.jsonl").read_text().splitlines()
             events = [json.loads(line)["event"] for line in lines]
             self.assertEqual((events[0], events[1], events[-1]), ("agent_started", "sample", "agent_ended"))
+
+    def test_a_later_job_starts_from_what_an_earlier_one_compiled(self):
+        self.bed.environment["LOCKSTEP_CACHE"] = str(self.folder / "kept")
+        self.addCleanup(self.bed.environment.pop, "LOCKSTEP_CACHE")
+        self.srun("-N1", "-n1", program=("sh", "-c", "test ! -e $TRITON_CACHE_DIR/kernel && echo compiled > $TRITON_CACHE_DIR/kernel"))
+        while not (self.folder / "kept/node-caches/generic.zip").exists():  # The agent outlives the step by a moment.
+            os.sched_yield()
+        self.assertEqual(self.srun("-N2", "-n4", program=("sh", "-c", "cat $TRITON_CACHE_DIR/kernel")).split(), ["compiled"] * 4)
+
+    def test_tasks_that_wait_for_ever_are_told_of(self):
+        run = self.folder / "run"
+        with self.bed.start("srun", "-N2", "-n2", LOCKSTEP, "exec", "--run-dir", run, "--stuck-after", "3", "--", "sleep", "600",
+                            cwd=self.folder, stderr=subprocess.PIPE) as step:
+            told = set()
+            for line in step.stderr:
+                told |= {node for node in ("n1", "n2") if f"{node}: 1 task did nothing for 3 s" in line}
+                if len(told) == 2:
+                    break
+            step.terminate()
+        self.assertEqual(told, {"n1", "n2"})
+        events = [json.loads(line) for line in (run / "telemetry-n1.jsonl").read_text().splitlines()]
+        self.assertEqual([each["code"] for each in events if each["event"] == "warning"], ["tasks-stuck"])
 
     def test_a_program_that_is_missing_ends_the_step_with_its_reason(self):
         with self.assertRaises(AssertionError) as failure:

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/agent/cache_pack.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/format/mapped_file.h"
+#include "lockstep/format/zip_file.h"
+#include "lockstep/format/zip_unpack.h"
+#include "lockstep/format/zip_writer.h"
+#include "lockstep/launch/node_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kOwn = "rank-";       // Of tasks on the node.
+constexpr std::string_view kOwnPacked = "rank";  // Of any task, in the pack and beside them.
+constexpr std::string_view kGiver = "rank-0";
+
+fs::path with_suffix(const fs::path& path, const std::string& suffix) { return path.string() + suffix; }
+std::string own_suffix() { return ".part-" + std::to_string(::getpid()); }
+
+std::optional<CachedFile> cached_file(const fs::path& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return CachedFile{static_cast<std::uint64_t>(found.st_size),
+                    static_cast<std::int64_t>(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec};
+}
+
+/// SQLite's files of a change that is not done yet: the database beside them is not whole by itself.
+std::string database_of(const std::string& name) {
+  for (const std::string_view end : {"-journal", "-wal", "-shm"}) {
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  }
+  return {};
+}
+
+bool is_passing(const std::string& name) {
+  const auto is_plain = [](char c) { return c > ' ' && c < 127 && c != '\\'; };
+  return name.ends_with(".lock") || name.ends_with(".tmp") || !std::ranges::all_of(name, is_plain);
+}
+
+/// The name in the pack of what lies at `name` on the node; empty for what is not packed.
+std::string packed_name(const std::string& name) {
+  const auto first = name.substr(0, name.find('/'));
+  if (first == kGiver) return std::string(kOwnPacked) + name.substr(first.size());
+  return first == kOwnPacked || first.starts_with(kOwn) ? std::string() : name;
+}
+
+fs::path place_of(const std::string& packed, const fs::path& folder) {
+  const auto first = packed.substr(0, packed.find('/'));
+  return folder / (first == kOwnPacked ? std::string(kGiver) + packed.substr(first.size()) : packed);
+}
+
+/// Its own time says when the folder was filled.
+fs::path lock_of(const fs::path& folder) { return with_suffix(folder, ".lock"); }
+
+std::uint64_t bytes_of(const CachedFiles& files) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, file] : files) bytes += file.bytes;
+  return bytes;
+}
+
+/// A file that is removed with the object, unless it was given another name.
+class PassingFile {
+ public:
+  explicit PassingFile(fs::path path) : path_(std::move(path)) {}
+  ~PassingFile() { ::unlink(path_.c_str()); }
+  PassingFile(const PassingFile&) = delete;
+  PassingFile& operator=(const PassingFile&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// What the pack has and `files` have not, as long as there is room. A copy on the node is read: of a file that another
+/// node replaces meanwhile, a network file system takes the bytes away.
+void add_others(const fs::path& copy, const CachedFiles& files, ZipWriter& writer) {
+  const MappedFile mapped(copy);
+  const ZipFile old(mapped.bytes(), copy.string());
+  std::uint64_t bytes = bytes_of(files);
+  for (const auto& [name, entry] : old.entries()) {
+    if (files.contains(name) || name.ends_with('/') || !entry.is_stored) continue;
+    bytes += entry.bytes;
+    if (bytes > CachePack::kMostBytes) return;
+    writer.add(name, old.entry(name));
+  }
+}
+
+}  // namespace
+
+void CachePack::warm(const std::function<void(const std::string&)>& warn) const {
+  const auto lock_path = lock_of(folder_);
+  const FileDescriptor lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!lock) throw io_error("open", lock_path, errno);
+  while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  std::error_code none;
+  if (fs::exists(folder_, none)) return make_private_folder(folder_);
+  const auto part = with_suffix(folder_, own_suffix());
+  make_private_folder(part);
+  try {
+    unpack(part);
+  } catch (const Error& error) {
+    warn("the caches of earlier jobs are left out: " + std::string(error.what()));
+    fs::remove_all(part, none);
+    make_private_folder(part);
+  }
+  if (::rename(part.c_str(), folder_.c_str()) != 0) throw io_error("rename", part, errno);
+  ::futimens(lock.get(), nullptr);
+}
+
+std::int64_t CachePack::warmed_ns() const {
+  const auto lock = cached_file(lock_of(folder_));
+  return lock ? lock->changed_ns : 0;
+}
+
+void CachePack::unpack(const fs::path& to) const {
+  std::error_code error;
+  if (!fs::exists(pack_, error)) return;
+  const PassingFile copy(with_suffix(to, ".zip"));
+  fs::copy_file(pack_, copy.path(), error);
+  if (error) throw io_error("copy", pack_, error.value());
+  unpack_zip(copy.path(), to, [](std::uint64_t, std::uint64_t) {});
+}
+
+void CachePack::make_own(const fs::path& own) const {
+  std::error_code error;
+  if (fs::exists(own, error) || !fs::exists(folder_ / kOwnPacked, error)) return make_private_folder(own);
+  make_private_folder(own);
+  const fs::path packed = folder_ / kOwnPacked;
+  fs::copy(packed, own, fs::copy_options::recursive, error);
+  if (error) throw io_error("copy caches to", own, error.value());
+  for (const auto& entry : fs::recursive_directory_iterator(own, error)) {
+    // What was packed is not new.
+    fs::last_write_time(entry.path(), fs::last_write_time(packed / entry.path().lexically_relative(own), error), error);
+  }
+}
+
+CachedFiles CachePack::files() const {
+  CachedFiles found;
+  std::vector<std::string> unfinished;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder_, error); !error && it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    const auto name = packed_name(it->path().lexically_relative(folder_).string());
+    const auto file = cached_file(it->path());
+    if (name.empty() || !file || is_passing(name)) continue;
+    if (const auto database = database_of(name); !database.empty()) {
+      unfinished.push_back(database);
+    } else {
+      found.emplace(name, *file);
+    }
+  }
+  for (const auto& name : unfinished) found.erase(name);
+  return found;
+}
+
+bool CachePack::give_back(const CachedFiles& files) const {
+  if (bytes_of(files) > kMostBytes) return false;
+  make_folder(pack_.parent_path());
+  const PassingFile part(with_suffix(pack_, own_suffix() + "-" + folder_.parent_path().filename().string()));
+  const FileDescriptor out(::open(part.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!out) throw io_error("create", part.path(), errno);
+  ZipWriter writer(out.get(), part.path());
+  for (const auto& [name, file] : files) {
+    const auto path = place_of(name, folder_);
+    const auto bytes = text_of_file(path);
+    if (cached_file(path) != file) return false;
+    writer.add(name, std::as_bytes(std::span(bytes)));
+  }
+  const PassingFile copy(with_suffix(folder_, own_suffix() + ".zip"));
+  std::error_code none;
+  try {
+    if (fs::copy_file(pack_, copy.path(), none)) add_others(copy.path(), files, writer);
+  } catch (const Error& error) {
+    // A damaged pack is replaced by a whole one.
+    if (error.kind() != ErrorKind::kData) throw;
+  }
+  writer.finish();
+  if (::rename(part.path().c_str(), pack_.c_str()) != 0) throw io_error("rename", part.path(), errno);
+  return true;
+}
+
+}  // namespace lockstep
