@@ -9,7 +9,7 @@ from page import Part, Row
 from runs import BUILD, PRESET, ROOT, Failure, last_words
 
 # Those of the tests may not be there: then there are none of that kind in this tree.
-PROGRAMS, TESTS = ("lockstep", "lockstep-train", "bench_loader"), ("lockstep_gpu_test",)
+PROGRAMS, TESTS = ("lockstep", "lockstep-train"), ("lockstep_gpu_test",)
 LIBRARIES = {"liblockstep_cuda.so": "CUDA", "liblockstep_hip.so": "ROCm"}
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps beside PyTorch's: the small network, ResNet-50 on made-up batches and on JPEGs, BERT's shapes."""
+import json
 import os
-import statistics
 
 from page import Part, Row
 from runs import QUIET, ROOT, Failure, micro
@@ -162,8 +162,9 @@ def jpegs(check, synthetic_s, batch, side):
     window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     folder = many_photographs(check, check.pick(24, 1))
     transforms = [f"random_resized_crop({side})", "flip"]
-    asked = [check.bin / "bench_loader", "folder", folder, len(os.sched_getaffinity(0)), check.pick(2, 1), *transforms]
-    decoded = statistics.median(float(line) for line in check.command(asked, "decode").split())
+    asked = [check.bin / "lockstep", "bench", "loader", folder, "--workers", len(os.sched_getaffinity(0)),
+             "--epochs", check.pick(2, 1), *(word for each in transforms for word in ("--transform", each)), "--json"]
+    decoded = json.loads(check.command(asked, "decode").splitlines()[-1])["rates"][0]["samples_per_second"]
     shown = ", ".join(f'"{each}"' for each in [*transforms, "normalize(imagenet)"])
     run = check.train("hymenoptera", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16",
                       "scheduler.name=constant", f"data.path={folder}", f"data.transforms=[{shown}]",

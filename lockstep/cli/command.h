@@ -43,6 +43,7 @@ void add_train(CLI::App& app, Context& context);
 void add_eval(CLI::App& app, Context& context);
 void add_predict(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
 void add_submit(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_doctor(CLI::App& app, Context& context);

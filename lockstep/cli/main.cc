@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_eval(app, context);
     lockstep::cli::add_predict(app, context);
     lockstep::cli::add_data(app, context);
+    lockstep::cli::add_bench(app, context);
     lockstep::cli::add_submit(app, context);
     lockstep::cli::add_ls(app, context);
     lockstep::cli::add_follow(app, context);

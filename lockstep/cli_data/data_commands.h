@@ -6,6 +6,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/recipe/bench_request.h"
 #include "lockstep/recipe/data_request.h"
 
 namespace lockstep {
@@ -21,6 +22,7 @@ struct DataContext {
 void run_convert(const DataRequest& request, const DataContext& context);
 void run_verify(const DataRequest& request, const DataContext& context);
 void run_info(const DataRequest& request, const DataContext& context);
+void run_bench_loader(const LoaderBenchRequest& request, const DataContext& context);
 
 /// Writes to standard output: one line of JSON, or text as it is. Throws: Error(kIo).
 void print_line(const nlohmann::ordered_json& object);

@@ -11,9 +11,10 @@ namespace {
 using lockstep::DataCommand;
 using lockstep::DataContext;
 using lockstep::DataRequest;
+using lockstep::LoaderBenchRequest;
 
 int run(int argc, char** argv, const DataContext& context) {
-  CLI::App app("What `lockstep data` hands over to", "lockstep-data");
+  CLI::App app("What `lockstep data` and `lockstep bench loader` hand over to", "lockstep-data");
   app.require_subcommand(1);
   DataRequest request;
   auto* convert = app.add_subcommand("convert", "Writes image folders into one HDF5 file");
@@ -22,6 +23,9 @@ int run(int argc, char** argv, const DataContext& context) {
   bind_options(*convert, request, DataCommand::kConvert);
   bind_options(*verify, request, DataCommand::kVerify);
   bind_options(*info, request, DataCommand::kInfo);
+  auto* bench_loader = app.add_subcommand("bench-loader", "Samples a second that are read and decoded");
+  LoaderBenchRequest bench_request;
+  bind_options(*bench_loader, bench_request);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -32,6 +36,7 @@ int run(int argc, char** argv, const DataContext& context) {
   if (convert->parsed()) lockstep::run_convert(request, context);
   if (verify->parsed()) lockstep::run_verify(request, context);
   if (info->parsed()) lockstep::run_info(request, context);
+  if (bench_loader->parsed()) lockstep::run_bench_loader(bench_request, context);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 """`lockstep data convert`, `verify` and `info` as a person types them, on sets of every kind, whole and damaged."""
 import filecmp
 import gzip
+import json
 import os
 import pathlib
 import shutil
@@ -53,6 +54,29 @@ class Data(harness.RanksTest):
             shutil.copy(JPEGS[place % len(JPEGS)], root / split / label / f"{place}.jpg")
         (root / "train/ants/none.jpg").write_bytes(b"GIF89a, and more")
         return root
+
+    def bench(self, *arguments, code=0):
+        result = self.start("bench", "loader", *arguments).finish()
+        self.assertEqual(result.code, code, result.err + result.out)
+        return result
+
+    def test_the_loader_is_measured_for_folders_and_their_hdf5_file_side_by_side(self):
+        folder, packed = self.make_folder(), self.folder / "set.h5"
+        self.data("convert", folder, packed)
+        asked = ["--workers", "0,2", "--epochs", "1", "--batch", "2", "--transform", "random_resized_crop(32)"]
+        found = json.loads(self.bench(folder, packed, *asked, "--json").out.splitlines()[-1])
+        rates = found["rates"]
+        self.assertEqual([(each["path"], each["kind"], each["workers"], each["samples"]) for each in rates],
+                         [(str(folder), "folder", 0, 3), (str(folder), "folder", 2, 3), (str(packed), "hdf5", 0, 3), (str(packed), "hdf5", 2, 3)])
+        for each in rates:
+            # Three channels of a byte, and a label of eight bytes.
+            self.assertAlmostEqual(each["megabytes_per_second"] / each["samples_per_second"], (3 * 32 * 32 + 8) * 1e-6)
+        table = self.bench(folder, packed, *asked).out.splitlines()
+        self.assertEqual([line.split()[:3] for line in table[1:]],
+                         [[str(folder), "folder", "0"], [str(folder), "folder", "2"], [str(packed), "hdf5", "0"], [str(packed), "hdf5", "2"]])
+        self.bench("mnist" + "x", code=2)
+        self.bench(folder, "--epochs", "0", code=2)
+        self.assertIn("workers", self.bench(folder, "--workers", "-7", code=2).err)
 
     def make_large_folder(self):
         """Files that begin as JPEGs do, too many bytes to be written at once."""

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// What `bench loader` was asked for on the command line, by `lockstep` and by the `lockstep-data` that it hands over
+/// to.
+struct LoaderBenchRequest {
+  std::vector<std::string> paths;  ///< Data sets' folders or files, or recipes.
+  std::string kind;                ///< As data.kind; empty: told from what lies there.
+  std::vector<std::string> sets;
+  std::vector<std::string> transforms;  ///< Instead of the recipe's.
+  std::vector<int> workers = {0, 2};
+  int batch = 64;
+  int epochs = 3;
+  bool json = false;
+};
+
+/// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
+template <typename App>
+void bind_options(App& app, LoaderBenchRequest& request) {
+  app.add_option("path", request.paths, "Data sets' folders or files, or recipes, to compare")->required();
+  app.add_option("--kind", request.kind,
+                 "idx, folder, cifar10, cifar100, hdf5, text or csv; by default what lies there tells");
+  app.add_option("--set", request.sets, "Overrides a setting of the recipe: table.key=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--transform", request.transforms, "Instead of the recipe's; may be repeated: 'resize(256, 256)'")
+      ->allow_extra_args(false);
+  app.add_option("--workers", request.workers, "Numbers of threads that decode, each measured: 0,2,4")->delimiter(',');
+  app.add_option("--batch", request.batch, "Samples of a batch");
+  app.add_option("--epochs", request.epochs, "Times that all is read, after once to fill the system's cache");
+  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+}
+
+/// The request as arguments.
+inline std::vector<std::string> arguments_of(const LoaderBenchRequest& request) {
+  std::vector<std::string> out = request.paths;
+  if (!request.kind.empty()) out.insert(out.end(), {"--kind", request.kind});
+  for (const auto& text : request.sets) out.insert(out.end(), {"--set", text});
+  for (const auto& text : request.transforms) out.insert(out.end(), {"--transform", text});
+  for (const int each : request.workers) out.insert(out.end(), {"--workers", std::to_string(each)});
+  out.insert(out.end(), {"--batch", std::to_string(request.batch), "--epochs", std::to_string(request.epochs)});
+  if (request.json) out.emplace_back("--json");
+  return out;
+}
+
+}  // namespace lockstep
