@@ -135,7 +135,8 @@ class Subject {
   }
 
   RunStatus look() {
-    auto status = watch_ ? watch_->look(queue_.jobs(), now()) : RunStatus{.job = job_};
+    auto status =
+        watch_ ? watch_->look(watch_->has_job() ? queue_.jobs() : std::nullopt, now()) : RunStatus{.job = job_};
     if (!options_.live) return status;
     if (watch_ && status.job.empty()) {
       throw Error(ErrorKind::kUsage, "'" + status.run_dir.string() + "' has no job, whose nodes --live could ask",
@@ -151,7 +152,9 @@ class Subject {
   }
 
   /// The run seems to be over: the next look is at a queue that knows.
-  void make_sure() { queue_.ask_of_end(); }
+  void make_sure() {
+    if (watch_ && watch_->has_job()) queue_.ask_of_end();
+  }
   bool has_seldom_news() const { return options_.live && (watch_ || !job_.empty()); }
 
  private:

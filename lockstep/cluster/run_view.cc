@@ -57,7 +57,9 @@ std::string training_text(const TrainingStatus& training) {
   if (training.epoch) parts.push_back("epoch " + part_of(*training.epoch + 1, training.epochs));
   parts.push_back("step " + part_of(training.step, training.steps_total));
   if (training.loss) parts.push_back("loss " + significant(*training.loss, 4));
-  if (training.samples_per_second) parts.push_back(significant(*training.samples_per_second, 4) + " samples/s");
+  if (const auto speed = training.samples_per_second) {
+    parts.push_back((*speed < 100 ? significant(*speed, 4) : fixed(*speed, 0)) + " samples/s");
+  }
   for (const auto& [name, value] : training.validation) parts.push_back(name + " " + significant(value, 4));
   if (training.seconds_left) parts.push_back(duration(*training.seconds_left) + " left");
   if (training.has_ended) {

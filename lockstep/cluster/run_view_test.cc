@@ -53,13 +53,13 @@ TEST(RunView, ShowsTheRunItsTrainingAndEachNode) {
                      .epochs = 10,
                      .epoch = 2,
                      .loss = 0.12345,
-                     .samples_per_second = 1043.2,
+                     .samples_per_second = 10432.4,
                      .seconds_left = 751,
                      .validation = {{"val_accuracy", 0.9778}}};
   status.node_list[0].devices[0].power_watts.reset();
   EXPECT_EQ(plain(status),
             "cifar-17 · job 17 · running · 2 nodes · 4 tasks\n"
-            "epoch 3/10 · step 1200/5000 · loss 0.1235 · 1043 samples/s · val_accuracy 0.9778 · 00:12:31 left\n"
+            "epoch 3/10 · step 1200/5000 · loss 0.1235 · 10432 samples/s · val_accuracy 0.9778 · 00:12:31 left\n"
             "\n"
             "node  tasks  cores  of tasks      node memory   read    written   sample\n"
             "n01     2/2    2.0   1.0 GiB  4.0 of 16.0 GiB  0 B/s  1.5 KiB/s  1 s ago\n"

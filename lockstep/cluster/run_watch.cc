@@ -133,6 +133,11 @@ fs::path latest_run(const fs::path& root) {
 
 RunWatch::RunWatch(fs::path run_dir) : run_dir_(std::move(run_dir)), metrics_(run_dir_ / kMetrics) {}
 
+bool RunWatch::has_job() const {
+  std::error_code none;
+  return fs::exists(run_dir_ / "job.json", none);
+}
+
 void RunWatch::read() {
   const auto files = telemetry_files(run_dir_);
   for (const auto& path : files) {

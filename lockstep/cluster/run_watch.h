@@ -30,6 +30,9 @@ class RunWatch {
  public:
   explicit RunWatch(std::filesystem::path run_dir);
 
+  /// A claim: the run was submitted, so that a queue can tell of it.
+  bool has_job() const;
+
   /// What there is now, in seconds since 1970. `queue` is absent where nobody could ask for it: then what the run
   /// itself writes decides whether it lives.
   ///
