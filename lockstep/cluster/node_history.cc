@@ -2,8 +2,6 @@
 #include "lockstep/cluster/node_history.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "lockstep/base/mapped.h"
 

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // At the first look at a long run, all nodes together.
-constexpr std::int64_t kMostTelemetryBytes = std::int64_t{128} << 20;
+constexpr std::int64_t kMostTelemetryBytes = std::int64_t{512} << 20;
 constexpr std::int64_t kLeastTailBytes = std::int64_t{128} << 10;
 constexpr std::string_view kMetrics = "metrics.jsonl";
 

@@ -11,7 +11,7 @@ namespace lockstep {
 /// What is read of a file that is long already when it is first looked at; what lies between is left out.
 struct FirstLook {
   std::int64_t head_bytes = std::int64_t{64} << 10;
-  std::int64_t tail_bytes = std::int64_t{8} << 20;
+  std::int64_t tail_bytes = std::int64_t{32} << 20;
 };
 
 /// The lines of a file that another process appends to, each once: a look costs what has come, not what is there.
