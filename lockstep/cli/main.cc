@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_submit(app, context);
     lockstep::cli::add_ls(app, context);
     lockstep::cli::add_follow(app, context);
+    lockstep::cli::add_monitor(app, context);
     lockstep::cli::add_stop(app, context);
     lockstep::cli::add_plan(app, context);
     lockstep::cli::add_scale(app, context);

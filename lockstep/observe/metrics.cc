@@ -24,28 +24,6 @@ std::string line_of(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-std::optional<MetricsLine> parsed_line(std::string_view text) {
-  const Json object = Json::parse(text, nullptr, false);
-  if (!object.is_object()) return std::nullopt;
-  const auto event = object.find("event");
-  const auto step = object.find("step");
-  if (event == object.end() || !event->is_string() || step == object.end() || !step->is_number_integer()) {
-    return std::nullopt;
-  }
-  MetricsLine line{.event = event->get<std::string>(), .step = step->get<std::int64_t>(), .values = {}, .texts = {}};
-  const auto take = [&line](const std::string& key, const Json& value) {
-    if (value.is_number()) line.values[key] = value.get<double>();
-    if (value.is_null()) line.values[key] = std::numeric_limits<double>::quiet_NaN();
-    if (value.is_string()) line.texts[key] = value.get<std::string>();
-  };
-  for (const auto& [key, value] : object.items()) {
-    take(key, value);
-    if (!value.is_object()) continue;
-    for (const auto& [inner, number] : value.items()) take(key + "." + inner, number);
-  }
-  return line;
-}
-
 [[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
   throw Error(ErrorKind::kIo, system_fact(action, path, errno), "check the run folder's permissions and its disk");
 }
@@ -70,7 +48,7 @@ std::optional<std::size_t> end_of_kept(std::string_view text, std::int64_t step)
   while (end != std::string_view::npos && end > 0) {
     const std::size_t before = text.rfind('\n', end - 1);
     const std::size_t from = before == std::string_view::npos ? 0 : before + 1;
-    const auto line = parsed_line(text.substr(from, end - from));
+    const auto line = parsed_metrics(text.substr(from, end - from));
     if (line && line->step <= step) return end + 1;
     end = before;
   }
@@ -90,7 +68,7 @@ off_t kept_bytes(int fd, std::int64_t step, const std::filesystem::path& path) {
     if (const auto end = end_of_kept(text, step)) return from + static_cast<off_t>(*end);
   }
   const auto first_end = text.find('\n');
-  if (first_end != std::string::npos && !parsed_line(std::string_view(text).substr(0, first_end))) {
+  if (first_end != std::string::npos && !parsed_metrics(std::string_view(text).substr(0, first_end))) {
     throw Error(ErrorKind::kEnvironment,
                 "'" + path.string() + "' is there, and its first line is no metrics line of Lockstep",
                 "choose another folder with --run-dir, or move that file away");
@@ -184,13 +162,35 @@ void MetricsFile::write(std::string_view line) {
   write_all(file_.get(), std::as_bytes(std::span(line)), path_);
 }
 
+std::optional<MetricsLine> parsed_metrics(std::string_view text) {
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto event = object.find("event");
+  const auto step = object.find("step");
+  if (event == object.end() || !event->is_string() || step == object.end() || !step->is_number_integer()) {
+    return std::nullopt;
+  }
+  MetricsLine line{.event = event->get<std::string>(), .step = step->get<std::int64_t>(), .values = {}, .texts = {}};
+  const auto take = [&line](const std::string& key, const Json& value) {
+    if (value.is_number()) line.values[key] = value.get<double>();
+    if (value.is_null()) line.values[key] = std::numeric_limits<double>::quiet_NaN();
+    if (value.is_string()) line.texts[key] = value.get<std::string>();
+  };
+  for (const auto& [key, value] : object.items()) {
+    take(key, value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, number] : value.items()) take(key + "." + inner, number);
+  }
+  return line;
+}
+
 Metrics read_metrics(const std::filesystem::path& path) {
   const std::string text = text_of_file(path);
   Metrics metrics;
   std::int64_t number = 1;
   std::size_t from = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', from), ++number) {
-    if (auto line = parsed_line(std::string_view(text).substr(from, end - from))) {
+    if (auto line = parsed_metrics(std::string_view(text).substr(from, end - from))) {
       metrics.lines.push_back(std::move(*line));
     } else {
       metrics.damaged.push_back(number);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,9 @@ struct MetricsLine {
   std::map<std::string, double> values;
   std::map<std::string, std::string> texts;
 };
+
+/// Nothing where `text` is no whole line of ours.
+std::optional<MetricsLine> parsed_metrics(std::string_view text);
 
 struct Metrics {
   std::vector<MetricsLine> lines;
