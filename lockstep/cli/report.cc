@@ -30,7 +30,13 @@ struct ReportOptions {
 /// The folder that `word` means, whether or not its run was submitted.
 fs::path folder_of(const std::string& word, const Context& context) {
   std::error_code ignored;
-  if (fs::is_directory(word, ignored)) return fs::absolute(word).lexically_normal();
+  if (fs::is_directory(word, ignored)) {
+    const auto path = fs::path(word).lexically_normal();
+    // "." and "runs/a/" have no name of their own.
+    if (path.has_filename() && path != "." && path != "..") return path;
+    const auto whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
   const auto root = runs_here(context.env);
   if (fs::is_directory(root / word, ignored)) return root / word;
   return run_job(word, root).path;
@@ -41,8 +47,6 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   std::vector<fs::path> folders;
   for (const auto& word : words) {
     auto folder = folder_of(word, context);
-    // "runs/a/" has no name of its own.
-    if (!folder.has_filename()) folder = folder.parent_path();
     const auto study = read_study(folder);
     if (!study) {
       folders.push_back(std::move(folder));

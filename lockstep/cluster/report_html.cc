@@ -26,7 +26,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 8px 0; }
 th, td { text-align: left; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-td:last-child { white-space: normal; }
+td:not(.number):last-child { white-space: normal; min-width: 160px; }
 .number { text-align: right; }
 th { color: var(--dim); font-weight: 500; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); gap: 16px; margin: 16px 0; }

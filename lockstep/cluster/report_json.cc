@@ -148,7 +148,7 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
                           {"text", each.text}});
     }
   }
-  return {{"run_dir", report.path.string()},
+  return {{"run_dir", std::filesystem::absolute(report.path).string()},
           {"name", report.name},
           {"state", name_of(report.state)},
           {"verdict", {{"limit", verdict.limit}, {"text", verdict.text}}},

@@ -222,6 +222,12 @@ ReportSection nodes_section(const RunReport& report) {
     section.facts.push_back(
         {"never busy", counted(never_busy, "device") + ": not this job's, or paid for and not used"});
   }
+  double waiting = 0;
+  for (const auto& node : nodes) waiting = std::max(waiting, node.share_waiting);
+  if (waiting > 0) {
+    section.facts.push_back({"waiting", "tasks' first threads waited for a disk or a device in " +
+                                            percent_text(waiting) + " of samples, on the node where most"});
+  }
   if (const auto odd = odd_node(nodes)) {
     section.facts.push_back({"most different", odd->node + ": " + odd->measure + " " + number_text(odd->value) +
                                                    odd->unit + ", the nodes' median is " + number_text(odd->median) +

@@ -40,7 +40,7 @@ std::string text_of(const RunReport& report, const std::string& tunnel) {
 }  // namespace
 
 std::string tensorboard_words(const RunReport& report, const std::string& tunnel) {
-  return "where you log in: tensorboard --logdir " + shell_quoted({report.path.string()}) +
+  return "where you log in: tensorboard --logdir " + shell_quoted({std::filesystem::absolute(report.path).string()}) +
          "; from your own machine: " + tunnel + "; then open http://localhost:" + kTensorboardPort;
 }
 

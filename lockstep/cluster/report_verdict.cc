@@ -45,12 +45,17 @@ std::optional<Loss> idle_loss(const RunReport& report, double all_s, double trai
   double idle_share = 0;
   if (trains_on_processors(report)) {
     const auto fact = report.facts.find("threads");
-    const auto threads = fact == report.facts.end() ? std::nullopt : parsed_double(fact->second);
     const auto cores = cores_of(report);
-    if (!threads || !cores || *threads <= 0) return std::nullopt;
-    idle_share = 1 - *cores / *threads;
+    const auto threads = fact == report.facts.end() ? std::nullopt : parsed_double(fact->second);
+    std::int64_t tasks = 0;
+    for (const auto& node : report.telemetry.nodes) tasks += node.tasks;
+    if (!threads || !cores || *threads <= 0 || tasks <= 0) return std::nullopt;
+    // One task may have started several ranks.
+    const double wanted =
+        *threads * std::max(1.0, static_cast<double>(report.training->figures.ranks) / static_cast<double>(tasks));
+    idle_share = 1 - *cores / wanted;
     loss.fact = "Each task used " + fixed(*cores, 1) + " cores on average and has " +
-                counted(std::llround(*threads), "thread") + " to compute with; its steps waited for";
+                counted(std::llround(wanted), "thread") + " to compute with; its steps waited at least";
     loss.advice =
         "if an epoch's samples are read from a slow disk, raise data.workers or stage the data; if one rank waits "
         "for another, look for a busy neighbour on its node";
@@ -58,7 +63,7 @@ std::optional<Loss> idle_loss(const RunReport& report, double all_s, double trai
     const auto busy = busy_of(report).mean();
     if (!busy) return std::nullopt;
     idle_share = 1 - *busy / 100;
-    loss.fact = "Devices were busy " + fixed(*busy, 0) + " % of the time; in steps they waited for";
+    loss.fact = "Devices were busy " + fixed(*busy, 0) + " % of the time; in steps they waited at least";
     loss.advice = "data comes too slowly or steps are too small: raise data.workers, then the batch";
   }
   loss.seconds = all_s * idle_share - (all_s - training_s);

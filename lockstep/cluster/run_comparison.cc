@@ -211,22 +211,26 @@ void add_words(const std::vector<Entry>& entries, std::vector<std::string>& sent
     auto& first = firsts[entry.run.label];
     if (first == nullptr || entry.run.ranks < first->run.ranks) first = &entry;
   }
+  const auto say = [&sentences](const std::string& words) {
+    const bool is_said = std::ranges::find(sentences, words) != sentences.end();
+    if (!words.empty() && !is_said) sentences.push_back(words);
+  };
   for (const auto& entry : entries) {
     const auto& first = *firsts.at(entry.run.label);
     if (entry.run.ranks > first.run.ranks) {
-      sentences.push_back(iterations_words(first, entry));
-      if (first.run.ranks == 1) sentences.push_back(overhead_words(first, entry));
+      say(iterations_words(first, entry));
+      if (first.run.ranks == 1) say(overhead_words(first, entry));
     }
     if (is_dp(entry.report->settings)) {
       const auto ddp = std::ranges::find_if(entries, [&](const Entry& other) {
         const auto keys = keys_that_differ(entry.settings, other.settings);
         return other.run.ranks > 1 && other.run.ranks == entry.devices() && keys == std::set{std::string(kStrategy)};
       });
-      if (ddp != entries.end()) sentences.push_back(dp_words(entry, *ddp));
+      if (ddp != entries.end()) say(dp_words(entry, *ddp));
       continue;
     }
     const auto reference = references.try_emplace(entry.run.ranks, &entry).first->second;
-    if (const auto words = difference_words(*reference, entry); !words.empty()) sentences.push_back(words);
+    say(difference_words(*reference, entry));
   }
 }
 

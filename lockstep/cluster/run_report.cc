@@ -170,7 +170,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   take_starts(starts, report);
   take_times(starts, report);
   if (report.training) {
-    report.training->figures.path = run_dir;
+    report.training->figures.path = fs::absolute(run_dir);
     report.training->figures.nodes = report.nodes;
   }
   if (is_there(run_dir / "result.json")) {
