@@ -110,6 +110,7 @@ std::string room_or_more_nodes(const RunReport& report) {
 
 RunVerdict verdict_of_training(const RunReport& report) {
   const double all_s = report.training->figures.run_s;
+  if (!(all_s > 0)) return {"unknown", "Nothing has been measured yet: its first lines tell no time."};
   const auto losses = losses_of(report);
   const auto worst = std::ranges::max_element(losses, {}, &Loss::seconds);
   if (worst->seconds < kNoticedLoss * all_s) {
