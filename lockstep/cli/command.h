@@ -53,6 +53,7 @@ void add_monitor(CLI::App& app, Context& context);
 void add_stop(CLI::App& app, Context& context);
 void add_plan(CLI::App& app, Context& context);
 void add_scale(CLI::App& app, Context& context);
+void add_report(CLI::App& app, Context& context);
 void add_snapshot(CLI::App& app, Context& context);
 void add_recipe(CLI::App& app, Context& context);
 void add_setup(CLI::App& app, Context& context);

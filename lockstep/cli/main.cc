@@ -109,6 +109,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_stop(app, context);
     lockstep::cli::add_plan(app, context);
     lockstep::cli::add_scale(app, context);
+    lockstep::cli::add_report(app, context);
     lockstep::cli::add_launch(app, context);
     lockstep::cli::add_exec(app, context);
     lockstep::cli::add_doctor(app, context);

@@ -9,7 +9,6 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/plan_text.h"
-#include "lockstep/observe/metrics.h"
 #include "lockstep/observe/run_folder.h"
 
 namespace lockstep {
@@ -17,30 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kNoticedLoss = 0.1;  ///< Of an epoch.
-
-/// The lines of a run's last start.
-struct LastStart {
-  MetricsLine started;
-  MetricsLine ended;
-  double validation_s = 0;
-  double snapshot_s = 0;
-};
-
-LastStart last_start(const RunFolder& folder) {
-  LastStart found;
-  for (const auto& line : read_metrics(folder.metrics()).lines) {
-    if (line.event == "run_started") found = {.started = line, .ended = {}};
-    if (line.event == "validation") found.validation_s += line.values.at("seconds");
-    if (line.event == "snapshot") found.snapshot_s += line.values.at("seconds");
-    if (line.event == "run_ended") found.ended = line;
-  }
-  const auto steps = found.ended.step - found.started.step;
-  if (!found.ended.event.empty() && steps > 0) return found;
-  throw Error(ErrorKind::kData,
-              "the run in '" + folder.path().string() + "' " +
-                  (found.ended.event.empty() ? "has not ended" : "took no step in its last start"),
-              "figures come from a run that has ended; its log tells what became of it");
+RunStart last_start(const RunFolder& folder) {
+  auto starts = run_starts(folder.metrics());
+  const bool has_ended = !starts.empty() && starts.back().has_ended();
+  if (has_ended && starts.back().steps() > 0) return std::move(starts.back());
+  throw Error(
+      ErrorKind::kData,
+      "the run in '" + folder.path().string() + "' " + (has_ended ? "took no step in its last start" : "has not ended"),
+      "figures come from a run that has ended; its log tells what became of it");
 }
 
 nlohmann::json layout_of(const RunFolder& folder) {
@@ -55,7 +38,7 @@ nlohmann::json layout_of(const RunFolder& folder) {
 /// How much longer than its share each phase takes, when ranks are `by` times as many.
 std::string limit_of(const RunFigures& run, const RunFigures& first) {
   const double share = static_cast<double>(first.ranks) / run.ranks;
-  std::array<double, kEpochPhases.size()> lost{};
+  PhaseSeconds lost{};
   double all = 0;
   for (std::size_t i = 0; i < lost.size(); ++i) {
     lost.at(i) = run.ranks == first.ranks ? run.phases_s.at(i) : run.phases_s.at(i) - first.phases_s.at(i) * share;
@@ -69,29 +52,39 @@ std::string limit_of(const RunFigures& run, const RunFigures& first) {
 
 RunFigures figures_of_run(const fs::path& run_dir) {
   const auto folder = RunFolder::open(run_dir);
-  const auto lines = last_start(folder);
-  const auto layout = layout_of(folder);
-  const auto& started = lines.started.values;
-  const auto& ended = lines.ended.values;
-  RunFigures run;
+  const auto start = last_start(folder);
+  auto run = figures_of(start);
   run.path = run_dir;
-  run.nodes = layout.value("nodes", 1);
-  run.ranks = static_cast<int>(started.at("world"));
-  run.batch = started.at("batch");
-  run.global_batch = static_cast<std::int64_t>(started.at("global_batch"));
-  run.steps = lines.ended.step - lines.started.step;
-  run.samples_per_second = ended.at("samples_per_second");
-  const double seconds = ended.at("seconds");
-  const double epochs = static_cast<double>(run.steps) / started.at("steps_per_epoch");
-  // Of a resumed run the file holds all samples: those of this start follow from its rate and steps.
-  run.samples = lines.started.step == 0 ? static_cast<std::int64_t>(ended.at("samples")) : run.steps * run.global_batch;
-  const double training_s = static_cast<double>(run.samples) / run.samples_per_second;
+  run.nodes = layout_of(folder).value("nodes", 1);
+  return run;
+}
+
+RunFigures figures_of(const RunStart& start) {
+  LOCKSTEP_ASSERT(start.steps() > 0);
+  RunFigures run;
+  run.ranks = static_cast<int>(number_of(start.started, "world", 1));
+  run.batch = number_of(start.started, "batch", 0);
+  run.global_batch = static_cast<std::int64_t>(number_of(start.started, "global_batch", 0));
+  run.steps = start.steps();
+  const double steps_per_epoch = number_of(start.started, "steps_per_epoch", 0);
+  const double epochs = static_cast<double>(run.steps) / (steps_per_epoch > 0 ? steps_per_epoch : 1);
+  // Of a resumed run the file holds all samples: those of this start follow from its steps.
+  run.samples = run.steps * run.global_batch;
+  if (start.started.step == 0) {
+    run.samples = static_cast<std::int64_t>(number_of(start.ended, "samples", static_cast<double>(run.samples)));
+  }
+  run.samples_per_second = number_of(start.ended, "samples_per_second", 0);
+  const double training_s = run.samples_per_second > 0 ? static_cast<double>(run.samples) / run.samples_per_second
+                                                       : start.seconds_in_steps(start.started.step, start.last_step);
+  if (run.samples_per_second <= 0 && training_s > 0) {
+    run.samples_per_second = static_cast<double>(run.samples) / training_s;
+  }
   run.step_s = training_s / static_cast<double>(run.steps);
-  run.epoch_s = seconds / epochs;
-  run.phases_s = {training_s / epochs, lines.validation_s / epochs, lines.snapshot_s / epochs, 0};
+  run.epoch_s = start.seconds() / epochs;
+  run.phases_s = {training_s / epochs, start.validation_s / epochs, start.snapshot_s / epochs, 0};
   run.phases_s.back() = std::max(0.0, run.epoch_s - run.phases_s[0] - run.phases_s[1] - run.phases_s[2]);
-  run.start_s = ended.at("time_to_first_step_s");
-  run.run_s = run.start_s + seconds;
+  run.start_s = number_of(start.ended, "time_to_first_step_s", 0);
+  run.run_s = run.start_s + start.seconds();
   return run;
 }
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "lockstep/cluster/run_timeline.h"
 #include "lockstep/cluster/text_table.h"
 
 namespace lockstep {
 
-/// Where an epoch's time goes.
-enum class EpochPhase { kTraining, kValidation, kSnapshots, kRest };
-inline constexpr std::array<std::string_view, 4> kEpochPhases = {"training", "validation", "snapshots", "rest"};
+/// Less of an epoch than this is not worth a person's time: without it the epoch would be at most a ninth faster.
+inline constexpr double kNoticedLoss = 0.1;
 
 /// What a run's own record says of its speed. Of a run in several starts, the last one counts.
 struct RunFigures {
@@ -28,10 +26,10 @@ struct RunFigures {
   std::int64_t steps = 0;
   std::int64_t samples = 0;  ///< Of all ranks.
   double step_s = 0;
-  double epoch_s = 0;                                  ///< With validation and snapshots.
-  std::array<double, kEpochPhases.size()> phases_s{};  ///< Of an epoch.
-  double start_s = 0;                                  ///< From a process's start to its first step.
-  double run_s = 0;                                    ///< From that start to the end.
+  double epoch_s = 0;       ///< With validation and snapshots.
+  PhaseSeconds phases_s{};  ///< Of an epoch.
+  double start_s = 0;       ///< From a process's start to its first step; 0 until it ends.
+  double run_s = 0;         ///< From that start to the end.
   double samples_per_second = 0;
 
   double node_hours() const { return run_s * nodes / 3600; }
@@ -39,6 +37,9 @@ struct RunFigures {
 
 /// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
+
+/// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
+RunFigures figures_of(const RunStart& start);
 
 /// A run among others.
 struct ScalingRow {

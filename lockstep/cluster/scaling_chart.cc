@@ -5,6 +5,7 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/scaling.h"
+#include "lockstep/cluster/svg_text.h"
 
 namespace lockstep {
 namespace {
@@ -15,8 +16,6 @@ constexpr double kLeft = 56;
 constexpr double kBottom = 48;
 constexpr double kTop = 16;
 constexpr double kRight = 16;
-// Okabe and Ito's colours, which people with colour blindness tell apart.
-constexpr std::array<std::string_view, 6> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 /// Both axes by powers of two, so that the ideal is a straight line at any scale.
 struct Axes {
@@ -45,49 +44,25 @@ Axes axes_of(const std::vector<ScalingRow>& rows) {
   return axes;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string line(double x1, double y1, double x2, double y2, std::string_view style) {
-  return "<line x1=\"" + fixed(x1, 1) + "\" y1=\"" + fixed(y1, 1) + "\" x2=\"" + fixed(x2, 1) + "\" y2=\"" +
-         fixed(y2, 1) + "\" " + std::string(style) + "/>\n";
-}
-
-std::string words_at(double x, double y, std::string_view anchor, std::string_view text) {
-  return "<text x=\"" + fixed(x, 1) + "\" y=\"" + fixed(y, 1) + "\" text-anchor=\"" + std::string(anchor) + "\">" +
-         escaped(text) + "</text>\n";
-}
-
 std::string grid(const std::vector<ScalingRow>& rows, const Axes& axes) {
   std::string svg;
   const double floor = kHeight - kBottom;
   std::set<int> ranks;
   for (const auto& row : rows) ranks.insert(row.run.ranks);
   for (const int each : ranks) {
-    svg += line(axes.x(each), kTop, axes.x(each), floor, R"(stroke="#ddd")");
-    svg += words_at(axes.x(each), floor + 18, "middle", std::to_string(each));
+    svg += svg_line({axes.x(each), kTop}, {axes.x(each), floor}, R"(stroke="#ddd")");
+    svg += svg_words({axes.x(each), floor + 18}, "middle", std::to_string(each));
   }
   for (double speed = std::exp2(std::ceil(std::log2(axes.speed_from))); speed <= axes.speed_to * 1.001; speed *= 2) {
-    svg += line(kLeft, axes.y(speed), kWidth - kRight, axes.y(speed), R"(stroke="#ddd")");
-    svg += words_at(kLeft - 8, axes.y(speed) + 4, "end", shortest(speed));
+    svg += svg_line({kLeft, axes.y(speed)}, {kWidth - kRight, axes.y(speed)}, R"(stroke="#ddd")");
+    svg += svg_words({kLeft - 8, axes.y(speed) + 4}, "end", shortest(speed));
   }
-  svg += words_at((kLeft + kWidth) / 2, kHeight - 10, "middle", "ranks");
+  svg += svg_words({(kLeft + kWidth) / 2, kHeight - 10}, "middle", "ranks");
   svg += "<text transform=\"translate(14," + fixed(kHeight / 2, 0) +
          ") rotate(-90)\" text-anchor=\"middle\">speed-up</text>\n";
   const double most = std::min(axes.ranks_to / axes.ranks_from, axes.speed_to);
-  return svg + line(axes.x(axes.ranks_from), axes.y(1), axes.x(axes.ranks_from * most), axes.y(most),
-                    R"(stroke="#999" stroke-dasharray="4 4")");
+  return svg + svg_line({axes.x(axes.ranks_from), axes.y(1)}, {axes.x(axes.ranks_from * most), axes.y(most)},
+                        R"(stroke="#999" stroke-dasharray="4 4")");
 }
 
 }  // namespace
@@ -103,7 +78,7 @@ std::string scaling_chart(const std::vector<ScalingRow>& rows) {
     if (std::ranges::find(labels, row.run.label) == labels.end()) labels.push_back(row.run.label);
   }
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::string colour(kColours.at(i % kColours.size()));
+    const std::string colour(kSvgColours.at(i % kSvgColours.size()));
     std::string points;
     for (const auto& row : rows) {
       if (row.run.label != labels[i]) continue;
@@ -114,8 +89,8 @@ std::string scaling_chart(const std::vector<ScalingRow>& rows) {
     }
     svg += "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2\"/>\n";
     svg += "<g fill=\"" + colour + "\">" +
-           words_at(kLeft + 8, kTop + 14 + 16 * static_cast<double>(i), "start",
-                    labels[i].empty() ? "measured" : labels[i]) +
+           svg_words({kLeft + 8, kTop + 14 + 16 * static_cast<double>(i)}, "start",
+                     labels[i].empty() ? "measured" : labels[i]) +
            "</g>\n";
   }
   return svg + "</svg>\n";

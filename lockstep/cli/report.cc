@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/report_text.h"
+#include "lockstep/cluster/run_job.h"
+#include "lockstep/cluster/scale_study.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string html;
+  bool json = false;
+};
+
+/// The folder that `word` means, whether or not its run was submitted.
+fs::path folder_of(const std::string& word, const Context& context) {
+  std::error_code ignored;
+  if (fs::is_directory(word, ignored)) {
+    const auto path = fs::path(word).lexically_normal();
+    // "." and "runs/a/" have no name of their own.
+    if (path.has_filename() && path != "." && path != "..") return path;
+    const auto whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
+  const auto root = runs_here(context.env);
+  if (fs::is_directory(root / word, ignored)) return root / word;
+  return run_job(word, root).path;
+}
+
+/// Each run's folder; those of a study's points that have begun in the study's place.
+std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
+  std::vector<fs::path> folders;
+  for (const auto& word : words) {
+    auto folder = folder_of(word, context);
+    const auto study = read_study(folder);
+    if (!study) {
+      folders.push_back(std::move(folder));
+      continue;
+    }
+    for (const auto& point : study->points) {
+      std::error_code ignored;
+      if (fs::is_directory(study->run_dir(point), ignored)) folders.push_back(study->run_dir(point));
+    }
+  }
+  return folders;
+}
+
+/// Runs can be reported where Slurm does not answer, though not whether they wait or run.
+std::optional<QueuedJobs> queue_for(const std::vector<fs::path>& folders, const Context& context) {
+  for (const auto& folder : folders) {
+    std::error_code ignored;
+    if (!fs::exists(folder / "job.json", ignored) || fs::exists(folder / "result.json", ignored)) continue;
+    try {
+      return JobQueueView(context.env).jobs();
+    } catch (const Error& error) {
+      context.log.warning(error.what());
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+ReportPage page_of(const std::vector<fs::path>& folders, const Context& context) {
+  ReportPage page;
+  const auto queue = queue_for(folders, context);
+  for (const auto& folder : folders) {
+    page.runs.push_back(run_report(folder, queue, context.env));
+    page.tunnels.push_back(tensorboard_tunnel(page.runs.back(), context.env));
+  }
+  if (page.runs.size() > 1) page.comparison = compared(page.runs);
+  return page;
+}
+
+void report(const ReportOptions& options, const Context& context) {
+  const auto folders = folders_of(options.runs, context);
+  if (folders.empty()) {
+    throw Error(ErrorKind::kData, "the study in '" + options.runs.front() + "' has not started a run yet",
+                "`lockstep scale " + options.runs.front() + "` goes on with it");
+  }
+  const auto page = page_of(folders, context);
+  if (!options.html.empty()) {
+    write_whole(options.html, report_html(page), false);
+    context.log.info("wrote " + options.html);
+  }
+  if (options.json)
+    return print_text(report_json(page).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (options.html.empty()) print_text(report_text(page));
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Context& context) {
+  auto* command =
+      app.add_subcommand("report", "What a run was, where its time went, what held it up; or several compared");
+  auto options = std::make_shared<ReportOptions>();
+  command->add_option("RUN", options->runs, "Run folders, their names, or a study's folder")->required();
+  command->add_option("--html", options->html, "Write it as one page with charts instead")->type_name("FILE");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->callback([options, &context] { report(*options, context); });
+}
+
+}  // namespace lockstep::cli

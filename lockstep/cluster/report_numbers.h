@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+// Numbers as a report's sentences and tables have them.
+
+/// human_seconds(), but "0 s" for nothing and "-1.2 s" below it.
+std::string seconds_text(double seconds);
+
+/// "31 %"; "0.4 %" below one.
+std::string percent_text(double share);
+
+/// "1.45 times".
+std::string times_text(double factor);
+
+/// "2026-11-21 08:49:30 UTC".
+std::string moment_text(double unix_seconds);
+
+/// Four digits that tell something: "0.1185"; "-" for nothing.
+std::string number_text(const std::optional<double>& value);
+
+/// "11.7 M", "9610".
+std::string count_text(std::int64_t count);
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/observe/metrics.h"
+
+namespace lockstep {
+
+/// Where an epoch's time goes.
+enum class EpochPhase { kTraining, kValidation, kSnapshots, kRest };
+inline constexpr std::array<std::string_view, 4> kEpochPhases = {"training", "validation", "snapshots", "rest"};
+using PhaseSeconds = std::array<double, kEpochPhases.size()>;
+
+inline constexpr double kNotTold = std::numeric_limits<double>::quiet_NaN();
+
+/// A number of a line, or `otherwise` where the line has none or one that is not finite.
+double number_of(const MetricsLine& line, const std::string& key, double otherwise = kNotTold);
+
+/// LOCKSTEP_ASSERT: there are values.
+double median_of(std::vector<double> values);
+
+/// The steps between two logged lines.
+struct LoggedSteps {
+  std::int64_t from = 0;  ///< Steps done before.
+  std::int64_t to = 0;
+  double seconds = 0;  ///< In steps: without validation and snapshots, with reading.
+  double time = 0;     ///< Of the line, in seconds since 1970.
+  double loss = kNotTold;
+  double samples_per_second = kNotTold;
+
+  double step_s() const { return seconds / static_cast<double>(to - from); }
+};
+
+/// An epoch, or the part of it that one start of a run has done.
+struct EpochTimes {
+  std::int64_t epoch = 0;
+  std::int64_t steps = 0;  ///< Done until now, in this start.
+  bool is_whole = false;
+  double seconds = 0;  ///< From the end of the epoch before, or from the start's first event.
+  PhaseSeconds phases_s{};
+};
+
+/// What one start of a run has left in metrics.jsonl.
+struct RunStart {
+  MetricsLine started{};
+  MetricsLine ended{};  ///< With an empty event where there is none: it still runs, or broke off.
+  double last_time = 0;
+  std::int64_t last_step = 0;
+  double validation_s = 0;
+  double snapshot_s = 0;
+  std::vector<LoggedSteps> logged{};
+  std::vector<MetricsLine> marks{};  ///< Its validations and snapshots.
+  std::vector<EpochTimes> epochs{};
+
+  bool has_ended() const { return !ended.event.empty(); }
+  std::int64_t steps() const { return last_step - started.step; }
+  double started_at() const { return number_of(started, "time", 0); }
+  /// From the first event to the last, as the run measured it where it has ended.
+  double seconds() const;
+  /// In steps, of those from `from` to `to`: by the logged lines between, and the logged mean where none is.
+  double seconds_in_steps(std::int64_t from, std::int64_t to) const;
+};
+
+/// The starts of a run in order. Of lines from before the first start nothing is kept.
+///
+/// Throws: as read_metrics().
+std::vector<RunStart> run_starts(const std::filesystem::path& metrics);
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+/// Values over time in bounded memory: means over stretches of equal length, which grows as the curve does. Values may
+/// come in any order. O(1) a value.
+class TimeCurve {
+ public:
+  struct Point {
+    double time = 0;  ///< The middle of its stretch.
+    double value = 0;
+  };
+
+  /// `stretch_s` is how long a stretch is at first; it doubles whenever there would be more than `most` of them.
+  explicit TimeCurve(double stretch_s = 1, std::size_t most = 400) : stretch_s_(stretch_s), most_(most) {}
+
+  void add(double time, double value);
+  std::vector<Point> points() const;
+
+ private:
+  struct Stretch {
+    double sum = 0;
+    std::int64_t count = 0;
+  };
+  void halve();
+
+  double stretch_s_;
+  std::size_t most_;
+  std::int64_t first_ = 0;  ///< The number of the first stretch, from 1970 on.
+  std::vector<Stretch> stretches_;
+};
+
+}  // namespace lockstep
