@@ -23,20 +23,10 @@ struct ListOptions {
   bool json = false;
 };
 
-/// Runs can be listed where Slurm does not answer, though not what it says of them.
-QueuedJobs queue_or_none(const Context& context) {
-  try {
-    return JobQueueView(context.env).jobs();
-  } catch (const Error& error) {
-    context.log.warning(error.what());
-    return {};
-  }
-}
-
 void list(const ListOptions& options, const Context& context) {
   const auto root = options.folder.empty() ? runs_here(context.env) : std::filesystem::path(options.folder);
   const auto runs = run_jobs(root);
-  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_none(context);
+  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_nothing(context).value_or(QueuedJobs{});
   auto list = nlohmann::json::array();
   std::string text;
   for (const auto& run : runs) {
@@ -58,6 +48,15 @@ void list(const ListOptions& options, const Context& context) {
 }
 
 }  // namespace
+
+std::optional<QueuedJobs> queue_or_nothing(const Context& context) {
+  try {
+    return JobQueueView(context.env).jobs();
+  } catch (const Error& error) {
+    context.log.warning(error.what());
+    return std::nullopt;
+  }
+}
 
 std::filesystem::path runs_here(const Environment& env) {
   const auto settings = Recipe::without_file(env, {});

@@ -119,9 +119,9 @@ bool is_job_number(const std::string& word) {
 }
 
 /// What the command was asked to look at: a run's folder, a job's nodes, or both, or this machine.
-class Subject {
+class Watched {
  public:
-  Subject(const MonitorOptions& options, Context& context) : options_(options), context_(context), queue_(context) {
+  Watched(const MonitorOptions& options, Context& context) : options_(options), context_(context), queue_(context) {
     std::error_code none;
     const bool is_folder = std::filesystem::is_directory(options.run, none);
     if (options.live && !is_folder && is_job_number(options.run)) {
@@ -208,7 +208,7 @@ void monitor(const MonitorOptions& options, Context& context) {
   if (!options.this_node.empty()) {
     return print_text(answer_of_this_node(options.this_node, context.env, kBetweenSamples));
   }
-  Subject subject(options, context);
+  Watched subject(options, context);
   if (options.json) return print_json(json_of(subject.look()));
   Screen screen(context.env);
   bool seemed_over = false;

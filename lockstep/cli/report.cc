@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -60,19 +61,13 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// Runs can be reported where Slurm does not answer, though not whether they wait or run.
+/// The queue, where one of the runs may still be in it.
 std::optional<QueuedJobs> queue_for(const std::vector<fs::path>& folders, const Context& context) {
-  for (const auto& folder : folders) {
+  const auto may_be_queued = [](const fs::path& folder) {
     std::error_code ignored;
-    if (!fs::exists(folder / "job.json", ignored) || fs::exists(folder / "result.json", ignored)) continue;
-    try {
-      return JobQueueView(context.env).jobs();
-    } catch (const Error& error) {
-      context.log.warning(error.what());
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
+    return fs::exists(folder / "job.json", ignored) && !fs::exists(folder / "result.json", ignored);
+  };
+  return std::ranges::any_of(folders, may_be_queued) ? queue_or_nothing(context) : std::nullopt;
 }
 
 ReportPage page_of(const std::vector<fs::path>& folders, const Context& context) {
