@@ -85,7 +85,7 @@ class OldSystem(test_bed.BedTest):
         state = self.state(json.loads(said)["job"])
         self.assertEqual(state["JobState"], "COMPLETED", self.log())
         self.assertEqual(sorted(re.findall(r"^\d \d \d \d$", self.log(), re.MULTILINE)), ["0 4 0 0", "1 4 1 0", "2 4 0 1", "3 4 1 1"])
-        self.assertIn(" ended ", self.inside(self.program, "ls"))
+        self.assertIn(" ended ", self.inside(self.program, "ls", self.folder))
 
 
 class Wheel(unittest.TestCase):
