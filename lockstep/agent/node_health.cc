@@ -41,8 +41,8 @@ std::string idle_text(const std::vector<std::string>& idle, const NodeSample& sa
 
 }  // namespace
 
-std::vector<NodeFinding> NodeHealth::look(const NodeSample& sample) {
-  std::vector<NodeFinding> told;
+std::vector<HealthFinding> NodeHealth::look(const NodeSample& sample) {
+  std::vector<HealthFinding> told;
   if (limits_.window_s <= 0) return told;
   look_at_tasks(sample);
   // Of an MI250X's two dies one tells the power of both.
@@ -107,7 +107,7 @@ std::vector<std::string> NodeHealth::idle_devices(double time) const {
   return idle;
 }
 
-void NodeHealth::tell(bool holds, const NodeFinding& finding, std::vector<NodeFinding>& told) {
+void NodeHealth::tell(bool holds, const HealthFinding& finding, std::vector<HealthFinding>& told) {
   if (holds && holding_.insert(finding.code).second) told.push_back(finding);
   if (!holds && holding_.erase(finding.code) != 0) told.push_back({.code = finding.code});
 }

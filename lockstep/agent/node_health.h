@@ -21,7 +21,7 @@ struct HealthLimits {
 };
 
 /// Something that begins, or is over: then it has no text.
-struct NodeFinding {
+struct HealthFinding {
   std::string code{};  ///< "tasks-stuck" or "device-idle".
   std::string text{};  ///< What, since when, and what to do.
 };
@@ -36,7 +36,7 @@ class NodeHealth {
   explicit NodeHealth(const HealthLimits& limits = {}) : limits_(limits) {}
 
   /// What this sample begins, each once, and what it ends. Samples come in the order of their times.
-  std::vector<NodeFinding> look(const NodeSample& sample);
+  std::vector<HealthFinding> look(const NodeSample& sample);
 
  private:
   struct Device {
@@ -51,7 +51,7 @@ class NodeHealth {
   bool are_devices_waiting(double time) const;
   bool is_stuck(const NodeSample& sample) const;
   std::vector<std::string> idle_devices(double time) const;
-  void tell(bool holds, const NodeFinding& finding, std::vector<NodeFinding>& told);
+  void tell(bool holds, const HealthFinding& finding, std::vector<HealthFinding>& told);
 
   HealthLimits limits_;
   NodeSample last_{};

@@ -27,7 +27,7 @@ class Node {
       device.power_watts = watts;
     }
   }
-  std::vector<NodeFinding> look() {
+  std::vector<HealthFinding> look() {
     sample_.time += 10;
     return health_.look(sample_);
   }
@@ -80,7 +80,7 @@ TEST(NodeHealth, DevicesThatAreBusyButDrawLittleWaitForAPeerThoughThreadsSpin) {
   EXPECT_EQ(node.look_for(600, 1.0), Codes{});
   node.set_devices(100, 95);
   EXPECT_EQ(node.look_for(290, 1.0), Codes{});
-  std::vector<NodeFinding> found;
+  std::vector<HealthFinding> found;
   for (int i = 0; i < 5 && found.empty(); ++i) {
     node.use_cores(1.0);
     found = node.look();
@@ -110,7 +110,7 @@ TEST(NodeHealth, ADeviceThatNobodyUsesIsNamedWhileTheTasksCompute) {
   node.set_devices(90, 280);
   node.now().devices[3].busy_percent = 0;
   node.now().devices[3].power_watts = 60;
-  std::vector<NodeFinding> found;
+  std::vector<HealthFinding> found;
   for (int i = 0; i < 40 && found.empty(); ++i) {
     node.use_cores(1.0);
     found = node.look();
@@ -125,7 +125,7 @@ TEST(NodeHealth, ADeviceThatNobodyUsesIsNamedWhileTheTasksCompute) {
 TEST(NodeHealth, AProgramThatUsesNoDeviceIsToldThatNoneWorks) {
   Node node(2);
   node.set_devices(0, 60);
-  std::vector<NodeFinding> found;
+  std::vector<HealthFinding> found;
   for (int i = 0; i < 40 && found.empty(); ++i) {
     node.use_cores(1.0);
     found = node.look();

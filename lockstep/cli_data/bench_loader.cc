@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
@@ -46,11 +47,6 @@ double seconds_of_epoch(CoreLoader& loader) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 LoaderRate measured(const SampleSource& source, const LoaderBenchRequest& request, int workers) {
   const auto fields = source.fields();
   CoreLoader loader(source, {.global_batch = request.batch, .workers = workers}, allocator(fields));
@@ -60,7 +56,7 @@ LoaderRate measured(const SampleSource& source, const LoaderBenchRequest& reques
   std::size_t bytes = 0;
   for (const Field& field : fields) bytes += field.bytes();
   LoaderRate rate{.samples = source.size(), .workers = workers};
-  rate.samples_per_second = static_cast<double>(source.size()) / median(seconds);
+  rate.samples_per_second = static_cast<double>(source.size()) / median_of(seconds);
   rate.megabytes_per_second = rate.samples_per_second * static_cast<double>(bytes) * 1e-6;
   return rate;
 }

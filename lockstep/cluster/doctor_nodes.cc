@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_devices.h"
 #include "lockstep/cluster/doctor_files.h"
@@ -22,19 +23,13 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
   return list_of(CpuSet(ranks.begin(), ranks.end()));  // "0-3,8"
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::string rate(double bytes_per_second) { return human_bytes(static_cast<std::uint64_t>(bytes_per_second)) + "/s"; }
 
 void check_links(const JobView& job, Findings& findings) {
   if (job.links.size() < kEnoughLinks) return;
   std::vector<double> rates;
   for (const auto& link : job.links) rates.push_back(link.bytes_per_second);
-  const double usual = median(rates);
+  const double usual = median_of(rates);
   std::map<std::string, int> slow_ends;
   std::vector<const LinkView*> slow;
   for (const auto& link : job.links) {

@@ -121,13 +121,6 @@ double number_of(const MetricsLine& line, const std::string& key, double otherwi
   return it == line.values.end() || !std::isfinite(it->second) ? otherwise : it->second;
 }
 
-double median_of(std::vector<double> values) {
-  LOCKSTEP_ASSERT(!values.empty());
-  std::ranges::sort(values);
-  const auto middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 double RunStart::seconds() const { return number_of(ended, "seconds", std::max(0.0, last_time - started_at())); }
 
 double RunStart::seconds_in_steps(std::int64_t from, std::int64_t to) const {

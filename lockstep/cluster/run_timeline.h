@@ -23,9 +23,6 @@ inline constexpr double kNotTold = std::numeric_limits<double>::quiet_NaN();
 /// A number of a line, or `otherwise` where the line has none or one that is not finite.
 double number_of(const MetricsLine& line, const std::string& key, double otherwise = kNotTold);
 
-/// LOCKSTEP_ASSERT: there are values.
-double median_of(std::vector<double> values);
-
 /// The steps between two logged lines.
 struct LoggedSteps {
   std::int64_t from = 0;  ///< Steps done before.

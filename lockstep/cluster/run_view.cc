@@ -11,6 +11,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/mapped.h"
+#include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/text_table.h"
@@ -190,12 +191,6 @@ std::vector<double> values_of(const std::vector<NodeStatus>& nodes, const Quanti
 }
 
 /// The middle one of `values`, which are not empty.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 void add_summary(const std::vector<NodeStatus>& nodes, std::vector<ViewLine>& lines) {
   TableRows rows = {{"of " + counted(std::ssize(nodes), "node"), "least", "mean", "most"}};
   for (const auto& quantity : kQuantities) {
@@ -282,8 +277,8 @@ std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, st
   for (const auto& quantity : kQuantities) {
     const auto values = values_of(nodes, quantity);
     if (values.empty()) continue;
-    const double middle = median(values);
-    const double spread = median(mapped(values, [&](double value) { return std::abs(value - middle); }));
+    const double middle = median_of(values);
+    const double spread = median_of(mapped(values, [&](double value) { return std::abs(value - middle); }));
     // Where most are equal, a twentieth is no difference yet.
     const double unit = std::max({spread, std::abs(middle) / 20, 1e-3});
     for (std::size_t i = 0; i < nodes.size(); ++i) {

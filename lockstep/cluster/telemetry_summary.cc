@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "lockstep/base/median.h"
 #include "lockstep/cluster/run_timeline.h"
 
 namespace lockstep {

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "lockstep/base/mapped.h"
+#include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+namespace lockstep {
+
+/// The middle one, or the mean of the two in the middle. LOCKSTEP_ASSERT: there are values.
+double median_of(std::vector<double> values);
+
+}  // namespace lockstep
