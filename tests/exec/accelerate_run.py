@@ -40,9 +40,8 @@ def main():
     print(json.dumps({"rank": accelerator.process_index, "world": accelerator.num_processes,
                       "local_rank": accelerator.local_process_index, "samples": len(errors),
                       "loss": round(errors.mean().item(), 6), "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
+    accelerator.wait_for_everyone()
     accelerator.end_training()
-    if torch.distributed.is_initialized():  # end_training() sees to it only since Accelerate 1.0.
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ start them, and for each Python.
 
 LOCKSTEP_BENCH_PYTHON has today's PyTorch, Accelerate and Lightning; LOCKSTEP_OLD_PYTHON has those of the clusters' guides,
 which tools/old-python fetches.
+
+The scripts wait for each other before they end. A thread of Gloo's may still hold the tensors of the last collective, and it
+needs Python's lock to let go of them: PyTorch then aborts at exit, or hangs, with any launcher, where the machine is busy.
 """
 import json
 import os

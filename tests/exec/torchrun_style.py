@@ -45,6 +45,7 @@ def main():
     print(json.dumps({"rank": dist.get_rank(), "world": dist.get_world_size(), "local_rank": local_rank,
                       "local_world": local_world, "samples": int(seen.item()), "loss": round(loss.item(), 6),
                       "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
+    dist.barrier()
     dist.destroy_process_group()
 
 
