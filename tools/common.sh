@@ -7,6 +7,7 @@ export CCACHE_BASEDIR=$root # a clone elsewhere finds what this one compiled
 
 peers_venv=$cache/venv-peers
 bench_venv=$cache/venv-full
+old_venv=$cache/venv-python-2.0
 torch_tested=2.11.0
 torch_oldest=2.7
 

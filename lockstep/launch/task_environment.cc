@@ -86,6 +86,14 @@ void place_rank(Builder& builder, const Placement& at, const Endpoint& master) {
   builder.replace("MASTER_PORT", std::to_string(master.port));
 }
 
+/// Slurm says how many tasks each node has only where it was asked for tasks in these words. Lightning takes no job of
+/// several tasks without.
+void say_tasks_per_node(Builder& builder, const Placement& at, const Environment& env) {
+  const auto spread = env.get("SLURM_STEP_TASKS_PER_NODE");
+  const bool is_even = spread && spread->find(',') == std::string::npos && at.local_world * at.nodes == at.world;
+  if (at.source == "slurm" && is_even) builder.fill("SLURM_NTASKS_PER_NODE", std::to_string(at.local_world));
+}
+
 /// Each list that shows several devices is cut down to this task's. Where ROCm's own list is cut, those that count
 /// within it mean nothing any more.
 void show_one(Builder& builder, const Placement& at, const TaskFacts& facts) {
@@ -196,6 +204,7 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
                                  const TaskFacts& facts) {
   Builder builder(at, env);
   place_rank(builder, at, facts.master);
+  say_tasks_per_node(builder, at, env);
   show_devices(builder, at, settings, facts);
   add_site(builder, at, env, settings);
   add_caches(builder, at, settings, facts);

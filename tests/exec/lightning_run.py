@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training as Lightning's users write it, going on from its last checkpoint: nothing of Lockstep in it. Each rank prints a
 line when it starts, after each epoch, and when it ends."""
+import argparse
 import json
 
 import lightning
@@ -36,8 +37,13 @@ class Model(lightning.LightningModule):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--num_nodes", type=int, default=2)
+    parser.add_argument("--max_epochs", type=int, default=30)
+    asked = parser.parse_args()
     lightning.seed_everything(1)
     data = torch.utils.data.TensorDataset(torch.randn(6400, 8))
-    trainer = lightning.Trainer(accelerator="cpu", devices=2, num_nodes=2, strategy="ddp", max_epochs=30, logger=False,
-                                enable_progress_bar=False, enable_model_summary=False, callbacks=ModelCheckpoint(".", save_last=True))
+    trainer = lightning.Trainer(accelerator="cpu", devices=2, num_nodes=asked.num_nodes, strategy="ddp", max_epochs=asked.max_epochs,
+                                logger=False, enable_progress_bar=False, enable_model_summary=False,
+                                callbacks=ModelCheckpoint(".", save_last=True))
     trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=16), ckpt_path="last")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python scripts that know nothing of Lockstep, and what their ranks must say however they are started: tests for each way to
+start them, and for each Python.
+
+LOCKSTEP_BENCH_PYTHON has today's PyTorch, Accelerate and Lightning; LOCKSTEP_OLD_PYTHON has those of the clusters' guides,
+which tools/old-python fetches.
+
+The scripts wait for each other before they end. A thread of Gloo's may still hold the tensors of the last collective, and it
+needs Python's lock to let go of them: PyTorch then aborts at exit, or hangs, with any launcher, where the machine is busy.
+"""
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
+PROGRAMS = pathlib.Path(__file__).resolve().parent
+NEW = os.environ.get("LOCKSTEP_BENCH_PYTHON")
+OLD = os.environ.get("LOCKSTEP_OLD_PYTHON")
+with_new = unittest.skipUnless(NEW, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch, Accelerate and Lightning")
+with_old = unittest.skipUnless(OLD, "LOCKSTEP_OLD_PYTHON names no Python with PyTorch 2.0; tools/old-python fetches one")
+TASKS = 2  # On each node.
+
+
+def skip_without_python():
+    if not NEW and not OLD:
+        print("skipped: neither LOCKSTEP_BENCH_PYTHON nor LOCKSTEP_OLD_PYTHON names a Python with PyTorch")
+        sys.exit(SKIPPED)
+
+
+def said(output):
+    """The JSON objects that lines are."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+class Scripts:
+    """The tests, for a TestCase whose `output` returns what a program writes that it has started as `TASKS` tasks on each of
+    `nodes` nodes."""
+
+    python = None
+    nodes = 1
+
+    def told(self, script, *words):
+        # There may be fewer GPUs than ranks here, and a script that finds one takes it.
+        return said(self.output("env", "CUDA_VISIBLE_DEVICES=", self.python, PROGRAMS / script, *words))
+
+    def check(self, ranks):
+        """That all ranks are there, each in its place, and have trained the same weights."""
+        world = self.nodes * TASKS
+        places = sorted((each["rank"], each["world"], each["local_rank"]) for each in ranks)
+        self.assertEqual(places, [(rank, world, rank % TASKS) for rank in range(world)])
+        self.assertEqual(len({each["weights"] for each in ranks}), 1, ranks)
+
+    def test_pytorchs_ddp(self):
+        ranks = self.told("ddp.py")
+        self.check(ranks)
+        self.assertLess(ranks[0]["loss"], 0.2)
+
+    def test_a_script_for_torchrun(self):
+        ranks = self.told("torchrun_style.py")
+        self.check(ranks)
+        self.assertEqual({(each["local_world"], each["samples"]) for each in ranks}, {(TASKS, 10 * 64)})
+        self.assertLess(max(each["loss"] for each in ranks), 0.2)
+
+    def test_accelerate(self):
+        ranks = self.told("accelerate_run.py")
+        self.check(ranks)
+        self.assertEqual(len({(each["samples"], each["loss"]) for each in ranks}), 1, ranks)
+        self.assertEqual(ranks[0]["samples"], 66, "what ranks repeat to fill the last batch is not counted")
+        self.assertLess(ranks[0]["loss"], 0.2)
+
+    def test_lightning(self):
+        self.check([each for each in self.told("lightning_run.py", "--num_nodes", self.nodes, "--max_epochs", 2)
+                    if each["event"] == "end"])
