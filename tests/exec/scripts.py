@@ -6,7 +6,7 @@ LOCKSTEP_BENCH_PYTHON has today's PyTorch, Accelerate and Lightning; LOCKSTEP_OL
 which tools/old-python fetches.
 
 The scripts wait for each other before they end. A thread of Gloo's may still hold the tensors of the last collective, and it
-needs Python's lock to let go of them: PyTorch then aborts at exit, or hangs, with any launcher, where the machine is busy.
+needs Python's lock to let go of them: PyTorch then aborts at exit, or hangs, without Lockstep too, where the machine is busy.
 """
 import json
 import os
