@@ -17,8 +17,7 @@ using testing::one_rank;
 
 constexpr double kMiB = 1 << 20;
 
-// Parameters are registered in the reverse order of their use, so that the first step's buckets are not the later
-// ones'.
+// Registers parameters in the reverse order of their use, so that the first step's buckets are not the later ones'.
 struct Net : torch::nn::Module {
   explicit Net(std::int64_t width = 9, std::int64_t seed = 0) {
     torch::manual_seed(static_cast<std::uint64_t>(seed));
@@ -301,22 +300,21 @@ std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from
   return net.parameters();
 }
 
+bool all_equal(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others) {
+  return std::equal(some.begin(), some.end(), others.begin(), [](auto& a, auto& b) { return at::equal(a, b); });
+}
+
 RANKS_TEST(DataParallel, WithTheLayoutOfASnapshotGoesOnBitForBit, 3) {
   const auto whole = trained(group, 8, {});
   for (const int from : {1, 2, 4}) {
     const auto resumed = trained(group, 8, from);
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      EXPECT_TRUE(at::equal(resumed[i], whole[i])) << "parameter " << i << ", resumed after step " << from;
-      EXPECT_TRUE(is_same_everywhere(group, resumed[i]));
-    }
+    EXPECT_TRUE(all_equal(resumed, whole)) << "resumed after step " << from;
+    for (const auto& each : resumed) EXPECT_TRUE(is_same_everywhere(group, each));
   }
-  // On some processors one step in another layout rounds no sum so that a weight shows it: it is tried after each step.
-  bool differs = false;
-  for (int from = 1; from < 8 && !differs; ++from) {
-    const auto strange = trained(group, 8, from, /*keeps_layout=*/false);
-    for (std::size_t i = 0; i < whole.size(); ++i) differs = differs || !at::equal(strange[i], whole[i]);
-  }
-  EXPECT_TRUE(differs) << "the layout makes no difference here: the check is blind";
+  auto strange = whole;
+  for (int from = 1; from < 8 && all_equal(strange, whole); ++from) strange = trained(group, 8, from, false);
+  EXPECT_FALSE(all_equal(strange, whole))
+      << "after no step does the layout round a sum differently: the check is blind";
 }
 
 RANKS_TEST(DataParallel, BroadcastsBuffersOfRankZero, 2) {
