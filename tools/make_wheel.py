@@ -23,7 +23,7 @@ def entries(version, folder):
         yield f"{data}/scripts/{program}", (folder / program).read_bytes(), True
     for part in ("recipes", "datasets"):
         for path in sorted((ROOT / part).rglob("*")):
-            if path.is_file():
+            if path.is_file() and "__pycache__" not in path.parts:
                 yield f"{data}/data/share/lockstep/{path.relative_to(ROOT)}", path.read_bytes(), False
     bundle = f"lockstep-{version}.tar.gz"
     yield f"{data}/data/share/lockstep/{bundle}", (folder / bundle).read_bytes(), False

@@ -129,12 +129,27 @@ void build(const std::vector<std::string>& start, const std::string& script, con
               "all of it is in '" + log_file.string() + "'; " + std::string(build_needs()));
 }
 
+/// Lays the build down as an installation has it: the program with the libraries that it opens at run time, which it
+/// looks for beside itself, and the recipes with their data.
+void install(const fs::path& build, const fs::path& source, const fs::path& folder) {
+  make_folder(folder / "bin");
+  for (const auto& entry : fs::directory_iterator(build / "bin")) {
+    const auto name = entry.path().filename().string();
+    if (name == "lockstep-train" || name.starts_with("liblockstep_")) fs::rename(entry.path(), folder / "bin" / name);
+  }
+  const auto share = folder / "share" / "lockstep";
+  make_folder(share);
+  for (const char* part : {"recipes", "datasets"}) {
+    fs::copy(source / part, share / part, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  }
+}
+
 /// The training half for that PyTorch: what is there already, or built now.
 TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   const auto start = starter(options, context);
   const auto torch = torch_of(options, start, context);
   const auto folder = builds_folder(context.env) / build_key(torch, LOCKSTEP_VERSION);
-  TrainerBuild made{.program = folder / "lockstep-train", .torch = torch};
+  TrainerBuild made{.program = program_of_build(folder), .torch = torch};
   for (const auto& kept : kept_builds(context.env, LOCKSTEP_VERSION)) {
     std::error_code ignored;
     // Its search path names the folder of the PyTorch that it was built for.
@@ -151,11 +166,14 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   const int jobs =
       options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   build(start, build_script(source, folder / "build", torch.folder, jobs), folder / "build.log", context);
-  std::error_code error;
-  fs::rename(folder / "build" / "bin" / "lockstep-train", made.program, error);
-  if (error) throw io_error("rename", folder / "build" / "bin" / "lockstep-train", error.value());
+  try {
+    install(folder / "build", source, folder);
+  } catch (const fs::filesystem_error& error) {
+    throw io_error("install", error.path1(), error.code().value());
+  }
   keep_build(made);
-  fs::remove_all(folder / "build", error);
+  std::error_code ignored;
+  fs::remove_all(folder / "build", ignored);
   return made;
 }
 

@@ -48,7 +48,7 @@ double seconds_of_epoch(CoreLoader& loader) {
 }
 
 LoaderRate measured(const SampleSource& source, const LoaderBenchRequest& request, int workers) {
-  const auto fields = source.fields();
+  const auto& fields = source.fields();
   CoreLoader loader(source, {.global_batch = request.batch, .workers = workers}, allocator(fields));
   seconds_of_epoch(loader);  // Fills the system's cache.
   std::vector<double> seconds;

@@ -139,8 +139,8 @@ std::string answer_of_this_node(const std::string& job, const Environment& env, 
 
 NodeStatus this_machine(const std::string& job, const Environment& env, std::chrono::milliseconds between) {
   NodeHistory history;
-  for (auto& sample : samples_here(job, env, between)) {
-    history.take({.event = "sample", .node = node_name(env), .time = sample.time, .sample = std::move(sample)});
+  for (const auto& sample : samples_here(job, env, between)) {
+    history.take({.event = "sample", .node = node_name(env), .time = sample.time, .sample = sample});
   }
   return history.status(now());
 }

@@ -36,6 +36,7 @@ std::string facts_text(const std::map<std::string, std::string>& facts) {
 
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::vector<std::string> parts;
+  parts.reserve(metrics.size());
   for (const auto& [name, value] : metrics) parts.push_back(name + " " + number_text(value));
   return joined(parts, ", ");
 }

@@ -240,6 +240,7 @@ RunComparison compared(const std::vector<RunReport>& reports) {
   RunComparison comparison;
   const auto entries = entries_of(reports);
   std::vector<RunFigures> runs;
+  runs.reserve(entries.size());
   for (const auto& entry : entries) runs.push_back(entry.run);
   comparison.rows = scaling_rows(std::move(runs));
   add_words(entries, comparison.sentences);

@@ -89,9 +89,13 @@ std::vector<fs::path> libraries_of(const fs::path& file, const Environment& env)
 std::map<std::string, fs::path> files_of(const fs::path& trainer, const Environment& env) {
   std::map<std::string, fs::path> files;
   std::vector<fs::path> open = {trainer};
-  for (const auto& entry : fs::directory_iterator(trainer.parent_path())) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with("lib") && name.find(".so") != std::string::npos) open.push_back(entry.path());
+  // What it opens at run time: beside it, or where an installation has libraries.
+  const auto own = trainer.parent_path();
+  std::error_code none;
+  for (const auto& folder : {own, (own / LOCKSTEP_LIBRARIES_FROM_PROGRAMS).lexically_normal()}) {
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      if (entry.path().filename().string().starts_with("liblockstep_")) open.push_back(entry.path());
+    }
   }
   while (!open.empty()) {
     const auto file = open.back();
@@ -167,7 +171,10 @@ std::string with_own_folder(std::string program, const std::string& search_path)
 void pack_program(const fs::path& trainer, const fs::path& pack, const Environment& env) {
   const ScratchFolder folder(beside(pack, ".folder"));
   for (const auto& [name, file] : files_of(trainer, env)) fs::create_symlink(file, folder.path() / name);
-  fs::create_symlink(trainer.parent_path() / "lockstep", folder.path() / "lockstep");
+  // One that `lockstep setup` has built lies elsewhere.
+  const auto beside_it = trainer.parent_path() / "lockstep";
+  fs::create_symlink(fs::exists(beside_it) ? beside_it : fs::read_symlink("/proc/self/exe"),
+                     folder.path() / "lockstep");
   const auto elf = shared_library(trainer);
   const auto copy = folder.path() / trainer.filename();
   write_whole(copy, with_own_folder(text_of_file(trainer), elf ? joined(elf->run_path, ":") : std::string()), false);

@@ -37,11 +37,12 @@ print(json.dumps({"folder": folder, "version": str(facts["__version__"]), "abi":
 )py";
 
 fs::path record_of(const fs::path& folder) { return folder / "setup.json"; }
+fs::path folder_of(const TrainerBuild& build) { return build.program.parent_path().parent_path(); }
 
 std::optional<TrainerBuild> build_in(const fs::path& folder) {
   try {
     const auto object = json::parse(text_of_file(record_of(folder)));
-    return TrainerBuild{.program = folder / "lockstep-train",
+    return TrainerBuild{.program = program_of_build(folder),
                         .torch = {.folder = object.at("torch").get<std::string>(),
                                   .version = object.at("torch_version"),
                                   .abi = object.at("abi"),
@@ -99,17 +100,18 @@ std::string build_key(const TorchInstall& torch, std::string_view version) {
   return fit_for_a_file(key, "-+._");
 }
 
+fs::path program_of_build(const fs::path& folder) { return folder / "bin" / "lockstep-train"; }
+
 fs::path builds_folder(const Environment& env) { return cache_folder(env) / "train"; }
 
 void keep_build(const TrainerBuild& build) {
-  const auto folder = build.program.parent_path();
   const json object = {{"schema", 1},
                        {"torch", build.torch.folder.string()},
                        {"torch_version", build.torch.version},
                        {"abi", build.torch.abi},
                        {"device", build.torch.device},
                        {"container", build.torch.container}};
-  write_whole(record_of(folder), object.dump(2) + "\n", false);
+  write_whole(record_of(folder_of(build)), object.dump(2) + "\n", false);
 }
 
 std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view version) {
@@ -123,7 +125,7 @@ std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view v
   // The one that was kept last comes first.
   std::ranges::sort(builds, std::greater{}, [](const TrainerBuild& build) {
     std::error_code ignored;
-    return fs::last_write_time(record_of(build.program.parent_path()), ignored);
+    return fs::last_write_time(record_of(folder_of(build)), ignored);
   });
   return builds;
 }

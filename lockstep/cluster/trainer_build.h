@@ -22,7 +22,7 @@ struct TorchInstall {
 
 /// A training half that `lockstep setup` has built.
 struct TrainerBuild {
-  std::filesystem::path program{};  ///< "<cache>/train/<key>/lockstep-train"
+  std::filesystem::path program{};  ///< "<cache>/train/<key>/bin/lockstep-train"
   TorchInstall torch{};
 };
 
@@ -41,7 +41,10 @@ std::string build_key(const TorchInstall& torch, std::string_view version);
 /// "<cache>/train": what `setup` has built, each in a folder with its key as name.
 std::filesystem::path builds_folder(const Environment& env);
 
-/// Keeps what a build is for, beside its program, and makes it the one that is taken where nothing tells more; builds
+/// Where a build in this folder has its program.
+std::filesystem::path program_of_build(const std::filesystem::path& folder);
+
+/// Keeps what a build is for, in its folder, and makes it the one that is taken where nothing tells more; builds
 /// in images are taken in those only.
 ///
 /// Throws: Error(kIo).

@@ -32,10 +32,10 @@ void make_torch(const fs::path& site, const std::string& version) {
 
 TrainerBuild made_build(const Environment& env, const TorchInstall& torch) {
   const auto folder = builds_folder(env) / build_key(torch, "0.1.0");
-  fs::create_directories(folder);
-  write_whole(folder / "lockstep-train", "", false);
-  fs::permissions(folder / "lockstep-train", fs::perms::owner_all);
-  TrainerBuild build{.program = folder / "lockstep-train", .torch = torch};
+  TrainerBuild build{.program = program_of_build(folder), .torch = torch};
+  fs::create_directories(build.program.parent_path());
+  write_whole(build.program, "", false);
+  fs::permissions(build.program, fs::perms::owner_all);
   keep_build(build);
   return build;
 }

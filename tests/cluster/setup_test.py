@@ -19,6 +19,7 @@ echo "[1/2] one"; echo "[2/2] two"
 [ -z "$BROKEN" ] || { echo "error: no such header"; exit 3; }
 printf '#!/bin/sh\\necho "trained $*"\\n' > "$2/bin/lockstep-train"
 chmod +x "$2/bin/lockstep-train"
+touch "$2/bin/liblockstep_hip.so" "$2/bin/cmake_leftover"
 """
 RUNTIME = """#!/bin/sh
 # As the real one: takes its own flags and the image.
@@ -70,6 +71,12 @@ class Setup(unittest.TestCase):
         made = json.loads(done.stdout)
         self.assertEqual((made["torch"], made["torch_version"], made["device"]), (str(torch), "2.9.1+rocm6.4", "rocm-6.4.2"))
         self.assertIn("built 100 %", done.stderr)
+        program = pathlib.Path(made["program"])
+        beside = {path.name for path in program.parent.iterdir()}
+        self.assertEqual(beside, {"lockstep-train", "liblockstep_hip.so"}, "it opens its libraries beside itself")
+        share = program.parents[1] / "share/lockstep"
+        self.assertTrue((share / "recipes/digits.toml").exists() and (share / "datasets/digits").is_dir(), "built-in names mean these")
+        self.assertFalse((program.parents[1] / "build").exists())
         again = self.lockstep("setup", "--python", sys.executable)
         self.assertEqual(again.stdout, made["program"] + "\n")
         self.assertIn("it is built already for PyTorch 2.9.1+rocm6.4", again.stderr)
