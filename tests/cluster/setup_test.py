@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -98,6 +99,17 @@ class Setup(unittest.TestCase):
         outside = self.lockstep("train", "r.toml", "--run-dir", "run")
         self.assertEqual(outside.returncode, 4, "what was built in an image is for that image")
         self.assertIn("the training half is not built here", outside.stderr)
+
+    def test_a_build_is_staged_with_its_libraries_and_with_this_program(self):
+        self.torch()
+        self.lockstep("setup", "--python", sys.executable)
+        self.program("sbatch", "#!/bin/sh\necho 4711\n")
+        done = self.lockstep("submit", "r.toml", "--stage", "lockstep", "--run-dir", "run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pack, = (self.folder / "cache/packs").glob("lockstep-*.tar")
+        with tarfile.open(pack) as packed:
+            names = {pathlib.PurePath(each.name).name for each in packed if each.isfile()}
+        self.assertLessEqual({"lockstep", "lockstep-train", "liblockstep_hip.so"}, names)
 
     def test_says_what_is_missing(self):
         self.refused("has no PyTorch", "lockstep setup --python PATH", PYTHONPATH="")
