@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "lockstep/base/error.h"
@@ -159,6 +161,19 @@ void add_stage(JobWish& wish, const SubmitOptions& options, const Target& target
   }
 }
 
+/// A recipe's data, where they lie here: else the profile's binds are to show them.
+std::optional<std::string> data_here(const Target& target) {
+  if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
+  try {
+    const auto path = target.settings.path("data.path");
+    std::error_code ignored;
+    return fs::exists(path, ignored) ? std::optional(path.string()) : std::nullopt;
+  } catch (const Error&) {
+    // It names a variable that is set where the tasks run.
+    return std::nullopt;
+  }
+}
+
 JobPlan plan_of(const SubmitOptions& options, const Target& target, const Context& context) {
   JobWish wish = job_wish(target.settings, options.flags, target.profile, context.env);
   wish.queue.chain = options.chain;
@@ -171,6 +186,7 @@ JobPlan plan_of(const SubmitOptions& options, const Target& target, const Contex
         wish.places.trainer = built->program;
       }
       wish.software.binds.push_back(fs::path(wish.program.command[2]).parent_path().string());
+      if (const auto data = data_here(target)) wish.software.binds.push_back(*data);
     }
   } else if (!wish.program.command.empty() && target.is_here && wish.software.container.empty() &&
              wish.software.setup.empty() && options.stage.empty()) {

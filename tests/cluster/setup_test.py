@@ -96,6 +96,10 @@ class Setup(unittest.TestCase):
         script = self.lockstep("submit", "r.toml", "--container", image, "--dry-run").stdout
         self.assertIn(f"export LOCKSTEP_TRAINER={made['program']}\n", script)
         self.assertIn(f"-B {self.folder}\n", script, "the cache lies in it")
+        (self.folder / "set").mkdir()
+        (self.folder / "s.toml").write_text('[model]\nname = "mlp"\n[data]\nkind = "folder"\npath = "set"\n')
+        script = self.lockstep("submit", self.folder / "s.toml", "--container", image, "--dry-run").stdout
+        self.assertIn(f"-B {self.folder}/set\n", script.replace(" \\", ""), "what it trains on")
         outside = self.lockstep("train", "r.toml", "--run-dir", "run")
         self.assertEqual(outside.returncode, 4, "what was built in an image is for that image")
         self.assertIn("the training half is not built here", outside.stderr)
