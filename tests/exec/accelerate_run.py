@@ -41,6 +41,8 @@ def main():
                       "local_rank": accelerator.local_process_index, "samples": len(errors),
                       "loss": round(errors.mean().item(), 6), "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
     accelerator.wait_for_everyone()
+    accelerator.free_memory()
+    del model  # else it keeps Gloo's threads to the interpreter's end, where PyTorch may abort
     accelerator.end_training()
 
 

@@ -34,6 +34,7 @@ def main():
             os.replace(SNAPSHOT + ".new", SNAPSHOT)
             print(f"epoch {epoch} is saved", flush=True)
     dist.barrier()
+    del model  # else it keeps Gloo's threads to the interpreter's end, where PyTorch may abort
     dist.destroy_process_group()
 
 

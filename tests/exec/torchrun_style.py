@@ -46,6 +46,7 @@ def main():
                       "local_world": local_world, "samples": int(seen.item()), "loss": round(loss.item(), 6),
                       "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
     dist.barrier()
+    del model  # else it keeps Gloo's threads to the interpreter's end, where PyTorch may abort
     dist.destroy_process_group()
 
 
