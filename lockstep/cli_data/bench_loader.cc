@@ -52,6 +52,7 @@ LoaderRate measured(const SampleSource& source, const LoaderBenchRequest& reques
   CoreLoader loader(source, {.global_batch = request.batch, .workers = workers}, allocator(fields));
   seconds_of_epoch(loader);  // Fills the system's cache.
   std::vector<double> seconds;
+  seconds.reserve(static_cast<std::size_t>(request.epochs));
   for (int epoch = 0; epoch < request.epochs; ++epoch) seconds.push_back(seconds_of_epoch(loader));
   std::size_t bytes = 0;
   for (const Field& field : fields) bytes += field.bytes();
