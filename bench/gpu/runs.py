@@ -96,7 +96,9 @@ class Check:
         for folder in ("home", "logs", "runs", "peers"):
             (work / folder).mkdir(parents=True, exist_ok=True)
         clean = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
-        self.env = clean | {
+        # A rehearsal's machine may be shared: threads that wait for each other then wait for others' work.
+        one_thread = self.pick({}, {"OMP_NUM_THREADS": "1"})
+        self.env = clean | one_thread | {
             "HOME": str(work / "home"), "LOCKSTEP_RUNS": str(work / "runs"), "LOCKSTEP_TEST_DATA": str(data), "NO_COLOR": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"), "TRITON_CACHE_DIR": str(work / "triton"), "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": os.pathsep.join([str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(os.pathsep)}
@@ -182,7 +184,6 @@ class Check:
         folder = self.work / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)  # Of an earlier call.
         accelerator = "cpu" if on_cpu or not self.is_gpu else "gpu"
-        # A rehearsal's machine may be shared: threads that wait for each other then wait for others' work.
         alone = self.pick([], ["trainer.threads=1"])
         sets = [word for each in (f"trainer.accelerator={accelerator}", *alone, *settings) for word in ("--set", each)]
         command = [self.bin / "lockstep", "train", ROOT / f"recipes/{recipe}.toml", "--json", "--run-dir", folder, "--devices", devices,
