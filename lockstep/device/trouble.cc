@@ -53,6 +53,14 @@ Words words_of(DeviceTrouble trouble, const TroubleFacts& facts) {
       return {"a small product on " + device + " came out wrong: " + facts.said,
               "leave this node out (--exclude) and tell its administrator; with other devices of its kind wrong too, "
               "use another PyTorch"};
+    case DeviceTrouble::kAssertion:
+      return {"a kernel on " + device + " found an index that is out of range (" + facts.said + ")",
+              "most often a label or a token that the model has no place for: with trainer.accelerator = \"cpu\" the "
+              "operation is named"};
+    case DeviceTrouble::kBadAccess:
+      return {"a kernel on " + device + " touched memory that is not there (" + facts.said + ")",
+              "CUDA_LAUNCH_BLOCKING=1 (HIP_LAUNCH_BLOCKING=1) names the operation; where it is another one each time, "
+              "the device is failing"};
     case DeviceTrouble::kOther:
       break;
   }
@@ -65,15 +73,25 @@ struct Sign {
 };
 
 // As cudaGetErrorString() and hipGetErrorString() have them.
-constexpr std::array<Sign, 9> kSigns = {{{"no kernel image is available", DeviceTrouble::kNoKernels},
-                                         {"invalid device function", DeviceTrouble::kNoKernels},
-                                         {"device kernel image is invalid", DeviceTrouble::kNoKernels},
-                                         {"out of memory", DeviceTrouble::kNoMemory},
-                                         {"busy or unavailable", DeviceTrouble::kBusy},
-                                         {"uncorrectable", DeviceTrouble::kBroken},
-                                         {"unspecified launch failure", DeviceTrouble::kBroken},
-                                         {"system not yet initialized", DeviceTrouble::kNotReady},
-                                         {"driver version is insufficient", DeviceTrouble::kOldDriver}}};
+constexpr auto kSigns = std::to_array<Sign>({{"no kernel image is available", DeviceTrouble::kNoKernels},
+                                             {"invalid device function", DeviceTrouble::kNoKernels},
+                                             {"device kernel image is invalid", DeviceTrouble::kNoKernels},
+                                             {"out of memory", DeviceTrouble::kNoMemory},
+                                             {"busy or unavailable", DeviceTrouble::kBusy},
+                                             {"uncorrectable", DeviceTrouble::kBroken},
+                                             {"unspecified launch failure", DeviceTrouble::kBroken},
+                                             {"unknown error", DeviceTrouble::kBroken},
+                                             {"hardware error", DeviceTrouble::kBroken},
+                                             {"hardware stack error", DeviceTrouble::kBroken},
+                                             {"launch timed out", DeviceTrouble::kBroken},
+                                             {"no CUDA-capable device", DeviceTrouble::kBroken},
+                                             {"no ROCm-capable device", DeviceTrouble::kBroken},
+                                             {"device-side assert", DeviceTrouble::kAssertion},
+                                             {"illegal memory access", DeviceTrouble::kBadAccess},
+                                             {"misaligned address", DeviceTrouble::kBadAccess},
+                                             {"illegal instruction", DeviceTrouble::kBadAccess},
+                                             {"system not yet initialized", DeviceTrouble::kNotReady},
+                                             {"driver version is insufficient", DeviceTrouble::kOldDriver}});
 
 }  // namespace
 
@@ -83,9 +101,9 @@ DeviceTrouble trouble_said(std::string_view words) {
   return sign == kSigns.end() ? DeviceTrouble::kOther : sign->trouble;
 }
 
-Error device_error(DeviceTrouble trouble, const TroubleFacts& facts) {
+Error device_error(DeviceTrouble trouble, const TroubleFacts& facts, std::string_view otherwise) {
   const auto words = words_of(trouble, facts);
-  return {ErrorKind::kEnvironment, words.fact, words.hint + "; or set trainer.accelerator = \"cpu\""};
+  return {ErrorKind::kEnvironment, words.fact, words.hint + "; " + std::string(otherwise)};
 }
 
 }  // namespace lockstep

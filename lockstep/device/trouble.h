@@ -20,6 +20,8 @@ enum class DeviceTrouble {
   kNoMemory,      ///< Not even a small product fits.
   kBroken,        ///< Memory that cannot be corrected, a lost link, a device gone.
   kWrongResult,   ///< The small product came out wrong.
+  kAssertion,     ///< A kernel found an index that is out of range.
+  kBadAccess,     ///< A kernel touched memory that is not there.
   kOther,
 };
 
@@ -36,7 +38,8 @@ struct TroubleFacts {
 /// What an exception of LibTorch's tells, by the runtime's words in it.
 DeviceTrouble trouble_said(std::string_view words);
 
-/// An Error(kEnvironment) that a person can act on.
-Error device_error(DeviceTrouble trouble, const TroubleFacts& facts);
+/// An Error(kEnvironment) that a person can act on; `otherwise` ends the hint.
+Error device_error(DeviceTrouble trouble, const TroubleFacts& facts,
+                   std::string_view otherwise = "or set trainer.accelerator = \"cpu\"");
 
 }  // namespace lockstep

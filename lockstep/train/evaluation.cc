@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "lockstep/device/device_failure.h"
+
 namespace lockstep {
 namespace {
 
@@ -52,12 +54,14 @@ bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Prec
 }
 
 std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group, Precision precision) {
-  module.metrics().clear();
-  validate_batches(module, loader, loader.source().size(), precision);
-  auto metrics = module.metrics().over_ranks(group);
-  module.metrics().clear();
-  metrics.merge(module.on_validation_end(group, metrics));
-  return metrics;
+  return naming_device_failures(group.device(), [&] {
+    module.metrics().clear();
+    validate_batches(module, loader, loader.source().size(), precision);
+    auto metrics = module.metrics().over_ranks(group);
+    module.metrics().clear();
+    metrics.merge(module.on_validation_end(group, metrics));
+    return metrics;
+  });
 }
 
 void predict(Module& module, Loader& loader, Group& group, Precision precision,
@@ -72,7 +76,9 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     at::Tensor own;
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
-      own = module.predict_step(moved(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
+      own = naming_device_failures(group.device(), [&] {
+        return module.predict_step(moved(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
+      });
     }
     auto shape = shared_row_shape(own, group);
     shape.insert(shape.begin(), batch->global_samples);

@@ -11,6 +11,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/data/core_sources.h"
+#include "lockstep/device/device_failure.h"
 #include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
 #include "lockstep/snapshot/optimizer_state.h"
@@ -343,7 +344,9 @@ FitResult Trainer::fit(Module& module, DataModule& data) {
 }
 
 FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
-  return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+  return naming_device_failures(group.device(), [&] {
+    return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+  });
 }
 
 }  // namespace lockstep

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/device/device_failure.h"
+
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "lockstep/base/text_forms.h"
+#include "lockstep/device/trouble.h"
+
+namespace lockstep {
+namespace {
+
+// How LibTorch begins what it says of a failed call of the runtime, the driver or the maker's libraries. Their
+// exceptions have no type in common: c10::AcceleratorError is new, MIOpen's are std::runtime_error.
+// Source: c10/cuda/CUDAException.cpp, ATen/cuda/Exceptions.h, ATen/miopen/Exceptions.h.
+constexpr auto kBeginnings =
+    std::to_array<std::string_view>({"CUDA error: ", "HIP error: ", "CUDA driver error: ", "HIP driver error: ",
+                                     "cuDNN error: ", "cuDNN Frontend error: ", "miopenStatus"});
+
+}  // namespace
+
+std::optional<Error> device_failure(const std::exception& error, const RankDevice& device) {
+  const std::string_view words = error.what();
+  // What follows the first line is advice to LibTorch's developers, and where it was thrown.
+  const auto said = std::string(first_line(words));
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
+    return Error(ErrorKind::kEnvironment, device.description() + " ran out of memory (" + said + ")",
+                 "set a smaller data.global_batch, or trainer.precision = \"bf16\"");
+  }
+  const bool is_known = std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                                    [&](std::string_view each) { return words.find(each) != std::string_view::npos; });
+  if (!is_known) return std::nullopt;
+  const auto runtime = device.backend->runtime();
+  return device_error(trouble_said(words),
+                      {.kind = runtime.kind,
+                       .driver = runtime.driver,
+                       .runtime = runtime.runtime,
+                       .torch = TORCH_VERSION,
+                       .device = device.description(),
+                       .said = said},
+                      "then start again with --resume auto");
+}
+
+}  // namespace lockstep
