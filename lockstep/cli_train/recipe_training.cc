@@ -94,7 +94,8 @@ StepOptions step_of(const Recipe& recipe) {
   if (recipe.has("trainer.clip_value")) step.clip_value = recipe.real("trainer.clip_value");
   step.sync_batchnorm = recipe.flag("trainer.sync_batchnorm");
   step.device.deterministic = recipe.flag("trainer.deterministic");
-  step.device.graph = graph_wish_named(recipe.text("trainer.graph"));
+  step.device.keep_data = wish_named(recipe.text("data.on_device"), "data.on_device");
+  step.device.graph = wish_named(recipe.text("trainer.graph"), "trainer.graph");
   step.parallel.bucket_mib = recipe.real("trainer.bucket_mb");
   step.parallel.find_unused_parameters = recipe.flag("trainer.find_unused_parameters");
   step.parallel.static_graph = recipe.flag("trainer.static_graph");

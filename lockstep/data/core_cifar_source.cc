@@ -78,6 +78,7 @@ class CifarSource : public SampleSource {
   const std::vector<Field>& fields() const override { return fields_; }
   std::int64_t classes() const override { return classes_; }
   bool is_in_memory() const override { return true; }
+  std::optional<FixedSamples> fixed() const override { return itself(); }
   std::string name_of(std::int64_t id) const override {
     const auto [file, item] = place_of_sample(id);
     return file->name + " #" + std::to_string(item);

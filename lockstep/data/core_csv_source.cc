@@ -206,20 +206,21 @@ class CsvSource : public SampleSource {
     fields_ = {{.name = "input", .dtype = "F32", .shape = {static_cast<std::int64_t>(width)}},
                {.name = "target", .dtype = is_regression ? "F32" : "I64", .shape = {}}};
     if (is_regression) fields_[1].shape = {1};
+    row_bytes_ = fields_[0].bytes();
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(lines_.size()); }
   const std::vector<Field>& fields() const override { return fields_; }
   std::int64_t classes() const override { return classes_; }
   bool is_in_memory() const override { return true; }
+  std::optional<FixedSamples> fixed() const override { return itself(); }
   std::string name_of(std::int64_t id) const override {
     return name_ + " line " + std::to_string(lines_[static_cast<std::size_t>(id)]);
   }
 
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     const auto row = static_cast<std::size_t>(key.id);
-    const std::size_t bytes = fields_[0].bytes();
-    std::memcpy(to[0], reinterpret_cast<const std::byte*>(values_.data()) + row * bytes, bytes);
+    std::memcpy(to[0], reinterpret_cast<const std::byte*>(values_.data()) + row * row_bytes_, row_bytes_);
     if (classes_ > 0) {
       std::memcpy(to[1], &labels_[row], sizeof labels_[row]);
     } else {
@@ -249,6 +250,7 @@ class CsvSource : public SampleSource {
   std::vector<float> numbers_;
   std::int64_t classes_;
   std::vector<Field> fields_;
+  std::size_t row_bytes_ = 0;
 };
 
 }  // namespace

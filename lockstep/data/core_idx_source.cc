@@ -56,6 +56,7 @@ class IdxSource : public SampleSource {
   std::string name_of(std::int64_t id) const override { return name_ + " #" + std::to_string(id); }
   std::int64_t classes() const override { return classes_; }
   bool is_in_memory() const override { return true; }
+  std::optional<FixedSamples> fixed() const override { return itself(); }
 
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     const auto item = static_cast<std::size_t>(key.id);

@@ -38,6 +38,10 @@ class ImageSource : public SampleSource {
     std::memcpy(to[1], &label, sizeof label);
   }
 
+  std::optional<FixedSamples> fixed() const override {
+    return transforms_.is_random() ? std::nullopt : std::optional(itself());
+  }
+
  private:
   std::shared_ptr<const EncodedImages> images_;
   ImageTransforms transforms_;
@@ -79,6 +83,17 @@ class TransformedSource : public SampleSource {
     source_->read(key, raw);
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(pixels.get());
     transforms_.apply(view_of_planes(bytes, in_, channels_), key, reinterpret_cast<std::uint8_t*>(to[0]));
+  }
+
+  std::optional<FixedSamples> fixed() const override {
+    const auto raw = source_->fixed();
+    if (!raw || raw->move) return {};
+    if (!transforms_.is_random()) return itself();
+    const auto margin = transforms_.margin(in_);
+    if (!margin) return {};
+    return FixedSamples{.samples = raw->samples,
+                        .move = [this](const SampleKey& key) { return transforms_.move_of(in_, key); },
+                        .margin = *margin};
   }
 
  private:

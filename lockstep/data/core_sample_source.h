@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +31,26 @@ struct SampleKey {
   std::int64_t id = 0;  ///< In [0, size).
 };
 
+/// The part of an image that a reading takes: it begins there, before the image or within it, is as large as the
+/// reading, and is mirrored then. What lies outside of the image is 0.
+struct PixelMove {
+  int left = 0;
+  int top = 0;
+  bool is_mirrored = false;
+
+  bool operator==(const PixelMove&) const = default;
+};
+
+class SampleSource;
+
+/// A source taken apart: samples that are the same whenever they are read, and what a reading does to them.
+struct FixedSamples {
+  std::shared_ptr<const SampleSource> samples;  ///< May be the source itself, which must outlive it then.
+  /// Which part a reading takes of field 0, [channels, height, width]; null where it takes samples as they are.
+  std::function<PixelMove(const SampleKey&)> move{};
+  int margin = 0;  ///< How far a part reaches beyond the image at most.
+};
+
 /// Where samples come from: files, an array, a generator. Free of LibTorch, so that loaders run under any sanitizer.
 class SampleSource {
  public:
@@ -49,6 +72,13 @@ class SampleSource {
 
   /// A claim: read() is a copy within memory, so a thread of its own would cost more than it saves.
   virtual bool is_in_memory() const { return false; }
+
+  /// For whoever keeps samples: nothing where chance changes more than which pixels are taken.
+  virtual std::optional<FixedSamples> fixed() const { return {}; }
+
+ protected:
+  /// fixed() of a source whose read() gives the same in every epoch.
+  FixedSamples itself() const { return {.samples = {std::shared_ptr<const void>(), this}}; }
 };
 
 }  // namespace lockstep

@@ -31,12 +31,21 @@ class SubsetSource : public SampleSource {
   std::int64_t classes() const override { return source_->classes(); }
   bool is_in_memory() const override { return source_->is_in_memory(); }
 
-  void read(const SampleKey& key, std::span<std::byte* const> to) const override {
-    source_->read({.seed = key.seed, .epoch = key.epoch, .id = source_id(key.id)}, to);
+  void read(const SampleKey& key, std::span<std::byte* const> to) const override { source_->read(source_key(key), to); }
+
+  std::optional<FixedSamples> fixed() const override {
+    auto whole = source_->fixed();
+    if (!whole) return {};
+    FixedSamples part{.samples = subset(whole->samples, ids_), .margin = whole->margin};
+    if (whole->move) part.move = [this, move = whole->move](const SampleKey& key) { return move(source_key(key)); };
+    return part;
   }
 
  private:
   std::int64_t source_id(std::int64_t id) const { return ids_[static_cast<std::size_t>(id)]; }
+  SampleKey source_key(const SampleKey& key) const {
+    return {.seed = key.seed, .epoch = key.epoch, .id = source_id(key.id)};
+  }
 
   std::shared_ptr<const SampleSource> source_;
   std::vector<std::int64_t> ids_;

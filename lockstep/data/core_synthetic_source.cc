@@ -72,6 +72,7 @@ class SyntheticSource : public SampleSource {
   std::string name_of(std::int64_t id) const override { return "synthetic sample #" + std::to_string(id); }
   std::int64_t classes() const override { return options_.classes; }
   bool is_in_memory() const override { return signs_.size() <= kQuickNumbers; }
+  std::optional<FixedSamples> fixed() const override { return itself(); }
 
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     const std::int64_t label = key.id % options_.classes;

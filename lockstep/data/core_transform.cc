@@ -189,6 +189,39 @@ bool ImageTransforms::is_random() const {
   });
 }
 
+std::optional<int> ImageTransforms::margin(ImageSize in) const {
+  std::optional<int> of_crop;
+  for (const Step& step : steps) {
+    if (std::holds_alternative<step::Flip>(step)) continue;
+    // What a second crop takes from beyond the first one is black, though the image goes on there.
+    if (of_crop) return {};
+    if (const auto* crop = std::get_if<step::RandomCrop>(&step)) {
+      of_crop = crop->padding;
+    } else if (const auto* centre = std::get_if<step::CenterCrop>(&step)) {
+      of_crop = std::max({0, centre->size.width - in.width, centre->size.height - in.height});
+    } else {
+      return {};
+    }
+  }
+  return of_crop.value_or(0);
+}
+
+PixelMove ImageTransforms::move_of(ImageSize in, const SampleKey& key) const {
+  PixelMove move;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    Draws draws(key, i);
+    if (const auto part = part_taken(steps[i], in, draws)) {
+      // Of an image that is seen mirrored, the part lies as far from the other side.
+      move.left += move.is_mirrored ? in.width - part->left - part->width : part->left;
+      move.top += part->top;
+      in = {part->width, part->height};
+    }
+    if (const auto* flip = std::get_if<step::Flip>(&steps[i]); flip != nullptr && draws.uniform() < flip->p)
+      move.is_mirrored = !move.is_mirrored;
+  }
+  return move;
+}
+
 void ImageTransforms::apply(PixelView image, const SampleKey& key, std::uint8_t* to) const {
   Working working{.view = image, .own = {}};
   run_steps(steps, 0, key, working);

@@ -82,6 +82,13 @@ struct ImageTransforms {
   bool is_light() const;
   bool is_random() const;
 
+  /// How far beyond an image of size `in` its pixels may be taken from; nothing where more is done to them than to move
+  /// them once: a crop, and mirroring before or after it.
+  std::optional<int> margin(ImageSize in) const;
+  /// What apply() does to an image of size `in` where there is a margin().
+  /// Throws: as apply().
+  PixelMove move_of(ImageSize in, const SampleKey& key) const;
+
   /// Writes [channels, height, width] of output_size().
   /// Throws: Error(kData) where the image is smaller than a crop.
   void apply(PixelView image, const SampleKey& key, std::uint8_t* to) const;

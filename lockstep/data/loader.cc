@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "lockstep/base/error.h"
+#include "lockstep/data/core_places.h"
 #include "lockstep/device/dtype.h"
 
 namespace lockstep {
@@ -38,7 +40,18 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 }
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
-    : source_(std::move(source)), core_(*source_, options, tensor_allocator(source_->fields(), is_pinned_)) {}
+    : source_(std::move(source)),
+      core_(std::make_unique<CoreLoader>(*source_, options, tensor_allocator(source_->fields(), is_pinned_))) {}
+
+void Loader::keep_on(const c10::Device& device) {
+  auto fixed = source_->fixed();
+  LOCKSTEP_ASSERT(fixed.has_value());
+  auto options = core_->options();
+  kept_ = std::make_shared<const KeptSamples>(*source_, *fixed, device, options.workers);
+  places_ = places_of(*source_, std::move(*fixed));
+  options.workers = 0;
+  core_ = std::make_unique<CoreLoader>(*places_, options, tensor_allocator(places_->fields(), is_pinned_));
+}
 
 Batch first_of(Batch batch, std::int64_t samples) {
   for (auto& field : batch.fields) field = field.narrow(0, 0, samples);
@@ -48,13 +61,18 @@ Batch first_of(Batch batch, std::int64_t samples) {
 }
 
 Batch moved(Batch batch, const c10::Device& device) {
-  if (device.is_cpu()) return batch;
+  if (device.is_cpu()) return whole(std::move(batch));
   for (auto& field : batch.fields) field = field.to(field.options().device(device), /*non_blocking=*/true);
+  return whole(std::move(batch));
+}
+
+Batch whole(Batch batch) {
+  if (const auto kept = std::exchange(batch.kept, nullptr)) batch.fields = kept->gathered(batch.fields[0]);
   return batch;
 }
 
 std::optional<Batch> Loader::next() {
-  auto loaded = core_.next();
+  auto loaded = core_->next();
   if (!loaded) return std::nullopt;
   const PlaceRange whole{loaded->first_place, loaded->first_place + loaded->global_samples};
   return Batch{.fields = std::move(*std::static_pointer_cast<std::vector<at::Tensor>>(loaded->memory.owner)),
@@ -62,7 +80,8 @@ std::optional<Batch> Loader::next() {
                .epoch = loaded->epoch,
                .index = loaded->index,
                .place = part_of(whole, options().shard).begin,
-               .global_samples = loaded->global_samples};
+               .global_samples = loaded->global_samples,
+               .kept = kept_};
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 
 #include "lockstep/data/core_loader.h"
 #include "lockstep/data/core_sample_source.h"
+#include "lockstep/data/kept_samples.h"
 
 namespace lockstep {
 
@@ -21,6 +22,8 @@ struct Batch {
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
   std::int64_t place = 0;           ///< In the epoch's order, of the first row.
   std::int64_t global_samples = 0;  ///< Of all ranks.
+  /// Where not null, the one field is of places among these: whole() makes the source's fields of it.
+  std::shared_ptr<const KeptSamples> kept{};
 
   std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
   const at::Tensor& input() const { return fields.at(0); }
@@ -41,14 +44,19 @@ class Loader {
 
   const SampleSource& source() const { return *source_; }
   const std::shared_ptr<const SampleSource>& shared_source() const { return source_; }
-  const LoaderOptions& options() const { return core_.options(); }
+  const LoaderOptions& options() const { return core_->options(); }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
-  void seek(std::int64_t epoch, std::int64_t first = 0) { core_.seek_place(epoch, first); }
+  void seek(std::int64_t epoch, std::int64_t first = 0) { core_->seek_place(epoch, first); }
 
   /// The next batch; nothing after an epoch's last one.
   /// Blocks: until it is decoded.
   std::optional<Batch> next();
+
+  /// Reads all samples into `device`'s memory, before the first seek() or next(): batches from here on bring their
+  /// places alone, and whole() makes them there. The source must be fixed().
+  /// Blocks: until all are there. Throws: as next().
+  void keep_on(const c10::Device& device);
 
   /// Batches from here on are decoded into memory that a device copies from by itself. The device is in use already.
   void pin_memory() { *is_pinned_ = true; }
@@ -56,13 +64,18 @@ class Loader {
  private:
   std::shared_ptr<const SampleSource> source_;
   std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
-  CoreLoader core_;
+  std::unique_ptr<const SampleSource> places_;  ///< Where samples are kept.
+  std::shared_ptr<const KeptSamples> kept_;
+  std::unique_ptr<CoreLoader> core_;
 };
+
+/// A batch whose samples are kept, on their device, with the source's fields; any other as it is.
+Batch whole(Batch batch);
 
 /// The first rows of a batch, over the same memory, as a whole batch of their own.
 Batch first_of(Batch batch, std::int64_t samples);
 
-/// The batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
+/// The whole() batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
 Batch moved(Batch batch, const c10::Device& device);
 
 }  // namespace lockstep

@@ -18,6 +18,7 @@ std::string fact_of(const MemoryShortage& shortage) {
   if (shortage.usable > 0) text += ": this process can hold " + bytes_text(shortage.usable);
   if (shortage.kept > 0) {
     text += ", " + bytes_text(shortage.kept) + " of it are taken by weights, buffers and what the optimizer keeps";
+    if (shortage.samples > 0) text += ", and by samples (" + bytes_text(shortage.samples) + ", data.on_device)";
   }
   for (const auto& each : shortage.peaks) {
     text += "; a batch of " + std::to_string(each.batch) + " takes " + bytes_text(each.bytes);

@@ -22,10 +22,11 @@ std::optional<std::int64_t> largest_batch(const std::vector<BatchPeak>& peaks, s
 
 /// What is known where a device ran out of memory. Units: bytes.
 struct MemoryShortage {
-  std::string device{};     ///< "NVIDIA H200 (sm_90, …)"
-  std::int64_t batch = 0;   ///< Of this rank, that did not fit.
-  std::int64_t usable = 0;  ///< That this process could hold in all.
-  std::int64_t kept = 0;    ///< Held between steps: weights, buffers, what the optimizer keeps, gradient buckets.
+  std::string device{};      ///< "NVIDIA H200 (sm_90, …)"
+  std::int64_t batch = 0;    ///< Of this rank, that did not fit.
+  std::int64_t usable = 0;   ///< That this process could hold in all.
+  std::int64_t kept = 0;     ///< Held between steps: weights, buffers, what the optimizer keeps, gradient buckets.
+  std::int64_t samples = 0;  ///< Of that, by samples that are kept there.
   std::vector<BatchPeak> peaks{};
 };
 

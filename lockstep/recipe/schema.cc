@@ -95,6 +95,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"data.drop_last", kFlag, "false", {}, "", "leave out an epoch's last batch where it is short"},
     {"data.workers", kInteger, "-1", kCountOrAuto, "threads",
      "what decodes ahead in each rank; 0 decodes in the loop, -1 chooses", {}, kAside},
+    {"data.on_device", kText, "auto", one_of("auto on off"), "",
+     "all samples kept in a GPU's memory; auto: where they are the same in each epoch, but for crops and flips, and are few", {}, kAside},
 
     {"trainer.max_epochs", kInteger, "1", kAtLeast1, "epochs", "the end of the run",
      yielding_to("trainer.max_steps trainer.max_time")},

@@ -72,7 +72,9 @@ class FitLoop {
   void step_eagerly(const Work& work);
   void backward(const Batch& batch, std::int64_t index, std::int64_t global_samples);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
+  std::uint64_t step_seed(std::int64_t index) const;
   void seed_step(std::int64_t index) const;
+  void seed_device(std::int64_t index) const;
   void count_loss(const at::Tensor& mean, std::int64_t samples);
   void count_loss(double sum, std::int64_t samples);
   const Batch* runs_for(const Batch& batch);
@@ -84,6 +86,8 @@ class FitLoop {
 
   // What a device needs besides. fit_loop_device.cc; recordings: fit_loop_graph.cc.
   void prepare_device();
+  void keep_samples(Loader& loader, const std::string& part);
+  std::string why_not_kept(const Loader& loader) const;
   void read_ahead();
   void settle_loss();
   void set_loss();
@@ -133,6 +137,8 @@ class FitLoop {
   std::unique_ptr<StepGraph> graph_;            ///< Once recorded.
   Work recorded_;                               ///< What the recording reads from: filled anew for each replay.
   bool is_recording_ = false;
+  bool is_validation_kept_ = false;           ///< Or was found not to be worth it.
+  std::int64_t kept_bytes_ = 0;               ///< Of samples on the device.
   bool is_device_busy_ = false;               ///< Steps were given to it that nobody has waited for.
   std::map<std::string, std::string> found_;  ///< For RunEnded.
   std::optional<Batch> stand_in_;

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/train/fit_loop.h"
 
@@ -22,12 +23,47 @@ std::int64_t state_to_come(torch::optim::Optimizer& optimizer, const std::vector
 
 void FitLoop::prepare_device() {
   const auto& device = group_.device();
-  if (device.is_cpu()) return;
+  if (device.is_cpu()) {
+    if (options_.step.device.keep_data == Wish::kOn) {
+      throw Error(ErrorKind::kRecipe, "data.on_device is on, but this rank computes on a CPU",
+                  "leave it at auto, which keeps samples where there is a GPU");
+    }
+    return;
+  }
   module_.to(device.device);
   if (!device.device.is_cpu()) train_->pin_memory();
+  keep_samples(*train_, "training");
   copies_ = device.backend->copy_stream(device.index());
   device_loss_.emplace(device.device);
   module_.metrics().defer();
+}
+
+void FitLoop::keep_samples(Loader& loader, const std::string& part) {
+  if (options_.step.device.keep_data == Wish::kOff) return;
+  const auto reason = why_not_kept(loader);
+  if (reason.empty()) {
+    const auto bytes = KeptSamples::bytes_of(*loader.source().fixed());
+    loader.keep_on(group_.device().device);
+    kept_bytes_ += bytes;
+    found_[part + " data"] = "kept on the device: " + human_bytes(static_cast<std::uint64_t>(bytes));
+  } else if (options_.step.device.keep_data == Wish::kOn) {
+    throw Error(ErrorKind::kRecipe, "data.on_device is on, but the " + part + " data cannot be kept there: " + reason,
+                "leave it at auto, which keeps them where it can");
+  }
+}
+
+// Empty where they are to be kept.
+std::string FitLoop::why_not_kept(const Loader& loader) const {
+  if (options_.step.replicas > 1) return "trainer.strategy dp hands parts of a batch to several devices";
+  const auto fixed = loader.source().fixed();
+  if (!fixed) return "chance changes more of a sample than which pixels are taken";
+  if (options_.step.device.keep_data == Wish::kOn) return {};
+  // A rank decodes its own part in an epoch, and would have to decode everybody's.
+  if (!loader.source().is_in_memory() && group_.world() > 1) return "each rank would decode all of them";
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  constexpr std::int64_t kShare = 16;
+  const auto limit = std::min(kMost, group_.device().memory().available / kShare);
+  return KeptSamples::bytes_of(*fixed) <= limit ? "" : "they are many";
 }
 
 // While the device computes: the host has nothing better to do than to wait for the loader.
@@ -72,6 +108,7 @@ void FitLoop::explain_shortage(const Work& work) {
     const auto memory = device.memory();
     shortage.kept = memory.held + state_to_come(*optimizer_, trained_);
     shortage.usable = memory.held + memory.available;
+    shortage.samples = kept_bytes_;
     // Layers that talk to other ranks would wait for them.
     for (auto samples = batch.samples() / 2; !statistics_ && samples > 0 && shortage.peaks.size() < 2; samples /= 2) {
       const auto peak = peak_of(batch, samples);
@@ -90,7 +127,7 @@ std::optional<std::int64_t> FitLoop::peak_of(const Batch& batch, std::int64_t sa
     at::Tensor loss;
     {
       const AutocastScope autocast(options_.step.precision, trained_[0].device());
-      loss = module_.training_step(first_of(batch, samples));
+      loss = module_.training_step(whole(first_of(batch, samples)));
     }
     loss.backward();
     peak = device.memory().peak;

@@ -5,9 +5,11 @@
 #include "lockstep/comm/join.h"
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/out_of_memory.h"
+#include "lockstep/format/snapshot_folder.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/ranks.h"
 #include "tests/support/recorded_ops.h"
 #include "tests/support/temporary_folder.h"
 
@@ -69,6 +71,11 @@ struct Net : Module {
   }
   at::Tensor training_step(const Batch& batch) override {
     if (story != nullptr) story->push_back("step " + std::to_string(batch.samples()));
+    if (--steps_to_failure == 0) {
+      // As c10/cuda/CUDAException.cpp has it.
+      const std::string advice = "\nCUDA kernel errors might be asynchronously reported at some other API call";
+      throw c10::Error({__func__, __FILE__, __LINE__}, "CUDA error: " + failure + advice);
+    }
     if (batch.samples() > most) {
       throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "CUDA out of memory. Tried to allocate 2.00 GiB.");
     }
@@ -87,6 +94,8 @@ struct Net : Module {
 
   std::string optimizer_name;
   std::int64_t most = 1 << 20;
+  std::int64_t steps_to_failure = 0;  ///< The device gives out then; 0 for never.
+  std::string failure = "unspecified launch failure";
   Story* story = nullptr;
   torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
 };
@@ -174,9 +183,9 @@ TEST(RecordedSteps, GiveTheSameBitsAsStepsMadeOneOperationAtATime) {
       TrainerOptions options{.max_epochs = 8, .log_every = 3, .step = {.precision = precision, .clip_norm = 0.5}};
       const Pretended plain, recording(Pretended::Recorder::kOps);
       Net eager(optimizer), replayed(optimizer);
-      options.step.device.graph = GraphWish::kOff;
+      options.step.device.graph = Wish::kOff;
       const auto wanted = fitted(eager, plain.group(), options);
-      options.step.device.graph = GraphWish::kOn;
+      options.step.device.graph = Wish::kOn;
       replayed.story = &recording.story;
       const auto found = fitted(replayed, recording.group(), options);
       expect_same(wanted, found);
@@ -187,17 +196,63 @@ TEST(RecordedSteps, GiveTheSameBitsAsStepsMadeOneOperationAtATime) {
   }
 }
 
+TEST(SamplesOnTheDevice, GiveTheSameBitsAsThoseThatAreSent) {
+  for (const auto graph : {Wish::kOff, Wish::kOn}) {
+    TrainerOptions options{.max_epochs = 8, .log_every = 3};
+    options.step.device.graph = graph;
+    options.step.device.keep_data = Wish::kOff;
+    const Pretended sent(Pretended::Recorder::kOps), kept(Pretended::Recorder::kOps);
+    Net one, other;
+    const auto wanted = fitted(one, sent.group(), options);
+    options.step.device.keep_data = Wish::kOn;
+    const auto found = fitted(other, kept.group(), options);
+    expect_same(wanted, found);
+    EXPECT_EQ(wanted.found.count("training data"), 0U);
+    EXPECT_EQ(found.found.at("training data"), "kept on the device: 528 B");
+  }
+}
+
+TEST(SamplesOnTheDevice, AreKeptByThemselvesWhereTheyAreFew) {
+  Pretended device;
+  Net net;
+  device.memory_now.available = 16 * 528;
+  EXPECT_EQ(fitted(net, device.group(), {.max_epochs = 1}).found.count("training data"), 1U);
+  device.memory_now.available = 16 * 528 - 1;
+  EXPECT_EQ(fitted(net, device.group(), {.max_epochs = 1}).found.count("training data"), 0U);
+}
+
+TEST(SamplesOnTheDevice, AreRefusedWithTheReasonWhereTheyWereAskedFor) {
+  Net net;
+  TrainerOptions options;
+  options.step.device.keep_data = Wish::kOn;
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { fitted(net, alone(), options); }),
+             "data.on_device is on, but this rank computes on a CPU");
+  struct Changing : SampleSource {
+    std::int64_t size() const override { return 8; }
+    const std::vector<Field>& fields() const override { return fields_; }
+    std::string name_of(std::int64_t) const override { return "one"; }
+    void read(const SampleKey&, std::span<std::byte* const>) const override {}
+    std::vector<Field> fields_ = {{"input", "F32", {4}}, {"target", "I64", {}}};
+  };
+  Data data;
+  data.source = std::make_shared<Changing>();
+  const Pretended device;
+  auto group = device.group();
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { Trainer(options).fit(net, data, group); }),
+             "the training data cannot be kept there: chance changes more of a sample than which pixels are taken");
+}
+
 TEST(RecordedSteps, OneThatCannotBeIsNamedAndMadeAsBefore) {
   TrainerOptions options{.max_epochs = 4};
   const Pretended plain, broken(Pretended::Recorder::kBroken);
   Net eager, fallen_back, tried;
-  options.step.device.graph = GraphWish::kOff;
+  options.step.device.graph = Wish::kOff;
   const auto wanted = fitted(eager, plain.group(), options);
-  options.step.device.graph = GraphWish::kAuto;
+  options.step.device.graph = Wish::kAuto;
   const auto found = fitted(fallen_back, broken.group(), options);
   expect_same(wanted, found);
   EXPECT_EQ(found.found.at("graph"), "steps are not replayed: operation not permitted when stream is capturing");
-  options.step.device.graph = GraphWish::kOn;
+  options.step.device.graph = Wish::kOn;
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { fitted(tried, broken.group(), options); }),
              "trainer.graph is on, but the step cannot be recorded: operation not permitted when stream is capturing");
 }
@@ -206,7 +261,7 @@ TEST(RecordedSteps, AreRefusedOnACpuOnlyWhereTheyWereAskedFor) {
   Net net;
   TrainerOptions options;
   EXPECT_TRUE(fitted(net, alone(), options).found.empty());
-  options.step.device.graph = GraphWish::kOn;
+  options.step.device.graph = Wish::kOn;
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { fitted(net, alone(), options); }),
              "trainer.graph is on, but the step cannot be recorded: the device records no work");
 }
@@ -221,6 +276,48 @@ TEST(OutOfMemoryInTraining, IsAnsweredWithABatchThatWouldFit) {
   EXPECT_HAS(text, "this process can hold 800 B");
   EXPECT_HAS(text, "a batch of 5 takes");
   EXPECT_HAS(text, "--set data.batch=5");
+}
+
+TEST(ADeviceThatGivesOut, IsNamedWithTheWayOutAndWhatWasSavedStays) {
+  const testing::TemporaryFolder folder;
+  TrainerOptions options{.max_epochs = 2};
+  options.snapshot.folder = folder.path();
+  const Pretended device;
+  Net net;
+  net.steps_to_failure = 8;
+  const auto text = message_of(ErrorKind::kEnvironment, [&] { fitted(net, device.group(), options); });
+  EXPECT_HAS(text,
+             "Fake 9000 (sm_00, 16.0 GiB), 0000:00:00.0, GPU-0 has failed (CUDA error: unspecified launch failure)");
+  EXPECT_HAS(text, "hint: leave this node out (--exclude) and tell its administrator; then start again with --resume");
+  EXPECT_EQ(text.find("asynchronously"), std::string::npos) << text;
+  EXPECT_EQ(newest_whole_snapshot(folder.path(), {})->path, folder.path() / "step-0000000006");
+}
+
+TEST(ADeviceThatGivesOut, IsAPeerErrorOnTheOtherRanks) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 2});
+  testing::begin_rank();
+  const bool fails = Environment::of_process().get("RANK") == "1";
+  const auto text = message_of(fails ? ErrorKind::kEnvironment : ErrorKind::kPeer, [&] {
+    Net net;
+    if (fails) net.steps_to_failure = 3;
+    fitted(net, join(), {.max_epochs = 10});
+  });
+  EXPECT_HAS(text, fails ? "has failed (CUDA error: unspecified launch failure)" : "a peer rank was lost while ranks");
+}
+
+TEST(ADeviceThatGivesOut, WithinAKernelSaysWhereToLook) {
+  for (const auto& [said, wanted] :
+       {std::pair{"device-side assert triggered", "most often a label or a token that"},
+        {"an illegal memory access was encountered", "CUDA_LAUNCH_BLOCKING=1"},
+        {"CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(`", "lockstep doctor"}}) {
+    const Pretended device;
+    Net net;
+    net.steps_to_failure = 2;
+    net.failure = said;
+    const auto text = message_of(ErrorKind::kEnvironment, [&] { fitted(net, device.group(), {.max_epochs = 1}); });
+    EXPECT_HAS(text, said);
+    EXPECT_HAS(text, wanted);
+  }
 }
 
 TEST(OutOfMemoryInTraining, OnACpuIsAnErrorToo) {

@@ -36,14 +36,20 @@ void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) 
 }  // namespace
 
 // Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
+std::uint64_t FitLoop::step_seed(std::int64_t index) const {
+  return mixed(mixed(options_.seed, static_cast<std::uint64_t>(state_.step)),
+               mixed(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(group_.rank())));
+}
+
 void FitLoop::seed_step(std::int64_t index) const {
-  const auto seed = mixed(mixed(options_.seed, static_cast<std::uint64_t>(state_.step)),
-                          mixed(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(group_.rank())));
-  at::Generator(at::detail::getDefaultCPUGenerator()).set_current_seed(seed);
-  const auto& device = group_.device().device;
-  if (device.is_cpu()) return;
-  auto generator = at::globalContext().defaultGenerator(device);
-  generator.set_current_seed(seed);
+  seed_device(index);
+  if (!group_.device().device.is_cpu())
+    at::Generator(at::detail::getDefaultCPUGenerator()).set_current_seed(step_seed(index));
+}
+
+void FitLoop::seed_device(std::int64_t index) const {
+  auto generator = at::globalContext().defaultGenerator(group_.device().device);
+  generator.set_current_seed(step_seed(index));
 }
 
 FitLoop::Work FitLoop::next_work() {
@@ -136,7 +142,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = module_.training_step(*runs);
+    loss = runs->kept ? module_.training_step(whole(*runs)) : module_.training_step(*runs);
   }
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());

@@ -52,6 +52,8 @@ bool FitLoop::validate(const Metrics& logged) {
   event.metrics = logged;
   if (validation_) {
     parallel_->broadcast_buffers();
+    if (!group_.device().is_cpu() && !std::exchange(is_validation_kept_, true))
+      keep_samples(*validation_, "validation");
     auto training = std::exchange(module_.metrics(), {});
     for (auto* extension : participants_.extensions) extension->before_validation();
     if (std::any_of(participants_.extensions.begin(), participants_.extensions.end(),

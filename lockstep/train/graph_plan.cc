@@ -19,16 +19,9 @@ std::string microseconds(double seconds) { return fixed(seconds * 1e6, 0) + " µ
 
 }  // namespace
 
-GraphWish graph_wish_named(const std::string& name) {
-  if (name == "auto") return GraphWish::kAuto;
-  if (name == "on") return GraphWish::kOn;
-  if (name == "off") return GraphWish::kOff;
-  throw Error(ErrorKind::kRecipe, "trainer.graph is '" + name + "', want auto, on or off");
-}
-
-GraphPlan::GraphPlan(GraphWish wish, std::int64_t steps_in_row)
+GraphPlan::GraphPlan(Wish wish, std::int64_t steps_in_row)
     : wish_(wish), timed_steps_(std::clamp(steps_in_row / 3, kFewestTimed, kMostTimed)) {
-  if (wish == GraphWish::kOff) refuse("trainer.graph is off");
+  if (wish == Wish::kOff) refuse("trainer.graph is off");
 }
 
 GraphPlan::Way GraphPlan::next() const {
@@ -66,9 +59,9 @@ void GraphPlan::mark(Clock::time_point now) {
 void GraphPlan::done() {
   ++steps_;
   if (phase_ == Phase::kWarm && steps_ == kWarmSteps) {
-    enter(wish_ == GraphWish::kOn ? Phase::kRecord : Phase::kEagerTimed);
+    enter(wish_ == Wish::kOn ? Phase::kRecord : Phase::kEagerTimed);
   } else if (phase_ == Phase::kRecord) {
-    if (wish_ == GraphWish::kOn) {
+    if (wish_ == Wish::kOn) {
       enter(Phase::kDecided);
       replays_ = true;
       reason_ = "whole steps are replayed: trainer.graph is on";

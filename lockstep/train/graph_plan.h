@@ -6,17 +6,12 @@
 #include <string>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/train/wish.h"
 
 namespace lockstep {
 
-/// `trainer.graph`: whether whole steps are recorded once and then replayed with one call.
-enum class GraphWish { kAuto, kOn, kOff };
-
-/// Throws: Error(kRecipe) for another name than auto, on, off.
-GraphWish graph_wish_named(const std::string& name);
-
-/// Decides, step by step, between a step's operations one by one and a recording of them all: some steps one by one,
-/// timed; the recording; some replays, timed; then the faster way to the end.
+/// Decides for `trainer.graph`, step by step, between a step's operations one by one and a recording of them all: some
+/// steps one by one, timed; the recording; some replays, timed; then the faster way to the end.
 ///
 /// Steps of another shape than the recorded one (an epoch's short last batch) are not asked about; they interrupt a
 /// timing, as validation and snapshots do.
@@ -25,7 +20,7 @@ class GraphPlan {
   enum class Way { kEager, kRecord, kReplay };
 
   /// `steps_in_row`: how many steps of the full shape come one after the other, so that a timing fits in.
-  GraphPlan(GraphWish wish, std::int64_t steps_in_row);
+  GraphPlan(Wish wish, std::int64_t steps_in_row);
 
   /// For the coming step.
   Way next() const;
@@ -57,7 +52,7 @@ class GraphPlan {
   void enter(Phase phase);
   bool is_timed() const { return phase_ == Phase::kEagerTimed || phase_ == Phase::kReplayTimed; }
 
-  GraphWish wish_;
+  Wish wish_;
   std::int64_t timed_steps_;
   Phase phase_ = Phase::kWarm;
   std::int64_t steps_ = 0;  ///< Of this phase.

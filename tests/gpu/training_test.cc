@@ -93,9 +93,9 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const auto precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
       TrainerOptions options{.max_epochs = 4, .log_every = 5, .step = {.precision = precision}};
-      options.step.device = {.graph = GraphWish::kOff, .deterministic = true};
+      options.step.device = {.graph = Wish::kOff, .deterministic = true};
       const auto plain = run(on_gpu(), options, optimizer);
-      options.step.device.graph = GraphWish::kOn;
+      options.step.device.graph = Wish::kOn;
       const auto replayed = run(on_gpu(), options, optimizer);
       EXPECT_EQ(plain.result.weights_digest, replayed.result.weights_digest)
           << optimizer << " " << precision_name(precision);
@@ -108,8 +108,8 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
 TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
   REQUIRE_GPU();
   const TemporaryFolder folder;
-  for (const auto graph : {GraphWish::kOff, GraphWish::kOn}) {
-    const auto file = folder.path() / (graph == GraphWish::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
+  for (const auto graph : {Wish::kOff, Wish::kOn}) {
+    const auto file = folder.path() / (graph == Wish::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
     auto group = on_gpu();
     StepTrace trace({.first = 50, .last = 52, .file = file, .device = group.device()}, Log());
     Images data;
