@@ -21,6 +21,8 @@ class KeptSamples {
   /// Blocks: until all are there. Throws: what the source's read() throws, with the sample's name.
   KeptSamples(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers);
 
+  c10::Device device() const { return fields_[0].device(); }
+
   /// The fields that the source would have read: the same bytes. Nothing in it waits for the device.
   /// Shape: places [samples, numbers] I64 on the device; each field [samples, its shape…].
   std::vector<at::Tensor> gathered(const at::Tensor& places) const;

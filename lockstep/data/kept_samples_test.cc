@@ -4,44 +4,21 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/core_image_sources.h"
 #include "lockstep/data/core_sources.h"
 #include "lockstep/data/loader.h"
+#include "tests/support/made_up_images.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
+using testing::MadeUpImages;
 using testing::message_of;
 
-// Images of 3 x 7 x 10 random bytes, the same in each epoch.
-class Images : public SampleSource {
- public:
-  std::int64_t size() const override { return 21; }
-  const std::vector<Field>& fields() const override { return fields_; }
-  std::string name_of(std::int64_t id) const override { return "image " + std::to_string(id); }
-  bool is_in_memory() const override { return true; }
-  std::optional<FixedSamples> fixed() const override { return itself(); }
-  void read(const SampleKey& key, std::span<std::byte* const> to) const override {
-    if (key.id == bad) throw Error(ErrorKind::kData, "it is damaged");
-    for (std::size_t i = 0; i < fields_[0].bytes(); ++i) {
-      to[0][i] = static_cast<std::byte>(mixed(static_cast<std::uint64_t>(key.id), i) & 0xffU);
-    }
-    *reinterpret_cast<std::int64_t*>(to[1]) = key.id;
-  }
-
-  std::int64_t bad = -1;
-
- private:
-  std::vector<Field> fields_ = {{"input", "U8", {3, 7, 10}}, {"target", "I64", {}}};
-};
-
 std::shared_ptr<const SampleSource> images_with(std::vector<std::string> list) {
-  return transformed(std::make_shared<Images>(), parsed_transforms(list, "data.transforms"));
+  return transformed(std::make_shared<MadeUpImages>(), parsed_transforms(list, "data.transforms"));
 }
 
 // Every batch of some epochs, with samples kept and read anew: the same bytes, in the same order.
@@ -70,7 +47,7 @@ void expect_same_batches(const std::shared_ptr<const SampleSource>& source) {
 }
 
 TEST(KeptSamples, AreWhatTheSourceReads) {
-  expect_same_batches(std::make_shared<Images>());
+  expect_same_batches(std::make_shared<MadeUpImages>());
   expect_same_batches(synthetic_source({.samples = 50, .classes = 3, .shape = {2, 5}, .seed = 4}));
 }
 
@@ -95,7 +72,7 @@ TEST(KeptSamples, MoveTheirPixelsAsTheSourceDoes) {
 TEST(KeptSamples, OfASubsetMoveAsTheWholeSetsDo) {
   std::vector<std::int64_t> ids = {20, 3, 3, 7, 0, 19, 11};
   expect_same_batches(subset(images_with({"random_crop(7, padding=2)", "flip"}), ids));
-  expect_same_batches(subset(std::make_shared<Images>(), ids));
+  expect_same_batches(subset(std::make_shared<MadeUpImages>(), ids));
 }
 
 TEST(KeptSamples, AreNotTakenFromASourceThatChangesMoreThanWhichPixelsAreRead) {
@@ -106,12 +83,12 @@ TEST(KeptSamples, AreNotTakenFromASourceThatChangesMoreThanWhichPixelsAreRead) {
 }
 
 TEST(KeptSamples, TakeTheMarginsToo) {
-  EXPECT_EQ(KeptSamples::bytes_of(*std::make_shared<Images>()->fixed()), 21 * (3 * 7 * 10 + 8));
+  EXPECT_EQ(KeptSamples::bytes_of(*std::make_shared<MadeUpImages>()->fixed()), 21 * (3 * 7 * 10 + 8));
   EXPECT_EQ(KeptSamples::bytes_of(*images_with({"random_crop(7, 10, padding=3)"})->fixed()), 21 * (3 * 13 * 16 + 8));
 }
 
 TEST(KeptSamples, ThatCannotBeReadAreNamed) {
-  auto images = std::make_shared<Images>();
+  auto images = std::make_shared<MadeUpImages>();
   images->bad = 13;
   Loader loader(images, {.global_batch = 4});
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { loader.keep_on(c10::kCPU); }), "image 13: it is damaged");

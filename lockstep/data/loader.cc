@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/loader.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <utility>
@@ -50,7 +51,38 @@ void Loader::keep_on(const c10::Device& device) {
   kept_ = std::make_shared<const KeptSamples>(*source_, *fixed, device, options.workers);
   places_ = places_of(*source_, std::move(*fixed));
   options.workers = 0;
-  core_ = std::make_unique<CoreLoader>(*places_, options, tensor_allocator(places_->fields(), is_pinned_));
+  const auto not_pinned = std::make_shared<bool>(false);
+  core_ = std::make_unique<CoreLoader>(*places_, options, tensor_allocator(places_->fields(), not_pinned));
+}
+
+void Loader::seek(std::int64_t epoch, std::int64_t first) {
+  placed_.clear();
+  core_->seek_place(epoch, first);
+}
+
+// Places are few bytes: those of several batches travel at once, so that a step need not send anything.
+void Loader::read_places_ahead() {
+  constexpr std::size_t kBatchesAtOnce = 16;
+  std::vector<at::Tensor> places;
+  std::int64_t rows = 0;
+  while (placed_.size() < kBatchesAtOnce && (placed_.empty() || placed_.back())) {
+    auto batch = next_read();
+    if (batch) {
+      places.push_back(batch->fields[0]);
+      rows += batch->samples();
+    }
+    placed_.push_back(std::move(batch));
+  }
+  if (places.empty()) return;
+  auto together = at::empty({rows, places[0].size(1)}, places[0].options().pinned_memory(*is_pinned_));
+  at::cat_out(together, places);
+  together = together.to(kept_->device(), at::kLong, /*non_blocking=*/true);
+  std::int64_t first = 0;
+  for (auto& batch : placed_) {
+    if (!batch) break;
+    batch->fields[0] = together.narrow(0, first, batch->samples());
+    first += batch->samples();
+  }
 }
 
 Batch first_of(Batch batch, std::int64_t samples) {
@@ -72,6 +104,14 @@ Batch whole(Batch batch) {
 }
 
 std::optional<Batch> Loader::next() {
+  if (!kept_) return next_read();
+  if (placed_.empty()) read_places_ahead();
+  auto batch = std::move(placed_.front());
+  placed_.pop_front();
+  return batch;
+}
+
+std::optional<Batch> Loader::next_read() {
   auto loaded = core_->next();
   if (!loaded) return std::nullopt;
   const PlaceRange whole{loaded->first_place, loaded->first_place + loaded->global_samples};

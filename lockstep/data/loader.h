@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,14 +48,14 @@ class Loader {
   const LoaderOptions& options() const { return core_->options(); }
 
   /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
-  void seek(std::int64_t epoch, std::int64_t first = 0) { core_->seek_place(epoch, first); }
+  void seek(std::int64_t epoch, std::int64_t first = 0);
 
   /// The next batch; nothing after an epoch's last one.
   /// Blocks: until it is decoded.
   std::optional<Batch> next();
 
   /// Reads all samples into `device`'s memory, before the first seek() or next(): batches from here on bring their
-  /// places alone, and whole() makes them there. The source must be fixed().
+  /// places alone, which are on the device already, and whole() makes them there. The source must be fixed().
   /// Blocks: until all are there. Throws: as next().
   void keep_on(const c10::Device& device);
 
@@ -62,10 +63,14 @@ class Loader {
   void pin_memory() { *is_pinned_ = true; }
 
  private:
+  std::optional<Batch> next_read();
+  void read_places_ahead();
+
   std::shared_ptr<const SampleSource> source_;
   std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
   std::unique_ptr<const SampleSource> places_;  ///< Where samples are kept.
   std::shared_ptr<const KeptSamples> kept_;
+  std::deque<std::optional<Batch>> placed_;  ///< Whose places are on the device, in order; an epoch's end is nothing.
   std::unique_ptr<CoreLoader> core_;
 };
 

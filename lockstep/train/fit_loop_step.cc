@@ -56,7 +56,9 @@ FitLoop::Work FitLoop::next_work() {
   auto work = ahead_ ? std::move(*ahead_) : read_work();
   ahead_.reset();
   if (copies_) {
-    for (const auto& batch : work.batches) copies_->receive(batch.fields);
+    for (const auto& batch : work.batches) {
+      if (!batch.kept) copies_->receive(batch.fields);
+    }
   }
   return work;
 }
@@ -68,7 +70,7 @@ FitLoop::Work FitLoop::read_work() {
     auto batch = train_->next();
     if (!batch) break;
     work.global_samples += batch->global_samples;
-    if (copies_) batch->fields = copies_->send(batch->fields);
+    if (copies_ && !batch->kept) batch->fields = copies_->send(batch->fields);
     work.batches.push_back(std::move(*batch));
   }
   return work;

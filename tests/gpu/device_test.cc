@@ -4,8 +4,11 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "lockstep/comm/collective_maker.h"
+#include "lockstep/data/core_image_sources.h"
+#include "lockstep/data/loader.h"
 #include "lockstep/device/streams.h"
 #include "tests/support/gpu.h"
+#include "tests/support/made_up_images.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +52,29 @@ TEST(Gpu, CopiesBesideTheWorkAndReadsBackLater) {
   Readback readback;
   readback.begin(sent[0].sum());
   EXPECT_EQ(readback.wait().item<float>(), host.sum().item<float>());
+}
+
+TEST(Gpu, GathersTheBytesOfKeptSamplesThatTheirSourceReads) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const std::vector<std::string> moves = {"random_crop(7, 10, padding=3)", "flip"};
+  const auto images = std::make_shared<testing::MadeUpImages>();
+  for (const std::shared_ptr<const SampleSource>& source :
+       {std::shared_ptr<const SampleSource>(images),
+        std::shared_ptr<const SampleSource>(transformed(images, parsed_transforms(moves, "data.transforms")))}) {
+    const LoaderOptions options{.global_batch = 4, .seed = 9};
+    Loader read(source, options), kept(source, options);
+    kept.pin_memory();
+    kept.keep_on(group.device().device);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      while (const auto wanted = read.next()) {
+        const auto found = whole(*kept.next());
+        EXPECT_TRUE(at::equal(found.input().cpu(), wanted->input()));
+        EXPECT_TRUE(at::equal(found.target().cpu(), wanted->target()));
+      }
+      EXPECT_FALSE(kept.next());
+    }
+  }
 }
 
 TEST(Gpu, OneRankTalksToItselfThroughItsCollectives) {

@@ -93,14 +93,15 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const auto precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
       TrainerOptions options{.max_epochs = 4, .log_every = 5, .step = {.precision = precision}};
-      options.step.device = {.graph = Wish::kOff, .deterministic = true};
+      options.step.device = {.graph = Wish::kOff, .keep_data = Wish::kOff, .deterministic = true};
       const auto plain = run(on_gpu(), options, optimizer);
-      options.step.device.graph = Wish::kOn;
+      options.step.device.graph = options.step.device.keep_data = Wish::kOn;
       const auto replayed = run(on_gpu(), options, optimizer);
       EXPECT_EQ(plain.result.weights_digest, replayed.result.weights_digest)
           << optimizer << " " << precision_name(precision);
       EXPECT_EQ(plain.losses, replayed.losses);
       EXPECT_EQ(replayed.result.found.at("graph"), "whole steps are replayed: trainer.graph is on");
+      EXPECT_HAS(replayed.result.found.at("training data"), "kept on the device");
     }
   }
 }
