@@ -46,7 +46,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
        "trainer.max_steps=" + std::to_string(kRateSteps), "trainer.validate_every=0", "observe.log_every=1"},
       env);
   auto group = met_for(recipe, placement, env);
-  RecipeData data(recipe);
+  RecipeData data(recipe, group.device());
   data.setup();
   const auto module = task_of(recipe, data.sets(), group.device());
   auto options = trainer_options_of(recipe, {});
@@ -108,7 +108,14 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
               {"data.batch=" + std::to_string(batch), "trainer.max_steps=" + std::to_string(kBatchSteps),
                "trainer.validate_every=0", "trainer.sync_batchnorm=false", "observe.log_every=0"},
               env);
-  RecipeData data(recipe);
+  // The same device as in the run, but no company.
+  Placement single;
+  single.local_rank = placement.local_rank;
+  single.local_world = placement.local_world;
+  single.device = placement.device;
+  auto group = join(single, env, join_options(recipe, env));
+  const auto& device = group.device();
+  RecipeData data(recipe, device);
   data.setup();
   Trial trial{.batch = batch};
   trial.has_data = batch <= data.sets().train->size();
@@ -118,16 +125,9 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   Trainer trainer(options);
   StepClock clock;
   trainer.add(clock);
-  // The same device as in the run, but no company.
-  Placement single;
-  single.local_rank = placement.local_rank;
-  single.local_world = placement.local_world;
-  single.device = placement.device;
-  auto group = join(single, env, join_options(recipe, env));
-  const auto& device = group.device();
   device.backend->forget_peak(device.index());
   try {
-    const auto module = task_of(recipe, data.sets(), group.device());
+    const auto module = task_of(recipe, data.sets(), device);
     trainer.fit(*module, data, group);
     trial.fits = true;
   } catch (const OutOfMemory&) {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 #include "lockstep/cli_data/recipe_settings.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -9,6 +13,13 @@ namespace {
 
 // Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less.
 constexpr std::int64_t kValidationBatch = 256;
+
+// Where a GPU computes, this rank's cores have nothing to do but to decode; one is left to the loop, which decodes too
+// where it has to wait.
+int idle_cores() {
+  constexpr int kMost = 16;
+  return std::clamp(at::get_num_threads() - 1, 2, kMost);
+}
 
 DataSets synthetic_sets(const Recipe& recipe) {
   DataSets sets;
@@ -38,6 +49,7 @@ LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source
   options.shard = shard;
   options.seed = seed_of(recipe_);
   options.workers = static_cast<int>(recipe_.integer("data.workers"));
+  if (options.workers < 0 && computes_elsewhere_ && !source.is_in_memory()) options.workers = idle_cores();
   const bool is_global = recipe_.has("data.global_batch");
   const std::string key = is_global ? "data.global_batch" : "data.batch";
   const auto batch = recipe_.integer(key);

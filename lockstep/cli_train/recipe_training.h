@@ -16,8 +16,8 @@ std::uint64_t seed_of(const Recipe& recipe);
 /// The data that a recipe's [data] names.
 class RecipeData : public DataModule {
  public:
-  /// `recipe` must outlive this object.
-  explicit RecipeData(const Recipe& recipe) : recipe_(recipe) {}
+  /// `recipe` must outlive this object. `device` is what the data are read for.
+  RecipeData(const Recipe& recipe, const RankDevice& device) : recipe_(recipe), computes_elsewhere_(!device.is_cpu()) {}
 
   /// Opens the data once, however often it is called.
   /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) where settings do not fit the data.
@@ -36,6 +36,7 @@ class RecipeData : public DataModule {
   std::unique_ptr<Loader> ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const;
 
   const Recipe& recipe_;
+  bool computes_elsewhere_;  ///< Not on the cores that decode.
   DataSets sets_;
 };
 
