@@ -20,7 +20,7 @@ import sys
 
 
 def fail(fact, hint):
-    print(f"export_model: error: {fact}\n  hint: {hint}", file=sys.stderr)
+    print(f"{pathlib.Path(sys.argv[0]).stem}: error: {fact}\n  hint: {hint}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -31,6 +31,16 @@ def value_of(text):
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def settings_of(pairs):
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            fail(f"--set {pair} sets nothing", "write it as --set width=128")
+        settings[name] = value_of(text)
+    return settings
 
 
 def class_of(where):
@@ -53,12 +63,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path, metavar="OUT.pt")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args()
-    settings = {}
-    for pair in given.set:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            fail(f"--set {pair} sets nothing", "write it as --set width=128")
-        settings[name] = value_of(text)
+    settings = settings_of(given.set)
 
     import torch  # After the arguments: it takes seconds.
 

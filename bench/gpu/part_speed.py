@@ -2,6 +2,7 @@
 """Steps beside PyTorch's: the small network, ResNet-50 on made-up batches and on JPEGs, BERT's shapes."""
 import json
 import os
+import sys
 
 from page import Part, Row
 from runs import QUIET, ROOT, Failure, micro
@@ -120,15 +121,24 @@ def images_per_second(batch, step_s):
     return f"{batch / step_s:.4g} images/s"
 
 
-def resnet50(check):
+def resnet50_run(check, *settings):
+    """(the run, the seconds of its step, its batch, its images' side); samples are few enough to be kept on the device."""
     window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     batch, side = check.pick((256, 224), (2, 32))
     run = check.train("digits", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
-                      "data.classes=1000", f"data.samples={batch * 20}", f"data.shape=[3,{side},{side}]")
-    ours = run.step_s(skip)
-    theirs = peers_of(check, "peer_resnet.py", RESNET_MODES, *resnet_shape(check), *peer_counts(check, 10, 6, 20), "--traffic", 1)
+                      "data.classes=1000", f"data.samples={batch * 6}", f"data.shape=[3,{side},{side}]", *settings)
+    return run, run.step_s(skip), batch, side
+
+
+def resnet50_peers(check):
+    return peers_of(check, "peer_resnet.py", RESNET_MODES, *resnet_shape(check), *peer_counts(check, 10, 6, 20), "--traffic", 1)
+
+
+def resnet50(check):
+    run, ours, batch, side = resnet50_run(check)
+    theirs = resnet50_peers(check)
     check.results.found("resnet50 step", with_graph(f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}", run),
-                        at_least(ratio(ours, theirs["eager"]), 1.25), ours=run.windows(skip), batch=batch, **theirs)
+                        at_least(ratio(ours, theirs["eager"]), 1.25), ours=ours, batch=batch, **theirs)
     compiled = ratio(ours, theirs["compile"])
     if compiled is None:
         not_run(check, ["resnet50 compile"], [theirs["compile"]])
@@ -143,6 +153,27 @@ def resnet50(check):
         text = f"{traffic / batch / 1e6:.0f} MB an image, {rate:.0f} GB/s{share}"
         check.results.found("resnet50 bandwidth", text, bytes=traffic, rate=rate)
     jpegs(check, ours, batch, side)
+
+
+def inductor(check):
+    """The same network and batches with the passes that python/compile_model.py compiles."""
+    package, before = check.work / "resnet.pt2", check.left()
+    batch, side = check.pick((256, 224), (2, 32))
+    check.command([sys.executable, ROOT / "python/compile_model.py", f"torchvision.models:{model_of(check)}", package, "--batch", batch,
+                   "--shape", f"3,{side},{side}", "--precision", "bf16", "--device", check.pick("cuda", "cpu"),
+                   "--set", "num_classes=1000"], "compile-model")
+    compiled_s = before - check.left()
+    run, ours, batch, side = resnet50_run(check, f"model.compiled={package}")
+    # Of an earlier part, or of an earlier call that was taken over.
+    theirs = {mode: found for mode, found in check.results.rows["resnet50 step"].numbers.items() if mode in RESNET_MODES}
+    theirs = theirs or resnet50_peers(check)
+    text = f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}; compiled in {compiled_s:.0f} s"
+    check.results.found("inductor step", with_graph(text, run), at_least(ratio(ours, theirs["eager"]), 1.25), ours=ours, batch=batch)
+    compiled = ratio(ours, theirs["compile"])
+    if compiled is None:
+        not_run(check, ["inductor compile"], [theirs["compile"]])
+    else:
+        check.results.found("inductor compile", f"{compiled:.2f}×", compiled >= 1, ratio=compiled)
 
 
 def many_photographs(check, times):
@@ -204,6 +235,9 @@ PARTS = [
         Row("resnet50 compile", "torch.compile's step over Lockstep's", "≥ 1.0", True),
         Row("resnet50 bandwidth", "what the operators of a step read and write, and its rate"),
         Row("resnet50 jpeg", "from JPEGs, cropped and flipped", "≥ 0.95 of made-up batches', or of what the cores decode", True)], 150),
+    Part("inductor", "ResNet-50 as above, its passes compiled ahead by Inductor (model.compiled)", inductor, [
+        Row("inductor step", "made-up batches, beside eager (channels_last, autocast)", "≥ 1.25 × eager", True),
+        Row("inductor compile", "torch.compile's step over Lockstep's", "≥ 1.0", True)], 200),
     Part("bert", "BERT's base shapes, bf16, 256 × 128 tokens", bert, [
         Row("bert step", "a step beside Hugging Face's network in PyTorch")], 90),
 ]

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
+#include "lockstep/models/compiled_network.h"
 #include "lockstep/models/plugin.h"
 #include "lockstep/models/script_network.h"
 #include "lockstep/models/weights.h"
@@ -64,11 +65,17 @@ NetworkOptions network_of(const Recipe& recipe, const SampleSource& source) {
   return network;
 }
 
-std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network) {
+std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOptions& network) {
   const auto file = recipe.named_file("model.name");
   if (!file) return make_network(network);
   return network.name.starts_with("script:") ? make_script_network(*file, network)
                                              : make_plugin_network(*file, network);
+}
+
+std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network) {
+  auto plain = plain_network(recipe, network);
+  if (!recipe.has("model.compiled")) return plain;
+  return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 
 // What is done between ranks, one rank cannot do; better to hear that than to believe it was done.

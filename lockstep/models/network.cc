@@ -109,6 +109,12 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
               near ? "did you mean '" + *near + "'?" : "");
 }
 
+void adopt(torch::nn::Module& to, const torch::nn::Module& from) {
+  for (const auto& own : from.named_parameters(/*recurse=*/false)) to.register_parameter(own.key(), own.value());
+  for (const auto& own : from.named_buffers(/*recurse=*/false)) to.register_buffer(own.key(), own.value());
+  for (const auto& child : from.named_children()) to.register_module(child.key(), child.value());
+}
+
 void convert_floating(torch::nn::Module& module, at::ScalarType type) {
   const auto convert = [type](auto named) {
     for (auto& item : named) {

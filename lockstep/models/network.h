@@ -68,6 +68,10 @@ std::vector<std::string> network_names();
 /// fit, with both shapes.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
 
+/// Registers what `from` has of its own with `to`, piece by piece and under the same names: as a child, it would put a
+/// name before each of them.
+void adopt(torch::nn::Module& to, const torch::nn::Module& from);
+
 /// Converts weights and floating buffers to `type`; buffers that count, such as BatchNorm's, stay whole numbers.
 void convert_floating(torch::nn::Module& module, at::ScalarType type);
 

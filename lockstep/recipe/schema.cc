@@ -64,6 +64,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.weights", kPath, "", {}, "", "weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder, a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "what stays random, by name; * stands for any letters: \"fc.*\""},
+    {"model.compiled", kPath, "", {}, "", "how it trains: forward and backward pass as python/compile_model.py compiled them", {}, kAside},
     {"model.freeze", kTexts, "", {}, "", "parameters that stay as they are, by name; * stands for any letters"},
 
     {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic"), "",

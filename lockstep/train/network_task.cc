@@ -5,13 +5,10 @@
 
 namespace lockstep {
 
-// Registered piece by piece, and not as one child: that would put a name before each of its own.
 NetworkTask::NetworkTask(std::shared_ptr<Network> network, TaskOptions options)
     : network_(std::move(network)), options_(std::move(options)) {
   convert_floating(*network_, options_.type);
-  for (const auto& own : network_->named_parameters(/*recurse=*/false)) register_parameter(own.key(), own.value());
-  for (const auto& own : network_->named_buffers(/*recurse=*/false)) register_buffer(own.key(), own.value());
-  for (const auto& child : network_->named_children()) register_module(child.key(), child.value());
+  adopt(*this, *network_);
 }
 
 void NetworkTask::train(bool on) {

@@ -6,7 +6,7 @@ import torch
 class Tied(torch.nn.Module):
     """Tied weights, dropout and batch normalisation, for images of 1 x 8 x 8."""
 
-    def __init__(self, classes: int = 10, width: int = 16):
+    def __init__(self, classes: int = 10, width: int = 16, drop: float = 0.2):
         super().__init__()
         self.conv = torch.nn.Conv2d(1, 4, 3, padding=1)
         self.norm = torch.nn.BatchNorm2d(4)
@@ -14,7 +14,7 @@ class Tied(torch.nn.Module):
         self.mix = torch.nn.Linear(width, width, bias=False)
         self.mix_again = torch.nn.Linear(width, width, bias=False)
         self.mix_again.weight = self.mix.weight
-        self.drop = torch.nn.Dropout(0.2)
+        self.drop = torch.nn.Dropout(drop)
         self.head = torch.nn.Linear(width, classes)
 
     def forward(self, x):
