@@ -28,26 +28,11 @@ struct ReportOptions {
   bool json = false;
 };
 
-/// The folder that `word` means, whether or not its run was submitted.
-fs::path folder_of(const std::string& word, const Context& context) {
-  std::error_code ignored;
-  if (fs::is_directory(word, ignored)) {
-    const auto path = fs::path(word).lexically_normal();
-    // "." and "runs/a/" have no name of their own.
-    if (path.has_filename() && path != "." && path != "..") return path;
-    const auto whole = fs::absolute(path).lexically_normal();
-    return whole.has_filename() ? whole : whole.parent_path();
-  }
-  const auto root = runs_here(context.env);
-  if (fs::is_directory(root / word, ignored)) return root / word;
-  return run_job(word, root).path;
-}
-
 /// Each run's folder; those of a study's points that have begun in the study's place.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
-    auto folder = folder_of(word, context);
+    auto folder = named_folder(word, runs_here(context.env));
     const auto study = read_study(folder);
     if (!study) {
       folders.push_back(std::move(folder));

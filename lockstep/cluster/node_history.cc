@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "lockstep/base/mapped.h"
-
 namespace lockstep {
 namespace {
 
@@ -71,6 +69,7 @@ std::uint64_t NodeStatus::tasks_memory_bytes() const {
 
 void NodeHistory::take(const TelemetryLine& line) {
   node_ = line.node;
+  findings_.take(line);
   if (line.event == "agent_started") {
     *this = NodeHistory();
     node_ = line.node;
@@ -81,10 +80,6 @@ void NodeHistory::take(const TelemetryLine& line) {
     before_ = std::move(last_);
     last_ = line.sample;
     has_ended_ = false;
-  } else if (line.event == "warning") {
-    warnings_[line.code] = {.node = line.node, .code = line.code, .text = line.text, .since = line.time};
-  } else if (line.event == "warning_over") {
-    warnings_.erase(line.code);
   } else if (line.event == "agent_ended") {
     has_ended_ = true;
   }
@@ -125,10 +120,6 @@ NodeStatus NodeHistory::status(double now) const {
   }
   std::ranges::sort(status.tasks, {}, &TaskStatus::rank);
   return status;
-}
-
-std::vector<RunFinding> NodeHistory::findings() const {
-  return mapped(warnings_, [](const auto& entry) { return entry.second; });
 }
 
 std::optional<OddRank> odd_rank(std::span<const NodeStatus> nodes) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/agent/telemetry.h"
+#include "lockstep/cluster/node_findings.h"
 #include "lockstep/cluster/run_status.h"
 
 namespace lockstep {
@@ -23,7 +23,7 @@ class NodeHistory {
   /// A claim: a sample came within three periods, and the agent has not ended.
   bool is_fresh(double now) const;
   bool has_ended() const { return has_ended_; }
-  std::vector<RunFinding> findings() const;
+  std::vector<NodeFinding> findings() const { return findings_.open(); }  ///< Not over.
 
  private:
   double period_s_ = 2;
@@ -33,7 +33,7 @@ class NodeHistory {
   double started_ = 0;
   std::optional<NodeSample> before_;
   std::optional<NodeSample> last_;
-  std::map<std::string, RunFinding> warnings_;  // By code.
+  NodeFindings findings_;
 };
 
 /// The rank that differs from all others: the only one that waits for a disk or a device, the only one that used

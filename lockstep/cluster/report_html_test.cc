@@ -57,7 +57,7 @@ RunReport made_up(const std::string& name) {
   node.devices.push_back({.pci = "a"});
   node.devices[0].power_watts.add(300);
   node.findings.push_back(
-      {.code = "device-idle", .node = "n<1>", .text = "a & b \"c\" <script>\x01\xff", .time = 1500});
+      {.node = "n<1>", .code = "device-idle", .text = "a & b \"c\" <script>\x01\xff", .since = 1500});
   report.telemetry.nodes.push_back(node);
   for (int i = 0; i < 500; ++i) report.telemetry.power.add(1000 + 2 * i, 300 + i % 7);
   return report;

@@ -143,8 +143,8 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
     for (const auto& each : node.findings) {
       findings.push_back({{"code", each.code},
                           {"node", each.node},
-                          {"time", each.time},
-                          {"seconds", each.over ? Json(*each.over - each.time) : Json(nullptr)},
+                          {"time", each.since},
+                          {"seconds", each.over ? Json(*each.over - each.since) : Json(nullptr)},
                           {"text", each.text}});
     }
   }

@@ -247,8 +247,8 @@ ReportSection findings_section(const RunReport& report) {
   ReportSection section{.title = "Findings", .table = {{"code", "node", "when", "for", "text"}}};
   for (const auto& node : report.telemetry.nodes) {
     for (const auto& each : node.findings) {
-      section.table.push_back({each.code, each.node, moment_text(each.time),
-                               each.over ? seconds_text(*each.over - each.time) : "to the end", each.text});
+      section.table.push_back({each.code, each.node, moment_text(each.since),
+                               each.over ? seconds_text(*each.over - each.since) : "to the end", each.text});
     }
   }
   return section;

@@ -165,7 +165,7 @@ RunVerdict verdict_of(const RunReport& report) {
   const bool has_ended = report.state == RunState::kFinished || report.state == RunState::kStopped;
   const auto* stuck = finding_of(report, "tasks-stuck", /*only_open=*/true);
   if (stuck != nullptr && !has_ended) {
-    return {"stuck", "It is stuck, since " + moment_text(stuck->time) + " on " + stuck->node + ": " + stuck->text +
+    return {"stuck", "It is stuck, since " + moment_text(stuck->since) + " on " + stuck->node + ": " + stuck->text +
                          ". Try: the ranks' logs tell who waits for whom; `lockstep stop` ends it."};
   }
   if (report.state == RunState::kBroken) {

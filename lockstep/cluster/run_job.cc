@@ -79,6 +79,18 @@ RunJob run_job(const std::string& word, const fs::path& root) {
               (near ? "did you mean '" + *near + "'? " : std::string()) + "`lockstep ls` lists them");
 }
 
+fs::path named_folder(const std::string& word, const fs::path& root) {
+  std::error_code ignored;
+  if (fs::is_directory(word, ignored)) {
+    const auto path = fs::path(word).lexically_normal();
+    if (path.has_filename() && path != "." && path != "..") return path;
+    const auto whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
+  if (fs::is_directory(root / word, ignored)) return root / word;
+  return run_job(word, root).path;
+}
+
 std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   const auto found = queue.find(run.record.job);
   std::error_code ignored;

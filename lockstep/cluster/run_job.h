@@ -22,6 +22,12 @@ struct RunJob {
 /// Throws: Error(kUsage) naming the nearest run where there is none, and where it has no job.
 RunJob run_job(const std::string& word, const std::filesystem::path& root);
 
+/// The folder that `word` means, whatever it holds: one by its path, the name of one in `root`, or a run_job()'s. It
+/// has a name of its own, also where `word` is "." or ends with a slash.
+///
+/// Throws: Error(kUsage) naming the nearest run where there is none.
+std::filesystem::path named_folder(const std::string& word, const std::filesystem::path& root);
+
 /// The runs with a job in `root`, and those of sweeps one folder deeper, the latest submitted first. Empty where there
 /// is no such folder.
 std::vector<RunJob> run_jobs(const std::filesystem::path& root);

@@ -10,6 +10,7 @@
 
 #include "lockstep/agent/device_sensor.h"
 #include "lockstep/agent/process_tree.h"
+#include "lockstep/cluster/node_findings.h"
 
 namespace lockstep {
 
@@ -56,14 +57,6 @@ struct TrainingStatus {
   bool has_ended = false;
 };
 
-/// What a node's agent warned of, and has not taken back.
-struct RunFinding {
-  std::string node{};
-  std::string code{};  ///< Empty from an agent that gave none.
-  std::string text{};
-  double since = 0;  ///< Seconds since 1970.
-};
-
 /// The one rank that differs from all others while tasks are stuck: the one that they wait for, as a rule.
 struct OddRank {
   int rank = 0;
@@ -82,7 +75,7 @@ struct RunStatus {
   bool is_over = false;                 ///< Nothing more will come.
   std::vector<NodeStatus> node_list{};  ///< Those that have said something, by their first rank.
   std::optional<TrainingStatus> training{};
-  std::vector<RunFinding> findings{};
+  std::vector<NodeFinding> findings{};  ///< Not over.
   std::optional<OddRank> odd_rank{};
   std::string note{};  ///< Why there is less to see than one may expect.
 };

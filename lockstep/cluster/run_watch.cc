@@ -103,16 +103,10 @@ std::string note_of(const RunStatus& status) {
 }  // namespace
 
 fs::path watched_run(const std::string& word, const fs::path& root) {
-  for (const auto& path : {fs::absolute(word).lexically_normal(), root / word}) {
-    if (is_run(path)) return path;
-  }
-  std::error_code none;
-  if (fs::is_directory(word, none)) {
-    throw Error(ErrorKind::kUsage,
-                "'" + word + "' holds no run: no job.json, no metrics.jsonl, no telemetry-NODE.jsonl",
-                "`lockstep ls` lists submitted runs");
-  }
-  return run_job(word, root).path;
+  auto path = fs::absolute(named_folder(word, root)).lexically_normal();
+  if (is_run(path)) return path;
+  throw Error(ErrorKind::kUsage, "'" + word + "' holds no run: no job.json, no metrics.jsonl, no telemetry-NODE.jsonl",
+              "`lockstep ls` lists submitted runs");
 }
 
 fs::path latest_run(const fs::path& root) {
@@ -204,7 +198,7 @@ RunStatus RunWatch::look(const std::optional<QueuedJobs>& queue, double now) {
   for (const auto& node : status.node_list) {
     if (status.job.empty()) status.tasks += node.local_world;
   }
-  const auto is_stuck = [](const RunFinding& each) { return each.code == "tasks-stuck"; };
+  const auto is_stuck = [](const NodeFinding& each) { return each.code == "tasks-stuck"; };
   if (std::ranges::any_of(status.findings, is_stuck)) status.odd_rank = odd_rank(status.node_list);
   if (status.note.empty()) status.note = note_of(status);
   return status;

@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMostFindings = 100;
-
 /// Adds one node's lines up as they come.
 class NodeReader {
  public:
@@ -23,10 +21,7 @@ class NodeReader {
     if (node_.first == 0) node_.first = line.time;
     if (line.event == "agent_started") start(line);
     if (line.event == "sample") take_sample(line.sample);
-    if (line.event == "warning" && node_.findings.size() < kMostFindings) {
-      node_.findings.push_back({.code = line.code, .node = line.node, .text = line.text, .time = line.time});
-    }
-    if (line.event == "warning_over") end_finding(line);
+    findings_.take(line);
     if (line.event == "agent_ended") node_.has_ended = true;
     // A start or a first line after a lost one begins a stretch of its own.
     if (last_ > 0) node_.alive_s += std::max(0.0, line.time - last_);
@@ -35,6 +30,7 @@ class NodeReader {
   }
 
   void finish() {
+    node_.findings = findings_.all();
     if (task_samples_ > 0) node_.share_waiting = static_cast<double>(waiting_) / static_cast<double>(task_samples_);
   }
 
@@ -56,12 +52,6 @@ class NodeReader {
     last_ = 0;
     tasks_.clear();
     power_.clear();
-  }
-
-  void end_finding(const TelemetryLine& line) {
-    const auto open =
-        std::ranges::find_if(node_.findings, [&](const auto& each) { return each.code == line.code && !each.over; });
-    if (open != node_.findings.end()) open->over = line.time;
   }
 
   void take_sample(const NodeSample& sample) {
@@ -128,6 +118,7 @@ class NodeReader {
 
   NodeSummary& node_;
   TelemetrySummary& all_;
+  NodeFindings findings_;
   double last_ = 0;
   std::map<pid_t, TaskBefore> tasks_;
   std::vector<std::optional<PowerBefore>> power_;

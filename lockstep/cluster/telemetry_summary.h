@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/agent/telemetry.h"
+#include "lockstep/cluster/node_findings.h"
 #include "lockstep/cluster/time_curve.h"
 
 namespace lockstep {
@@ -35,15 +35,6 @@ struct DeviceSummary {
   std::uint64_t memory_total_bytes = 0;  ///< 0 where the driver does not tell.
 };
 
-/// What the agent warned of.
-struct NodeFinding {
-  std::string code{};
-  std::string node{};
-  std::string text{};
-  double time = 0;               ///< Seconds since 1970.
-  std::optional<double> over{};  ///< When it was over; nothing where nobody said so.
-};
-
 /// One node over a run and its restarts.
 struct NodeSummary {
   std::string node{};
@@ -64,7 +55,7 @@ struct NodeSummary {
   std::uint64_t read_bytes = 0;  ///< From storage. At least: what a process did since the last sample before its end is
   std::uint64_t written_bytes = 0;  ///< lost.
   std::vector<DeviceSummary> devices{};
-  std::vector<NodeFinding> findings{};  ///< The first hundred.
+  std::vector<NodeFinding> findings{};
 
   std::optional<double> mean_cores() const;
   /// Of the devices that were ever busy: others may be another job's to use. Of all where none was.
