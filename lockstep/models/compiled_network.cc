@@ -53,6 +53,7 @@ void from_json(const nlohmann::json& json, Input& input) {
   json.at("dtype").get_to(input.dtype);
   json.at("shape").get_to(input.shape);
   json.at("stride").get_to(input.stride);
+  LOCKSTEP_ASSERT(input.shape.size() == input.stride.size());
 }
 
 /// What compile_model.py says of its work.
