@@ -97,7 +97,7 @@ TEST(CachePack, TwoJobsLoseNothingOfEachOther) {
 TEST(CachePack, ADamagedPackIsLeftOutWithAWord) {
   const TemporaryFolder shared;
   const fs::path path = shared.path() / "site.zip";
-  for (const std::string damage : {std::string("no zip file"), std::string()}) {
+  for (const std::string& damage : {std::string("no zip file"), std::string()}) {
     put(path, damage);
     const Node node(path);
     std::string told;
