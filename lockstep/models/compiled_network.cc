@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/models/compiled_network.h"
 
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/device/dtype.h"
-
-#if LOCKSTEP_TORCH_VERSION >= 207
-#include <ATen/autocast_mode.h>
-#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
-
-#include <nlohmann/json.hpp>
-
 #include "lockstep/base/text_forms.h"
-#endif
+#include "lockstep/device/dtype.h"
 
 namespace lockstep {
 namespace {
 
 constexpr const char* kCompile = "compile it anew with python/compile_model.py";
-
-#if LOCKSTEP_TORCH_VERSION >= 207
 
 /// One input of the compiled forward pass.
 struct Input {
@@ -236,21 +229,6 @@ class CompiledPass {
   std::vector<at::Tensor> buffers_;
   bool is_checked_ = false;
 };
-
-#else
-
-struct CompiledPass {
-  CompiledPass(const std::filesystem::path&, const Network&) {
-    throw Error(ErrorKind::kEnvironment,
-                std::string("model.compiled needs LibTorch 2.7 or newer, this is ") + TORCH_VERSION,
-                "leave it out, or build against a newer PyTorch");
-  }
-  bool takes(const at::Tensor&) const { return false; }
-  std::string batch_text() const { return {}; }
-  at::Tensor run(const at::Tensor&) { return {}; }
-};
-
-#endif
 
 class CompiledNetwork final : public Network {
  public:
