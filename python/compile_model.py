@@ -133,7 +133,7 @@ def main():
     torch.manual_seed(0)
     model = maker_of(given.model)(**settings).to(device, dtype).train()
     batch = torch.rand(given.batch, *map(int, given.shape.split(",")), device=device, dtype=dtype)
-    by_itself = device != "cpu" and given.precision in ("tf32", "bf16", "fp16")
+    by_itself = given.precision in ("bf16", "fp16") or (given.precision == "tf32" and device != "cpu")
     if given.channels_last == "on" or (given.channels_last == "auto" and by_itself):
         # As Lockstep does: weights of four dimensions, and images.
         for each in model.parameters():

