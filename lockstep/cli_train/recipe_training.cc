@@ -128,8 +128,8 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
-// Narrow convolutions gain by it wherever they run: a ResNet-18's step in bf16 on AMD EPYC takes a fifth of the time. In
-// float32 they gain nothing, and with few channels they lose.
+// Narrow convolutions gain by it wherever they run: a ResNet-18's step in bf16 on AMD EPYC takes a fifth of the time.
+// In float32 they gain nothing, and with few channels they lose.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
   const auto wish = recipe.text("trainer.channels_last");
   if (wish != "auto") return wish == "on";
