@@ -121,6 +121,14 @@ def images_per_second(batch, step_s):
     return f"{batch / step_s:.4g} images/s"
 
 
+def beside_compiled(check, key, ours, theirs):
+    compiled = ratio(ours, theirs["compile"])
+    if compiled is None:
+        not_run(check, [key], [theirs["compile"]])
+    else:
+        check.results.found(key, f"{compiled:.2f}×", compiled >= 1, ratio=compiled)
+
+
 def resnet50_run(check, *settings):
     """(the run, the seconds of its step, its batch, its images' side); samples are few enough to be kept on the device."""
     window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
@@ -139,11 +147,7 @@ def resnet50(check):
     theirs = resnet50_peers(check)
     check.results.found("resnet50 step", with_graph(f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}", run),
                         at_least(ratio(ours, theirs["eager"]), 1.25), ours=ours, batch=batch, **theirs)
-    compiled = ratio(ours, theirs["compile"])
-    if compiled is None:
-        not_run(check, ["resnet50 compile"], [theirs["compile"]])
-    else:
-        check.results.found("resnet50 compile", f"{compiled:.2f}×", compiled >= 1, ratio=compiled)
+    beside_compiled(check, "resnet50 compile", ours, theirs)
     traffic, copy = theirs["eager"].get("traffic_bytes"), check.results.facts.get("copy_gb_s")
     if traffic is None:
         not_run(check, ["resnet50 bandwidth"], [theirs["eager"]])
@@ -169,11 +173,7 @@ def inductor(check):
     theirs = theirs or resnet50_peers(check)
     text = f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}; compiled in {compiled_s:.0f} s"
     check.results.found("inductor step", with_graph(text, run), at_least(ratio(ours, theirs["eager"]), 1.25), ours=ours, batch=batch)
-    compiled = ratio(ours, theirs["compile"])
-    if compiled is None:
-        not_run(check, ["inductor compile"], [theirs["compile"]])
-    else:
-        check.results.found("inductor compile", f"{compiled:.2f}×", compiled >= 1, ratio=compiled)
+    beside_compiled(check, "inductor compile", ours, theirs)
 
 
 def many_photographs(check, times):

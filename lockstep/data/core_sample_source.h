@@ -37,8 +37,6 @@ struct PixelMove {
   int left = 0;
   int top = 0;
   bool is_mirrored = false;
-
-  bool operator==(const PixelMove&) const = default;
 };
 
 class SampleSource;

@@ -3,12 +3,11 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_image_sources.h"
-#include "lockstep/data/core_sources.h"
 #include "lockstep/models/network.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/trainer.h"
