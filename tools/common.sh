@@ -37,6 +37,9 @@ device() {
   esac
 }
 
+# That this process may use. nproc by itself says how many threads OpenMP may have, where its variables are set.
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
 # Compilations at once. One that includes torch.h takes up to 2 GB, so a small memory lowers the count.
 jobs_wanted() {
   if [[ -n ${LOCKSTEP_JOBS:-} ]]; then
@@ -45,10 +48,10 @@ jobs_wanted() {
     echo "$LOCKSTEP_JOBS"
     return
   fi
-  local cores by_memory
-  cores=$(nproc)
+  local by_cores by_memory
+  by_cores=$(cores)
   by_memory=$(awk '/^MemAvailable:/ { n = int($2 / 2097152); print n < 1 ? 1 : n }' /proc/meminfo)
-  echo $((cores < by_memory ? cores : by_memory))
+  echo $((by_cores < by_memory ? by_cores : by_memory))
 }
 
 # The version of the LibTorch in folder $1, as "2.11.0".
