@@ -7,9 +7,9 @@
 
 #include "lockstep/agent/node_health.h"
 #include "lockstep/agent/task_register.h"
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
-#include "lockstep/launch/cpu_set.h"
 
 namespace lockstep {
 

@@ -2,13 +2,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <thread>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -163,8 +162,7 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   make_folder(folder);
   context.log.info("building for PyTorch " + torch.version + " (" + torch.device + ") in '" + torch.folder.string() +
                    "': some minutes, in " + folder.string());
-  const int jobs =
-      options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::ssize(cpus_of_process()));
   build(start, build_script(source, folder / "build", torch.folder, jobs), folder / "build.log", context);
   try {
     install(folder / "build", source, folder);

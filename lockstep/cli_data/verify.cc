@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
@@ -134,7 +133,7 @@ void run_verify(const DataRequest& request, const DataContext& context) {
     throw Error(ErrorKind::kUsage, "--threads is " + std::to_string(request.threads) + ", want 1 or more");
   }
   const DataSettings settings = data_target(request, context.env, context.program);
-  const int cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  const int cpus = static_cast<int>(std::ssize(cpus_of_process()));
   const auto parts = Verification(settings, request.threads > 0 ? request.threads : cpus, context).run();
   // The error that names the first comes after: what a program reads is complete either way.
   if (request.json) {

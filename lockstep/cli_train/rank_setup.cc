@@ -2,13 +2,14 @@
 #include "lockstep/cli_train/rank_setup.h"
 
 #include <ATen/Parallel.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/launch/topology.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"
 
@@ -16,14 +17,14 @@ namespace lockstep {
 namespace {
 
 // Cores that this rank may use are shared out among the node's ranks where they all see the same ones.
-int threads_of(const Recipe& recipe, const Placement& placement) {
+int threads_of(const Recipe& recipe, const Placement& placement, const Environment& env) {
   if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  const int own = CPU_COUNT(&mask);
-  return own < online ? own : std::max(1, own / placement.local_world);
+  // A user's word, or that of `lockstep exec` or `launch`, which know whether the job's cores are this rank's alone.
+  if (env.get("OMP_NUM_THREADS")) return at::get_num_threads();
+  const auto own = cpus_of_process();
+  const int cores = Topology().cores_of(own);
+  const bool is_bound = std::ssize(own) < ::sysconf(_SC_NPROCESSORS_ONLN);
+  return is_bound ? cores : std::max(1, cores / placement.local_world);
 }
 
 void check_ranks(const Recipe& recipe, const Placement& placement) {
@@ -74,7 +75,7 @@ JoinOptions join_options(const Recipe& recipe, const Environment& env) {
 
 Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env) {
   check_ranks(recipe, placement);
-  at::set_num_threads(threads_of(recipe, placement));
+  at::set_num_threads(threads_of(recipe, placement, env));
   // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
   if (recipe.flag("trainer.deterministic")) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   auto group = join(placement, env, join_options(recipe, env));

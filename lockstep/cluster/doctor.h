@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/tool.h"
-#include "lockstep/launch/cpu_set.h"
 #include "lockstep/launch/placement.h"
 
 namespace lockstep {

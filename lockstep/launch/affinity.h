@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/cpu_set.h"
 #include "lockstep/launch/placement.h"
 #include "lockstep/launch/task_settings.h"
 #include "lockstep/launch/topology.h"

@@ -22,8 +22,8 @@ struct LocalJob {
 
 /// Starts the ranks, waits for all of them, and leaves none behind.
 ///
-/// Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT, a program that is
-/// not ours OMP_NUM_THREADS too, and runs on the cores nearest to its device, where it has one. Standard output and
+/// Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT, OMP_NUM_THREADS
+/// where it is unset, and runs on the cores nearest to its device, where it has one. Standard output and
 /// error go through whole lines at a time. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to this process go on to every rank.
 /// When a rank ends with a code other than 0 and 75, or by a signal, the others are stopped within 2 s and the last
 /// lines of the first failing one are shown. Where this process dies, the kernel ends the ranks.

@@ -191,8 +191,8 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   all["MASTER_ADDR"] = "127.0.0.1";
   all["MASTER_PORT"] = std::to_string(port_);
   all["NODE_RANK"] = "0";
-  // Ours count their threads themselves; any other program would take all cores for each rank.
-  if (!job_.owns_store) all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
+  // Each rank would take all cores for itself.
+  all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
   all["LOCKSTEP_LAUNCHER"] = "1";
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/cpu_set.h"
 #include "lockstep/launch/placement.h"
 
 namespace lockstep {

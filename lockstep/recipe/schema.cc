@@ -143,7 +143,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.seed", kInteger, "0", kAtLeast0, "", "decides initial weights, order of samples, split"},
     {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "from one validation to the next; 0 for none"},
     {"trainer.threads", kInteger, "0", kCountOr0, "threads",
-     "what computes in each rank; 0 shares the node's cores out", {}, kAside},
+     "what computes in each rank; 0 for OMP_NUM_THREADS, or where it is unset an equal share of the cores", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "gradients that are averaged in one message"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},

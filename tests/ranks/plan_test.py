@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `lockstep-train describe` counts and times, and what `lockstep plan` makes of it. Counts are exact; times are only sane."""
 import json
+import os
 import subprocess
 import tempfile
 import unittest
@@ -12,9 +13,9 @@ HIDDEN, INPUT, CLASSES = 128, 64, 10
 
 
 class Plan(unittest.TestCase):
-    def run_json(self, *words):
+    def run_json(self, *words, env=None):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-plan-"))
-        done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, cwd=folder, timeout=300)
+        done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, cwd=folder, timeout=300, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -48,6 +49,21 @@ class Plan(unittest.TestCase):
         facts = self.describe("--devices", "1", "--count-only")
         self.check_counts(facts)
         self.assertEqual([(batch["samples"], batch["forward_s"]) for batch in facts["batches"]], [(2, 0)])
+
+    def test_a_rank_has_the_threads_that_it_was_given(self):
+        env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        describe = [BIN / "lockstep-train", "describe", DIGITS, "--count-only"]
+        here = sorted(os.sched_getaffinity(0))
+
+        def threads(*words, **variables):
+            return self.run_json(*words, env=env | variables)["threads"]
+
+        self.assertEqual(threads(*describe, OMP_NUM_THREADS="1"), 1)
+        self.assertEqual(threads(*describe, "--set", "trainer.threads=2", OMP_NUM_THREADS="1"), 2)
+        # Both see the same cores, be they all of the machine's or those that a job was given.
+        for cores in (here, here[:(len(here) + 1) // 2]):
+            found = threads("taskset", "-c", ",".join(map(str, cores)), BIN / "lockstep", "launch", "-n", 2, "--", *describe, "--devices", 2)
+            self.assertLessEqual(found, max(1, len(cores) // 2), cores)
 
     def test_a_plan_for_two_ranks_here_times_them_side_by_side(self):
         plan = self.run_json(BIN / "lockstep", "plan", DIGITS, "--nodes", "1", "--devices", "2", "--json", "--set", "trainer.threads=1",

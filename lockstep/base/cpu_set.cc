@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/launch/cpu_set.h"
+#include "lockstep/base/cpu_set.h"
 
 #include <sched.h>
 
