@@ -110,10 +110,32 @@ TEST(Gpu, WorkThatCannotBeRecordedLeavesTheDeviceUsable) {
   const auto group = testing::on_gpu();
   const auto& device = group.device();
   const ComputeStreamScope stream(device.device);
-  auto sum = at::ones({3}, at::TensorOptions(device.device));
-  const auto graph = device.backend->step_graph(device.index());
-  EXPECT_THROW(graph->capture([&] { (void)sum.sum().item<float>(); }), c10::Error);
+  const at::TensorOptions there(device.device);
+  const auto available = device.backend->memory(device.index()).available;
+  auto sum = at::ones({3}, there);
+  for (int i = 0; i < 3; ++i) {
+    const auto graph = device.backend->step_graph(device.index());
+    EXPECT_THROW(graph->capture([&] {
+      const auto much = at::empty({available / 2}, there.dtype(at::kByte));
+      sum.add_(at::rand({3}, there).sum().item<float>());
+    }),
+                 c10::Error);
+  }
   EXPECT_EQ((sum + at::ones_like(sum)).sum().item<float>(), 6);
+  EXPECT_NO_THROW(at::empty({available / 4 * 3}, there.dtype(at::kByte)))
+      << "the recording's memory is to be had again";
+  EXPECT_TRUE(at::empty({1000}, at::TensorOptions().pinned_memory(true)).is_pinned());
+
+  // Random numbers come as before, in work that can be recorded, too.
+  auto generator = at::globalContext().defaultGenerator(device.device);
+  generator.set_current_seed(5);
+  const auto wanted = at::rand({3}, there);
+  auto found = at::zeros({3}, there);
+  const auto graph = device.backend->step_graph(device.index());
+  graph->capture([&] { found.copy_(at::rand({3}, there)); });
+  generator.set_current_seed(5);
+  graph->replay();
+  EXPECT_TRUE(at::equal(found, wanted));
 }
 
 }  // namespace

@@ -13,4 +13,5 @@ namespace c10::hip::HIPCachingAllocator {
 c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device);
 void resetPeakStats(c10::DeviceIndex device);
 void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool);
+void releasePool(c10::DeviceIndex device, c10::MempoolId_t pool);
 }
