@@ -14,9 +14,12 @@ trains the recipe's own network with it, whose parameters must have the same nam
 what export_model.py exported. --batch is of one rank. OUT.pt2 holds machine code: run only what you or those you trust have made.
 """
 import argparse
+import contextlib
 import importlib
 import json
+import os
 import pathlib
+import tempfile
 
 import export_model
 from export_model import fail
@@ -111,6 +114,23 @@ def compile_model(torch, model, batch, precision, out):
     partial.replace(out)
 
 
+@contextlib.contextmanager
+def cuda_for_the_linker(torch):
+    """Inductor takes CUDA's headers from a toolkit and links with -lcuda. Where there is none, pip's packages have the headers; and a
+    driver comes as libcuda.so.1, without the name that a linker looks for."""
+    from torch.utils import cpp_extension
+
+    if cpp_extension.CUDA_HOME is None:
+        packages = pathlib.Path(torch.__file__).parents[1] / "nvidia"
+        cpp_extension.CUDA_HOME = next((str(header.parents[1]) for header in packages.glob("cu*/include/cuda.h")), None)
+    driver = next((line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "/libcuda.so" in line), None)
+    with tempfile.TemporaryDirectory() as folder:
+        if driver:
+            pathlib.Path(folder, "libcuda.so").symlink_to(driver)
+            os.environ["LIBRARY_PATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("LIBRARY_PATH")])])
+        yield
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL")
@@ -143,7 +163,8 @@ def main():
             batch = batch.contiguous(memory_format=torch.channels_last)
     if given.precision == "tf32":
         torch.set_float32_matmul_precision("high")
-    compile_model(torch, model, batch, given.precision, given.out)
+    with cuda_for_the_linker(torch) if device == "cuda" and torch.version.cuda else contextlib.nullcontext():
+        compile_model(torch, model, batch, given.precision, given.out)
     print(f"{given.out}: {given.model} on {device}, {given.precision}, batches of {list(batch.shape)}")
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -25,10 +26,26 @@ net.load_state_dict(torch.load(sys.argv[3], weights_only=True), strict=True)
 print(json.dumps(net.eval()(images).softmax(1).tolist()))
 """
 
+LINKED = """
+import ctypes, pathlib, subprocess, sys, torch
+python, folder = sys.argv[1:]
+sys.path.insert(0, python)
+import compile_model
+pathlib.Path(folder, "driver.cc").write_text('extern "C" int cuInit(unsigned) { return 7; }')
+pathlib.Path(folder, "user.cc").write_text('extern "C" int cuInit(unsigned); int main() { return cuInit(0); }')
+subprocess.run(["c++", "-shared", "-fPIC", "-o", f"{folder}/libcuda.so.1", "-Wl,-soname,libcuda.so.1", f"{folder}/driver.cc"], check=True)
+link = ["c++", "-o", f"{folder}/user", f"{folder}/user.cc", "-lcuda"]
+assert subprocess.run(link, capture_output=True).returncode != 0
+ctypes.CDLL(f"{folder}/libcuda.so.1")
+with compile_model.cuda_for_the_linker(torch):
+    subprocess.run(link, check=True)
+print(subprocess.run([f"{folder}/user"], env={"LD_LIBRARY_PATH": folder}).returncode)
+"""
+
 
 class PythonModel(harness.RanksTest):
-    def python(self, *arguments):
-        done = subprocess.run([PYTHON, *map(str, arguments)], text=True, capture_output=True, check=False)
+    def python(self, *arguments, env=None):
+        done = subprocess.run([PYTHON, *map(str, arguments)], text=True, capture_output=True, check=False, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -72,6 +89,12 @@ class PythonModel(harness.RanksTest):
                    "model.compiled=none.pt2": (6, "there is no file"), f"model.compiled={exported}": (5, "holds no compiled network")}
         for setting, (code, words) in refused.items():
             self.assert_failed(self.train(*settings, setting, env=self.libraries(), run="refused", ranks=2), code, words)
+
+    def test_a_driver_without_a_toolkit_is_linked_with(self):
+        if not shutil.which("c++"):
+            self.skipTest("there is no c++")
+        env = {name: value for name, value in os.environ.items() if name not in ("LIBRARY_PATH", "CUDA_HOME")}
+        self.assertEqual(self.python("-c", LINKED, COMPILE.parent, self.folder, env=env).strip(), "7")
 
     def require_inductor(self):
         if subprocess.run([PYTHON, "-c", "import torch._inductor.lowering"], capture_output=True, check=False).returncode != 0:
