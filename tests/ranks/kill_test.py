@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import signal
 
 import harness
@@ -47,9 +48,12 @@ class Kill(harness.RanksTest):
             with self.subTest(ranks=ranks, moment=moment, victim=victim):
                 run = f"killed-{place}"
                 self.killed(ranks, run, moment, victim)
+                # It went on from its step to the signal: what was saved then is to be seen in the folder alone.
+                saved = [name for name in harness.snapshots(self.folder / run) if re.fullmatch(r"step-\d{10}", name)]
+                self.assertTrue(saved or moment < 14)
                 resumed = self.trained(*self.settings(), ranks=ranks, run=run, options=("--resume", "auto"))
                 self.assertEqual({key: resumed[key] for key in SAME}, {key: whole[key] for key in SAME})
-                self.assertEqual(resumed["resumed_from"] is None, moment < 7)
+                self.assertEqual(resumed["resumed_from"], str(self.folder / run / "snapshots" / saved[-1]) if saved else None)
                 self.check_metrics(run)
 
     def check_metrics(self, run):
