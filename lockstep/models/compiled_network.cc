@@ -248,6 +248,9 @@ class CompiledNetwork final : public Network {
     return plain_->forward(input);
   }
 
+  /// Whole batches are made by the compiled passes, which ask the host for nothing.
+  std::string why_not_recorded() const override { return {}; }
+
   void train(bool on) override {
     Network::train(on);
     plain_->train(on);

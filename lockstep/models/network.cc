@@ -90,6 +90,10 @@ constexpr std::array<Entry, 9> kNetworks = {{{"mlp", make<Mlp>},
 
 }  // namespace
 
+std::string Network::why_not_recorded() const {
+  return "the model is not one of Lockstep's own, so what it asks of the host is unknown";
+}
+
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
   for (const auto& each : kNetworks) names.emplace_back(each.name);

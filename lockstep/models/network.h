@@ -15,6 +15,10 @@ namespace lockstep {
 struct Network : torch::nn::Module {
   /// Shape: input [N, input shape…], floating; returns [N, classes]. bert: I64 [N, length] to [N, length, vocabulary].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  /// Why a device cannot record forward() once, in training, and make it again by itself (Module::why_not_recorded());
+  /// empty where it can. Of a network of one's own nothing is known unless it says so.
+  virtual std::string why_not_recorded() const;
 };
 
 struct ResNetOptions {

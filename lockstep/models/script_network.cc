@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
+#include <string_view>
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/dtype.h"
@@ -34,26 +36,34 @@ constexpr std::array<ModalOperator, 8> kModal = {{{"aten::dropout", "train"},
 
 using Found = std::set<std::pair<std::string, bool>>;  // An operator, and the mode that it is fixed to.
 
-void look_at(torch::jit::Block* block, Found& found) {
+using Look = std::function<void(const torch::jit::Node&)>;
+
+void look_at_each(torch::jit::Block* block, const Look& look) {
   for (auto* node : block->nodes()) {
-    for (auto* inner : node->blocks()) look_at(inner, found);
-    for (const auto& modal : kModal) {
-      if (node->kind() != c10::Symbol::fromQualString(modal.name)) continue;
-      // Instance normalisation without running statistics takes the input's in either mode.
-      const auto named = node->namedInput(modal.argument);
-      const auto mode = torch::jit::toIValue(named);
-      if (!mode || !mode->isBool()) continue;
-      if (node->kind() == c10::Symbol::fromQualString("aten::instance_norm") && mode->toBool()) continue;
-      found.emplace(std::string(modal.name).substr(6), mode->toBool());
-    }
+    for (auto* inner : node->blocks()) look_at_each(inner, look);
+    look(*node);
   }
 }
 
-void require_free_mode(const torch::jit::Module& module, const std::string& file) {
+// All that forward() does, with what it calls.
+void look_at_each(const torch::jit::Module& module, const Look& look) {
   auto graph = module.get_method("forward").graph()->copy();
   torch::jit::Inline(*graph);
+  look_at_each(graph->block(), look);
+}
+
+void require_free_mode(const torch::jit::Module& module, const std::string& file) {
   Found found;
-  look_at(graph->block(), found);
+  look_at_each(module, [&](const torch::jit::Node& node) {
+    for (const auto& modal : kModal) {
+      if (node.kind() != c10::Symbol::fromQualString(modal.name)) continue;
+      // Instance normalisation without running statistics takes the input's in either mode.
+      const auto mode = torch::jit::toIValue(node.namedInput(modal.argument));
+      if (!mode || !mode->isBool()) continue;
+      if (node.kind() == c10::Symbol::fromQualString("aten::instance_norm") && mode->toBool()) continue;
+      found.emplace(std::string(modal.name).substr(6), mode->toBool());
+    }
+  });
   if (found.empty()) return;
   const auto& [name, mode] = *found.begin();
   throw Error(ErrorKind::kData,
@@ -61,6 +71,37 @@ void require_free_mode(const torch::jit::Module& module, const std::string& file
                   " mode: the model was traced, and so would " +
                   (mode ? "train while it is validated" : "be trained as in evaluation"),
               kExport);
+}
+
+bool is_one_of(const std::string& name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// What of this operation is another one in a recording that is made again; empty for nothing. Only what a device would
+// record without complaint: that a copy is waited for, or that a shape depends on numbers, it refuses by itself.
+std::string what_breaks(const torch::jit::Node& node) {
+  const std::string name = node.kind().toQualString();
+  const auto inputs = node.inputs();
+  if (name == "prim::SetAttr") return "it keeps '" + node.s(c10::attr::name) + "' on the host from step to step";
+  if (is_one_of(name, {"prim::CallMethod", "prim::CallFunction", "prim::fork"}))
+    return "what it calls is known only when it runs";
+  if (!node.kind().is_aten() && !node.kind().is_prim()) return "what its operator " + name + " does is unknown";
+  if (is_one_of(name, {"aten::item", "aten::Bool", "aten::Int", "aten::Float", "aten::Complex", "aten::IntImplicit",
+                       "aten::FloatImplicit", "aten::ComplexImplicit", "aten::ScalarImplicit", "aten::is_nonzero",
+                       "aten::equal", "aten::allclose", "prim::tolist"}) &&
+      inputs.at(0)->type()->isSubtypeOf(*c10::TensorType::get())) {
+    return "its " + name + " reads a tensor's numbers on the host";
+  }
+  if (is_one_of(name, {"aten::append", "aten::extend", "aten::insert", "aten::_set_item", "aten::pop", "aten::clear",
+                       "aten::Delete", "aten::update"}) &&
+      inputs.at(0)->node()->kind() == c10::prim::GetAttr) {
+    return "it keeps '" + inputs[0]->node()->s(c10::attr::name) + "' on the host from step to step";
+  }
+  if (node.maybeSchema() != nullptr && node.hasNamedInput("non_blocking")) {
+    const auto goes_on = torch::jit::toIValue(node.namedInput("non_blocking"));
+    if (!goes_on || goes_on->isNone() || goes_on->toBool()) return "its " + name + " does not wait for what it copies";
+  }
+  return {};
 }
 
 // The module's tree again, with the same tensors: what registers, counts and saves parameters knows only that kind.
@@ -78,7 +119,15 @@ void mirror(const torch::jit::Module& from, torch::nn::Module& to) {
 
 class ScriptNetwork final : public Network {
  public:
-  explicit ScriptNetwork(torch::jit::Module script) : script_(std::move(script)) { mirror(script_, *this); }
+  explicit ScriptNetwork(torch::jit::Module script) : script_(std::move(script)) {
+    mirror(script_, *this);
+    look_at_each(script_, [this](const torch::jit::Node& node) {
+      if (why_not_recorded_.empty()) why_not_recorded_ = what_breaks(node);
+    });
+    if (!why_not_recorded_.empty()) why_not_recorded_ = "of the model: " + why_not_recorded_;
+  }
+
+  std::string why_not_recorded() const override { return why_not_recorded_; }
 
   at::Tensor forward(const at::Tensor& input) override { return script_.forward({input}).toTensor(); }
 
@@ -89,6 +138,7 @@ class ScriptNetwork final : public Network {
 
  private:
   torch::jit::Module script_;
+  std::string why_not_recorded_;
 };
 
 torch::jit::Module loaded(const std::filesystem::path& file) {

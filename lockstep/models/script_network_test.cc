@@ -3,6 +3,7 @@
 #include "lockstep/models/script_network.h"
 
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
@@ -78,6 +79,34 @@ TEST(ScriptNetwork, ShowsBothShapesWhereTheyDisagree) {
   auto larger = kDigits;
   larger.input_shape = {1, 28, 28};
   EXPECT_HAS(refusal(ErrorKind::kData, golden("tied.pt"), larger), "cannot take a batch of [2, 1, 28, 28]");
+}
+
+// Of a model whose forward() is `body`; it has a weight, and a number, a list and a dictionary of its own.
+std::string why_not_recorded(const std::string& body) {
+  torch::jit::Module model("Model");
+  model.register_parameter("weight", at::ones({64, 10}).set_requires_grad(true), /*is_buffer=*/false);
+  model.register_attribute("count", c10::IntType::get(), 0);
+  model.register_attribute("past", c10::ListType::ofInts(), c10::List<std::int64_t>());
+  model.define("def forward(self, x):\n  y = torch.mm(x.flatten(1), self.weight)\n" + body + "\n  return y\n");
+  const testing::TemporaryFolder folder;
+  model.save(folder.path() / "model.pt");
+  return make_script_network(folder.path() / "model.pt", kDigits)->why_not_recorded();
+}
+
+TEST(ScriptNetwork, SaysWhyADeviceCannotRecordIt) {
+  EXPECT_EQ(make_script_network(golden("tied.pt"), kDigits)->why_not_recorded(), "")
+      << "convolution, BatchNorm, dropout";
+  EXPECT_EQ(why_not_recorded("  if y.size(0) > 3:\n    y = y * 2"), "") << "a shape is the same in each step";
+  EXPECT_EQ(why_not_recorded("  self.count = self.count + 1"),
+            "of the model: it keeps 'count' on the host from step to step");
+  EXPECT_EQ(why_not_recorded("  self.past.append(x.size(0))"),
+            "of the model: it keeps 'past' on the host from step to step");
+  EXPECT_EQ(why_not_recorded("  if bool(y.sum() > 0):\n    y = y * 2"),
+            "of the model: its aten::Bool reads a tensor's numbers on the host");
+  EXPECT_EQ(why_not_recorded("  y = y * torch.rand([1]).item()"),
+            "of the model: its aten::item reads a tensor's numbers on the host");
+  EXPECT_EQ(why_not_recorded("  y = y + torch.rand([10]).to(y.device, non_blocking=True)"),
+            "of the model: its aten::to does not wait for what it copies");
 }
 
 TEST(ScriptNetwork, RefusesAFileThatIsNone) {

@@ -6,6 +6,8 @@
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/format/snapshot_folder.h"
+#include "lockstep/models/script_network.h"
+#include "lockstep/train/classifier.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/fake_device.h"
@@ -194,6 +196,27 @@ TEST(RecordedSteps, GiveTheSameBitsAsStepsMadeOneOperationAtATime) {
       EXPECT_EQ(by_host, 12 + 1) << "after the recording no full step is the host's";
     }
   }
+}
+
+TEST(RecordedSteps, OfAScriptedModelGiveTheSameBits) {
+  const auto model = [] {
+    const auto file = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/script/tied.pt";
+    TaskOptions task;
+    task.optimizer = {.name = "adamw", .lr = 0.01};
+    return Classifier(make_script_network(file, {.input_shape = {1, 8, 8}, .classes = 10}), 10, task);
+  };
+  Data data;
+  data.source = synthetic_source({.samples = 22, .classes = 10, .shape = {1, 8, 8}, .seed = 1});
+  TrainerOptions options{.max_epochs = 8, .log_every = 3};
+  const Pretended plain, recording(Pretended::Recorder::kOps);
+  auto eager = model(), replayed = model();
+  auto plain_group = plain.group(), group = recording.group();
+  options.step.device.graph = Wish::kOff;
+  const auto wanted = Trainer(options).fit(eager, data, plain_group);
+  options.step.device.graph = Wish::kOn;
+  const auto found = Trainer(options).fit(replayed, data, group);
+  expect_same(wanted, found);
+  EXPECT_EQ(found.found.at("graph"), "whole steps are replayed: trainer.graph is on");
 }
 
 TEST(SamplesOnTheDevice, GiveTheSameBitsAsThoseThatAreSent) {

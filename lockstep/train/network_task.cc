@@ -25,7 +25,9 @@ ScheduleOptions NetworkTask::configure_schedule(const TrainingPlan& plan) {
 }
 
 std::string NetworkTask::why_not_recorded() const {
-  if (!options_.is_recordable) return "the model is not one of Lockstep's own, so what it asks of the host is unknown";
+  if (!options_.is_recordable) {
+    if (auto reason = network_->why_not_recorded(); !reason.empty()) return reason;
+  }
   if (options_.mixing.mixup_alpha > 0 || options_.mixing.cutmix_alpha > 0) {
     return "the host draws how mixup and cutmix mix each batch";
   }

@@ -25,7 +25,8 @@ struct TaskOptions {
   double label_smoothing = 0;
   std::uint64_t seed = 0;                               ///< Of the mixing.
   std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
-  /// The network does the same for every input of a shape and reads no tensor's numbers: a device may record it.
+  /// The network does the same for every input of a shape and reads no tensor's numbers: a device may record it. Where
+  /// this is not known, the network is asked.
   bool is_recordable = false;
 };
 

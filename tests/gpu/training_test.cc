@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "lockstep/data/core_sources.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
+#include "lockstep/models/script_network.h"
 #include "lockstep/train/classifier.h"
 #include "lockstep/train/step_trace.h"
 #include "lockstep/train/trainer.h"
@@ -104,6 +106,35 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
       EXPECT_HAS(replayed.result.found.at("training data"), "kept on the device");
     }
   }
+}
+
+TEST(GpuTraining, AnExportedModelIsReplayedToo) {
+  REQUIRE_GPU();
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  const TemporaryFolder folder;
+  torch::manual_seed(7);
+  torch::jit::Module model("Model");
+  model.register_parameter("kernels", (at::randn({8, 1, 3, 3}) * 0.3).set_requires_grad(true), /*is_buffer=*/false);
+  model.register_parameter("weight", (at::randn({8 * 14 * 14, 4}) * 0.02).set_requires_grad(true), false);
+  model.define(R"(
+def forward(self, x):
+    return torch.mm(torch.relu(torch.conv2d(x, self.kernels)).flatten(1), self.weight)
+)");
+  model.save(folder.path() / "model.pt");
+  const auto trained = [&](Wish graph) {
+    Images data;
+    TaskOptions task;
+    task.optimizer = {.name = "adamw", .lr = 0.01};
+    const auto network = make_script_network(folder.path() / "model.pt", {.input_shape = {1, 16, 16}, .classes = 4});
+    Classifier module(network, 4, task);
+    TrainerOptions options{.max_epochs = 4, .log_every = 5};
+    options.step.device = {.graph = graph, .deterministic = true};
+    auto group = on_gpu();
+    return Trainer(options).fit(module, data, group);
+  };
+  const auto replayed = trained(Wish::kOn);
+  EXPECT_EQ(replayed.weights_digest, trained(Wish::kOff).weights_digest);
+  EXPECT_EQ(replayed.found.at("graph"), "whole steps are replayed: trainer.graph is on");
 }
 
 TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
