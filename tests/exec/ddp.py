@@ -29,8 +29,9 @@ def main():
                       "node": os.environ.get("SLURMD_NODENAME"), "loss": round(total.item() / dist.get_world_size(), 6),
                       "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
     dist.barrier()
-    del model  # else it keeps Gloo's threads to the interpreter's end, where PyTorch may abort
     dist.destroy_process_group()
+    # A thread of Gloo's that lets go of its last tensor while the interpreter ends would abort it.
+    os._exit(0)
 
 
 if __name__ == "__main__":
