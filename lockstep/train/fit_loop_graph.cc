@@ -118,9 +118,14 @@ bool FitLoop::recorded(const Work& work, std::string& reason) {
   const auto held = parallel_->recording();
   const DistributedDataParallel::Held recording(is_recording_, true);
   const auto loss_samples = state_.loss_samples;
+  auto host = at::Generator(at::detail::getDefaultCPUGenerator());
+  const auto before = host.get_state();
   try {
     graph_->capture([&] { step_eagerly(recorded_); });
-    return true;
+    // A number drawn there is the same one in each replay, where a kernel takes it as an argument. A CPU that is
+    // trained as a device draws everything there.
+    if (group_.device().device.is_cpu() || at::equal(before, host.get_state())) return true;
+    reason = "it draws random numbers on the host";
   } catch (const c10::Error& error) {
     reason = std::string(first_line(error.what_without_backtrace()));
   }

@@ -137,6 +137,31 @@ def forward(self, x):
   EXPECT_EQ(replayed.found.at("graph"), "whole steps are replayed: trainer.graph is on");
 }
 
+TEST(GpuTraining, AStepThatDrawsOnTheHostIsNotReplayed) {
+  REQUIRE_GPU();
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  struct Drawing : Classifier {
+    using Classifier::Classifier;
+    at::Tensor training_step(const Batch& batch) override {
+      return Classifier::training_step(batch) * at::rand({});  // An argument of the kernel.
+    }
+  };
+  const auto trained = [](Wish graph) {
+    Images data;
+    torch::manual_seed(7);
+    TaskOptions task;
+    task.is_recordable = true;
+    Drawing module(make_network({.name = "cnn", .input_shape = {1, 16, 16}, .classes = 4}), 4, task);
+    TrainerOptions options{.max_epochs = 8};
+    options.step.device = {.graph = graph, .deterministic = true};
+    auto group = on_gpu();
+    return Trainer(options).fit(module, data, group);
+  };
+  const auto tried = trained(Wish::kAuto);
+  EXPECT_EQ(tried.found.at("graph"), "steps are not replayed: it draws random numbers on the host");
+  EXPECT_EQ(tried.weights_digest, trained(Wish::kOff).weights_digest);
+}
+
 TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
   REQUIRE_GPU();
   const TemporaryFolder folder;
