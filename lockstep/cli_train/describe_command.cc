@@ -219,7 +219,7 @@ void add_sizes(Json& object, const Subject& subject) {
 }
 
 Json described(const DescribeRequest& request, const Recipe& recipe, Group& group) {
-  RecipeData data(recipe, group.device());
+  RecipeData data(recipe, group);
   data.setup();
   Subject subject;
   subject.module = task_of(recipe, data.sets(), group.device());

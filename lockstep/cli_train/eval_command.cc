@@ -65,7 +65,7 @@ Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
   std::string snapshot;
   on_rank_zero(group, [&] { snapshot = wanted_snapshot(request, rank_log(group.placement())).string(); });
   subject.snapshot = group.broadcast_text(snapshot);
-  subject.data = std::make_unique<RecipeData>(subject.recipe, group.device());
+  subject.data = std::make_unique<RecipeData>(subject.recipe, group);
   subject.data->setup();
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
   subject.task = task_of(subject.recipe, subject.data->sets(), group.device());

@@ -46,7 +46,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
        "trainer.max_steps=" + std::to_string(kRateSteps), "trainer.validate_every=0", "observe.log_every=1"},
       env);
   auto group = met_for(recipe, placement, env);
-  RecipeData data(recipe, group.device());
+  RecipeData data(recipe, group);
   data.setup();
   const auto module = task_of(recipe, data.sets(), group.device());
   auto options = trainer_options_of(recipe, {});
@@ -115,7 +115,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   single.device = placement.device;
   auto group = join(single, env, join_options(recipe, env));
   const auto& device = group.device();
-  RecipeData data(recipe, device);
+  RecipeData data(recipe, group);
   data.setup();
   Trial trial{.batch = batch};
   trial.has_data = batch <= data.sets().train->size();

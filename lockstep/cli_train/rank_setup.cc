@@ -16,15 +16,10 @@
 namespace lockstep {
 namespace {
 
-// Cores that this rank may use are shared out among the node's ranks where they all see the same ones.
 int threads_of(const Recipe& recipe, const Placement& placement, const Environment& env) {
   if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
   // A user's word, or that of `lockstep exec` or `launch`, which know whether the job's cores are this rank's alone.
-  if (env.get("OMP_NUM_THREADS")) return at::get_num_threads();
-  const auto own = cpus_of_process();
-  const int cores = Topology().cores_of(own);
-  const bool is_bound = std::ssize(own) < ::sysconf(_SC_NPROCESSORS_ONLN);
-  return is_bound ? cores : std::max(1, cores / placement.local_world);
+  return env.get("OMP_NUM_THREADS") ? at::get_num_threads() : own_cores(placement).cores;
 }
 
 void check_ranks(const Recipe& recipe, const Placement& placement) {
@@ -50,6 +45,14 @@ void check_ranks(const Recipe& recipe, const Placement& placement) {
 }
 
 }  // namespace
+
+OwnCores own_cores(const Placement& placement) {
+  const auto own = cpus_of_process();
+  const bool is_bound = std::ssize(own) < ::sysconf(_SC_NPROCESSORS_ONLN);
+  const int sharers = is_bound ? 1 : placement.local_world;
+  return {.cores = std::max(1, Topology().cores_of(own) / sharers),
+          .hardware_threads = std::max(1, static_cast<int>(std::ssize(own)) / sharers)};
+}
 
 Log rank_log(const Placement& placement) {
   if (placement.world == 1) return Log(2, "lockstep: ");

@@ -10,6 +10,14 @@
 
 namespace lockstep {
 
+struct OwnCores {
+  int cores = 1;
+  int hardware_threads = 1;  ///< Of which a core may have several.
+};
+
+/// What is this rank's own: the cores that it is bound to, or where it is bound to none an equal share of the node's.
+OwnCores own_cores(const Placement& placement);
+
 /// Opens each line with the rank, where there are several.
 Log rank_log(const Placement& placement);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli_data/recipe_settings.h"
+#include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/data/core_sources.h"
 
@@ -14,11 +13,12 @@ namespace {
 // Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less.
 constexpr std::int64_t kValidationBatch = 256;
 
-// Where a GPU computes, this rank's cores have nothing to do but to decode; one is left to the loop, which decodes too
-// where it has to wait.
-int idle_cores() {
+// Where a GPU computes, this rank's cores have nothing to do but to decode, however few threads compute; one is left to
+// the loop, which decodes too where it has to wait.
+int decoders_of(const Group& group) {
   constexpr int kMost = 16;
-  return std::clamp(at::get_num_threads() - 1, 2, kMost);
+  if (group.device().is_cpu()) return -1;
+  return std::clamp(own_cores(group.placement()).hardware_threads - 1, 2, kMost);
 }
 
 DataSets synthetic_sets(const Recipe& recipe) {
@@ -38,6 +38,8 @@ DataSets synthetic_sets(const Recipe& recipe) {
 
 std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
 
+RecipeData::RecipeData(const Recipe& recipe, const Group& group) : recipe_(recipe), decoders_(decoders_of(group)) {}
+
 void RecipeData::setup() {
   if (sets_.train) return;
   sets_ =
@@ -49,7 +51,7 @@ LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source
   options.shard = shard;
   options.seed = seed_of(recipe_);
   options.workers = static_cast<int>(recipe_.integer("data.workers"));
-  if (options.workers < 0 && computes_elsewhere_ && !source.is_in_memory()) options.workers = idle_cores();
+  if (options.workers < 0 && !source.is_in_memory()) options.workers = decoders_;
   const bool is_global = recipe_.has("data.global_batch");
   const std::string key = is_global ? "data.global_batch" : "data.batch";
   const auto batch = recipe_.integer(key);

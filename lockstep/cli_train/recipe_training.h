@@ -16,8 +16,8 @@ std::uint64_t seed_of(const Recipe& recipe);
 /// The data that a recipe's [data] names.
 class RecipeData : public DataModule {
  public:
-  /// `recipe` must outlive this object. `device` is what the data are read for.
-  RecipeData(const Recipe& recipe, const RankDevice& device) : recipe_(recipe), computes_elsewhere_(!device.is_cpu()) {}
+  /// `recipe` must outlive this object. The data are read for what `group`'s rank computes on.
+  RecipeData(const Recipe& recipe, const Group& group);
 
   /// Opens the data once, however often it is called.
   /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) where settings do not fit the data.
@@ -36,7 +36,7 @@ class RecipeData : public DataModule {
   std::unique_ptr<Loader> ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const;
 
   const Recipe& recipe_;
-  bool computes_elsewhere_;  ///< Not on the cores that decode.
+  int decoders_;  ///< Threads for what has to be decoded; -1 for the loader's own choice.
   DataSets sets_;
 };
 

@@ -173,7 +173,7 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
   });
   resume_from = group.broadcast_text(resume_from);
 
-  RecipeData data(recipe, group.device());
+  RecipeData data(recipe, group);
   data.setup();
   auto notes = data.sets().notes;
   const auto module = task_of(recipe, data.sets(), group.device(), &notes);

@@ -82,7 +82,8 @@ bool is_one_of(const std::string& name, std::initializer_list<std::string_view> 
 std::string what_breaks(const torch::jit::Node& node) {
   const std::string name = node.kind().toQualString();
   const auto inputs = node.inputs();
-  if (name == "prim::SetAttr") return "it keeps '" + node.s(c10::attr::name) + "' on the host from step to step";
+  if (name == "prim::SetAttr")
+    return "it keeps '" + node.s(c10::attr::name) + "' from step to step, which a replay would not";
   if (is_one_of(name, {"prim::CallMethod", "prim::CallFunction", "prim::fork"}))
     return "what it calls is known only when it runs";
   if (!node.kind().is_aten() && !node.kind().is_prim()) return "what its operator " + name + " does is unknown";
@@ -95,7 +96,7 @@ std::string what_breaks(const torch::jit::Node& node) {
   if (is_one_of(name, {"aten::append", "aten::extend", "aten::insert", "aten::_set_item", "aten::pop", "aten::clear",
                        "aten::Delete", "aten::update"}) &&
       inputs.at(0)->node()->kind() == c10::prim::GetAttr) {
-    return "it keeps '" + inputs[0]->node()->s(c10::attr::name) + "' on the host from step to step";
+    return "it keeps '" + inputs[0]->node()->s(c10::attr::name) + "' from step to step, which a replay would not";
   }
   if (node.maybeSchema() != nullptr && node.hasNamedInput("non_blocking")) {
     const auto goes_on = torch::jit::toIValue(node.namedInput("non_blocking"));

@@ -81,7 +81,7 @@ TEST(ScriptNetwork, ShowsBothShapesWhereTheyDisagree) {
   EXPECT_HAS(refusal(ErrorKind::kData, golden("tied.pt"), larger), "cannot take a batch of [2, 1, 28, 28]");
 }
 
-// Of a model whose forward() is `body`; it has a weight, and a number, a list and a dictionary of its own.
+// Of a model whose forward() is `body`; it has a weight, a number and a list.
 std::string why_not_recorded(const std::string& body) {
   torch::jit::Module model("Model");
   model.register_parameter("weight", at::ones({64, 10}).set_requires_grad(true), /*is_buffer=*/false);
@@ -98,9 +98,9 @@ TEST(ScriptNetwork, SaysWhyADeviceCannotRecordIt) {
       << "convolution, BatchNorm, dropout";
   EXPECT_EQ(why_not_recorded("  if y.size(0) > 3:\n    y = y * 2"), "") << "a shape is the same in each step";
   EXPECT_EQ(why_not_recorded("  self.count = self.count + 1"),
-            "of the model: it keeps 'count' on the host from step to step");
+            "of the model: it keeps 'count' from step to step, which a replay would not");
   EXPECT_EQ(why_not_recorded("  self.past.append(x.size(0))"),
-            "of the model: it keeps 'past' on the host from step to step");
+            "of the model: it keeps 'past' from step to step, which a replay would not");
   EXPECT_EQ(why_not_recorded("  if bool(y.sum() > 0):\n    y = y * 2"),
             "of the model: its aten::Bool reads a tensor's numbers on the host");
   EXPECT_EQ(why_not_recorded("  y = y * torch.rand([1]).item()"),
