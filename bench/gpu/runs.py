@@ -12,6 +12,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 from machine import DeviceWatch, ThreadTimes
@@ -100,8 +101,15 @@ class Check:
         one_thread = self.pick({}, {"OMP_NUM_THREADS": "1"})
         self.env = clean | one_thread | {
             "HOME": str(work / "home"), "LOCKSTEP_RUNS": str(work / "runs"), "LOCKSTEP_TEST_DATA": str(data), "NO_COLOR": "1",
-            "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"), "TRITON_CACHE_DIR": str(work / "triton"), "HF_HUB_OFFLINE": "1",
+            "TORCHINDUCTOR_CACHE_DIR": self.inductor_folder(work), "TRITON_CACHE_DIR": str(work / "triton"), "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": os.pathsep.join([str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(os.pathsep)}
+
+    def inductor_folder(self, work):
+        """Inductor's compiler takes each word of a path for a file of its own."""
+        if not re.search(r"\s", str(work)):
+            return str(work / "inductor")
+        self.elsewhere = tempfile.TemporaryDirectory(prefix="lockstep-inductor-")  # As long as this object.
+        return self.elsewhere.name
 
     def train_through_nccl(self, recipe, *settings):
         """One rank that talks to itself through NCCL. That library's own words are the proof."""
