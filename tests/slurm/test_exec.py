@@ -10,6 +10,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
 import unittest
 
 import bed as test_bed
@@ -87,7 +88,9 @@ class UnderSlurm(test_bed.BedTest):
         self.bed.environment["LOCKSTEP_CACHE"] = str(self.folder / "kept")
         self.addCleanup(self.bed.environment.pop, "LOCKSTEP_CACHE")
         self.srun("-N1", "-n1", program=("sh", "-c", "test ! -e $TRITON_CACHE_DIR/kernel && echo compiled > $TRITON_CACHE_DIR/kernel"))
+        deadline = time.monotonic() + 60
         while not (self.folder / "kept/node-caches/generic.zip").exists():  # The agent outlives the step by a moment.
+            self.assertLess(time.monotonic(), deadline, "the node's agent gave no cache back")
             os.sched_yield()
         self.assertEqual(self.srun("-N2", "-n4", program=("sh", "-c", "cat $TRITON_CACHE_DIR/kernel")).split(), ["compiled"] * 4)
 
