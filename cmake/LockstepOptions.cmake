@@ -34,10 +34,10 @@ function(lockstep_optimize target level)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O${level}>)
 endfunction()
 
-# A compiler cache makes a rebuild after `git switch` seconds instead of minutes. The sloppiness is what its manual
-# asks for where precompiled headers are in use.
+# A compiler cache makes a rebuild after `git switch`, or in a second checkout, seconds instead of minutes.
 find_program(LOCKSTEP_CCACHE ccache)
-if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${LOCKSTEP_CCACHE})
+find_program(LOCKSTEP_BASH bash)
+if(LOCKSTEP_CCACHE AND LOCKSTEP_BASH AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_BINARY_DIR} OUTPUT_VARIABLE source_from_build)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_BASH} ${PROJECT_SOURCE_DIR}/tools/cached-compile ${PROJECT_SOURCE_DIR} ${source_from_build})
 endif()

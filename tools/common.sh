@@ -3,7 +3,6 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${LOCKSTEP_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/lockstep}
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip} CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
-export CCACHE_BASEDIR=$root # a clone elsewhere finds what this one compiled
 
 peers_venv=$cache/venv-peers
 bench_venv=$cache/venv-full

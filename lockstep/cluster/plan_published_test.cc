@@ -9,6 +9,7 @@
 #include "lockstep/cluster/plan.h"
 #include "lockstep/cluster/plan_machine.h"
 #include "lockstep/cluster/profile_library.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -16,8 +17,7 @@ namespace {
 using nlohmann::json;
 
 json published() {
-  return json::parse(
-      text_of_file(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/plan/published.json"));
+  return json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/plan/published.json"));
 }
 
 TrainingFacts facts_of(const json& figure) {

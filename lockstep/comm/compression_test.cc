@@ -8,6 +8,7 @@
 
 #include "lockstep/comm/data_parallel.h"
 #include "tests/support/ranks.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -84,8 +85,7 @@ Training trained(Group& group, const CompressionOptions& compression, std::int64
 }
 
 json golden() {
-  return json::parse(
-      text_of_file(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/compression/runs.json"));
+  return json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/compression/runs.json"));
 }
 
 CompressionOptions options_of(const std::string& name, const json& settings) {

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -31,7 +32,7 @@ bool is_permutation_of_all(std::vector<std::int64_t> ids) {
 }
 
 TEST(EpochOrder, IsThePythonReferencesOrder) {
-  const auto golden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/epoch_order.json";
+  const auto golden = lockstep::testing::source_root() / "tests/golden/epoch_order.json";
   const auto orders = nlohmann::json::parse(text_of_file(golden)).at("orders");
   ASSERT_GE(orders.size(), 10U);
   for (const auto& row : orders) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -16,7 +17,7 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-const std::filesystem::path kGolden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden";
+const std::filesystem::path kGolden = lockstep::testing::source_root() / "tests/golden";
 
 class FileSources : public ::testing::Test {
  protected:

@@ -13,6 +13,7 @@
 #include "lockstep/format/hdf5.h"
 #include "lockstep/format/image_index.h"
 #include "tests/support/golden_images.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -22,7 +23,7 @@ using testing::golden_path;
 using testing::message_of;
 using testing::TemporaryFolder;
 
-const std::filesystem::path kGolden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/hdf5";
+const std::filesystem::path kGolden = lockstep::testing::source_root() / "tests/golden/hdf5";
 
 class Hdf5 : public ::testing::Test {
  protected:

@@ -10,12 +10,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
 
 TEST(Shard, PartsAreThoseOfThePythonReference) {
-  const auto golden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/epoch_order.json";
+  const auto golden = lockstep::testing::source_root() / "tests/golden/epoch_order.json";
   const auto parts = nlohmann::json::parse(text_of_file(golden)).at("parts");
   ASSERT_GE(parts.size(), 10U);
   for (const auto& row : parts) {

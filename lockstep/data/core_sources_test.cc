@@ -15,11 +15,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
 
-const std::filesystem::path kRoot = std::filesystem::path(__FILE__).parent_path() / "../..";
+const std::filesystem::path kRoot = lockstep::testing::source_root();
 
 std::string idx_text(const std::vector<std::uint32_t>& shape, const std::string& bytes) {
   std::string text{'\0', '\0', '\x08', static_cast<char>(shape.size())};

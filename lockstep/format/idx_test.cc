@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ using lockstep::testing::message_of;
 using lockstep::testing::TemporaryFolder;
 using Dimensions = std::vector<std::uint32_t>;
 
-const std::filesystem::path kDigits = std::filesystem::path(__FILE__).parent_path() / "../../datasets/digits";
+const std::filesystem::path kDigits = lockstep::testing::source_root() / "datasets/digits";
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 

@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/format/pickle_numpy.h"
 #include "lockstep/format/torch_names.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ using Kind = PickleKind;
 using namespace std::string_literals;
 using testing::message_of;
 
-const std::filesystem::path kGolden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/weights";
+const std::filesystem::path kGolden = lockstep::testing::source_root() / "tests/golden/weights";
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 

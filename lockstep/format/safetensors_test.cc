@@ -12,6 +12,7 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -20,7 +21,7 @@ namespace {
 using lockstep::testing::message_of;
 using lockstep::testing::TemporaryFolder;
 
-const std::filesystem::path kGolden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/safetensors";
+const std::filesystem::path kGolden = lockstep::testing::source_root() / "tests/golden/safetensors";
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/format/weights_file.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -25,8 +26,7 @@ TensorEntry tensor(const std::string& dtype, const std::vector<Number>& numbers)
 
 // dtypes.pt holds i * 0.25 - 1 for i = 0…5 in every dtype that torch has, rounded as torch does.
 TEST(TensorNumbers, AreThoseThatTorchWroteInEveryDtype) {
-  const auto weights =
-      open_weights(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/weights/dtypes.pt");
+  const auto weights = open_weights(lockstep::testing::source_root() / "tests/golden/weights/dtypes.pt");
   ASSERT_EQ(weights.tensors().size(), 16U);
   for (const auto& each : weights.tensors()) {
     const std::size_t step = each.dtype == "C64" ? 2 : 1;

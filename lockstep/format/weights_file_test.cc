@@ -12,6 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/format/snapshot_folder.h"
 #include "lockstep/format/torch_file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::message_of;
 
-const fs::path kGolden = fs::path(__FILE__).parent_path() / "../../tests/golden/weights";
+const fs::path kGolden = lockstep::testing::source_root() / "tests/golden/weights";
 
 std::string hex(std::span<const std::byte> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/launch/placement.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 std::map<std::string, json> recordings() {
-  const auto folder = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/environments";
+  const auto folder = lockstep::testing::source_root() / "tests/golden/environments";
   std::map<std::string, json> all;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".json")

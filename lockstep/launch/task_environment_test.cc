@@ -10,6 +10,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/launch/rendezvous.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::message_of;
 
-std::filesystem::path golden() { return std::filesystem::path(__FILE__).parent_path() / "../../tests/golden"; }
+std::filesystem::path golden() { return lockstep::testing::source_root() / "tests/golden"; }
 
 /// What a rank was to get, in the words of task_environments.json.
 json row_of(const Placement& at, const Environment& env, std::map<std::string, std::set<int>>& derived,

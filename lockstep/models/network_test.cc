@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -25,8 +26,7 @@ at::Tensor numbers(at::IntArrayRef shape, std::int64_t seed) {
 }
 
 Json golden(const std::string& name) {
-  const auto here = std::filesystem::path(__FILE__).parent_path();
-  return Json::parse(text_of_file(here / "../../tests/golden/models/models.json")).at(name);
+  return Json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/models/models.json")).at(name);
 }
 
 void expect_near(double ours, double wanted, const std::string& what) {

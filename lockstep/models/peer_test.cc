@@ -10,6 +10,7 @@
 #include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/weights.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -22,9 +23,7 @@ constexpr std::int64_t kClasses = 5;
 constexpr double kRate = 0.01;
 constexpr std::int64_t kPrime = 1000003;
 
-std::filesystem::path golden_folder() {
-  return std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/models";
-}
+std::filesystem::path golden_folder() { return lockstep::testing::source_root() / "tests/golden/models"; }
 
 Json golden(const std::string& file) { return Json::parse(text_of_file(golden_folder() / file)); }
 

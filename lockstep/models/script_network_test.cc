@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -17,7 +18,7 @@ namespace {
 using testing::message_of;
 
 std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/script" / name;
+  return lockstep::testing::source_root() / "tests/golden/script" / name;
 }
 
 const NetworkOptions kDigits{.name = "script:FILE", .input_shape = {1, 8, 8}, .classes = 10};

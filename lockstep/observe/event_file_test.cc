@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -214,7 +215,7 @@ TEST_F(TensorBoardFileTest, TheRealTensorBoardSeesTheSameCurves) {
   // What a kill leaves: a record cut short at the end of the newest file.
   std::filesystem::resize_file(files().back(), std::filesystem::file_size(files().back()) - 3);
   run(700, 1000);
-  const auto script = std::filesystem::path(__FILE__).parent_path() / "../../tests/tensorboard/read_back.py";
+  const auto script = lockstep::testing::source_root() / "tests/tensorboard/read_back.py";
   const std::string command = std::string("'") + python + "' '" + script.string() + "' '" + folder_.string() + "' 2>&1";
   FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);

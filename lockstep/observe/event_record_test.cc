@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +30,7 @@ TEST(EventRecord, EqualsWhatTheRealTensorBoardWritesByteForByte) {
   written += event_record(
       scalars_event(1795250972.0, 128, std::array{Scalar{"val_loss", std::numeric_limits<double>::infinity()}}));
   written += event_record(scalars_event(1795250973.0, 12345678901, std::array{Scalar{long_tag, -1e-42}}));
-  const auto golden = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/tensorboard/events.golden";
+  const auto golden = lockstep::testing::source_root() / "tests/golden/tensorboard/events.golden";
   EXPECT_EQ(written, text_of_file(golden));
 }
 

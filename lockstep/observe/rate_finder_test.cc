@@ -9,13 +9,13 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
 
 nlohmann::json golden() {
-  return nlohmann::json::parse(
-      text_of_file(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/finders/rates.json"));
+  return nlohmann::json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/finders/rates.json"));
 }
 
 // Feeds losses until the finder has had enough; returns how many it kept.

@@ -8,13 +8,14 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/recipe/recipe.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRecipes = fs::path(__FILE__).parent_path().parent_path().parent_path() / "recipes";
+const fs::path kRecipes = lockstep::testing::source_root() / "recipes";
 
 std::vector<fs::path> shipped_recipes() {
   std::vector<fs::path> files;

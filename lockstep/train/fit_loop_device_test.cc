@@ -13,6 +13,7 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/ranks.h"
 #include "tests/support/recorded_ops.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { lockstep::testing::register_recorded_ops(library); }
@@ -200,7 +201,7 @@ TEST(RecordedSteps, GiveTheSameBitsAsStepsMadeOneOperationAtATime) {
 
 TEST(RecordedSteps, OfAScriptedModelGiveTheSameBits) {
   const auto model = [] {
-    const auto file = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/script/tied.pt";
+    const auto file = lockstep::testing::source_root() / "tests/golden/script/tied.pt";
     TaskOptions task;
     task.optimizer = {.name = "adamw", .lr = 0.01};
     return Classifier(make_script_network(file, {.input_shape = {1, 8, 8}, .classes = 10}), 10, task);

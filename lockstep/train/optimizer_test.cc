@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -28,8 +29,7 @@ at::Tensor numbers(const std::vector<std::int64_t>& shape, std::int64_t seed, at
 }
 
 Json golden() {
-  const auto here = std::filesystem::path(__FILE__).parent_path();
-  return Json::parse(text_of_file(here / "../../tests/golden/optimizers/optimizers.json"));
+  return Json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/optimizers/optimizers.json"));
 }
 
 OptimizerSettings settings_of(const Json& row) {

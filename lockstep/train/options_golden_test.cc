@@ -12,6 +12,7 @@
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/weight_average.h"
+#include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -21,8 +22,8 @@ using nlohmann::json;
 using testing::message_of;
 
 const json& golden() {
-  static const json all = json::parse(
-      text_of_file(std::filesystem::path(__FILE__).parent_path() / "../../tests/golden/trainer/options.json"));
+  static const json all =
+      json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/trainer/options.json"));
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include "lockstep/train/optimizer.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep {
 namespace {
@@ -295,8 +296,8 @@ struct Linear : Module {
 };
 
 TEST(Trainer, ClipsGradientsAsPyTorchDoes) {
-  const auto here = std::filesystem::path(__FILE__).parent_path();
-  const auto golden = nlohmann::json::parse(text_of_file(here / "../../tests/golden/optimizers/optimizers.json"));
+  const auto golden =
+      nlohmann::json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/optimizers/optimizers.json"));
   auto group = one_rank();
   for (const auto& row : golden.at("clip")) {
     Linear net({golden.at("shapes").at(0), golden.at("shapes").at(1)});

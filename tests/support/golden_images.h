@@ -11,12 +11,13 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/format/image.h"
+#include "tests/support/source_root.h"
 
 namespace lockstep::testing {
 
 /// A file of tests/golden/images.
 inline std::filesystem::path golden_path(const std::string& name) {
-  return std::filesystem::path(__FILE__).parent_path() / "../golden/images" / name;
+  return source_root() / "tests/golden/images" / name;
 }
 
 /// What a JSON file there has under `key`; a value, so that a loop over it keeps it alive.
@@ -41,7 +42,7 @@ inline std::uint32_t crc_of(const Image& image) {
 /// that holds hymenoptera/.
 inline std::optional<std::filesystem::path> hymenoptera() {
   const char* named = std::getenv("LOCKSTEP_TEST_DATA");
-  const auto root = std::filesystem::path(__FILE__).parent_path() / "../..";
+  const auto root = source_root();
   const auto folder = (named != nullptr ? std::filesystem::path(named) : root / "../shared/data") / "hymenoptera";
   if (!std::filesystem::is_directory(folder)) return {};
   return folder;
