@@ -12,10 +12,10 @@
 #include <system_error>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/base/elf.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor_elf.h"
 #include "lockstep/cluster/tool.h"
 
 namespace lockstep {
