@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -19,6 +22,13 @@ std::string significant(double value, int digits) {
   std::array<char, 32> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
   return buffer.data();
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 1e-3) return fixed(seconds * 1e6, 0) + " µs";
+  if (seconds < 1) return fixed(seconds * 1e3, seconds < 0.1 ? 2 : 0) + " ms";
+  if (seconds < 600) return fixed(seconds, seconds < 10 ? 2 : 1) + " s";
+  return hh_mm_ss(std::chrono::seconds(std::llround(seconds)));
 }
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }

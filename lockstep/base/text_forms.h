@@ -16,6 +16,10 @@ std::string counted(std::int64_t count, std::string_view noun);
 /// `value` with so many digits that tell something: "0.0123", "1.2e-05".
 std::string significant(double value, int digits);
 
+/// Formats a duration for people, in the unit that suits it: "12 µs", "1.23 ms", "4.50 s", "02:10:00" from ten minutes
+/// on.
+std::string human_seconds(double seconds);
+
 /// The first line of `text`, and the last one that is not empty.
 std::string_view first_line(std::string_view text);
 std::string_view last_line(std::string_view text);

@@ -18,6 +18,15 @@ TEST(TextForms, SignificantLeavesOutWhatTellsNothing) {
   EXPECT_EQ(significant(12345, 4), "1.234e+04");
 }
 
+TEST(TextForms, HumanSecondsChoosesTheUnit) {
+  EXPECT_EQ(human_seconds(12e-6), "12 µs");
+  EXPECT_EQ(human_seconds(0.00123), "1.23 ms");
+  EXPECT_EQ(human_seconds(0.25), "250 ms");
+  EXPECT_EQ(human_seconds(4.5), "4.50 s");
+  EXPECT_EQ(human_seconds(90), "90.0 s");
+  EXPECT_EQ(human_seconds(7800), "02:10:00");
+}
+
 TEST(TextForms, LinesAreTheFirstAndTheLastThatSaysSomething) {
   EXPECT_EQ(first_line("a\nb\nc\n"), "a");
   EXPECT_EQ(last_line("a\nb\nc\n\n"), "c");
