@@ -10,6 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -62,6 +63,26 @@ std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   };
   std::ranges::replace_if(name, is_odd, '-');
   return name;
+}
+
+std::string expand_template(std::string_view text, const std::map<std::string, std::string>& values) {
+  std::string out;
+  while (true) {
+    const auto open = text.find('{');
+    const auto close = text.find('}', open);
+    if (close == std::string_view::npos) return out.append(text);
+    out.append(text.substr(0, open));
+    const std::string name(text.substr(open + 1, close - open - 1));
+    const bool is_shell = open > 0 && text[open - 1] == '$';
+    const auto found = values.find(name);
+    if (!is_shell && found == values.end()) {
+      const auto known = mapped(values, [](const auto& each) { return "{" + each.first + "}"; });
+      throw Error(ErrorKind::kRecipe, "there is nothing to fill in for '{" + name + "}'",
+                  "the places here are " + joined(known, ", "));
+    }
+    out.append(is_shell ? "{" + name + "}" : found->second);
+    text.remove_prefix(close + 1);
+  }
 }
 
 std::string rank_name(std::int64_t rank) { return "rank-" + zero_padded(rank, 4); }

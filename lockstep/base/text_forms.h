@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,11 @@ std::string zero_padded(std::int64_t number, std::size_t width);
 
 /// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
 std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
+
+/// Replaces each `{name}` in `text` by its value. `${name}` stays as it is: a shell expands it.
+///
+/// Throws: Error(kRecipe) naming a `{name}` that is not among `values`.
+std::string expand_template(std::string_view text, const std::map<std::string, std::string>& values);
 
 /// What a rank's files are named by: "rank-0003".
 std::string rank_name(std::int64_t rank);

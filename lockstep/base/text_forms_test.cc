@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace lockstep {
 namespace {
 
@@ -43,6 +45,18 @@ TEST(TextForms, WidthCountsCharacters) {
 TEST(TextForms, FitForAFileKeepsLettersDigitsAndAFewMarks) {
   EXPECT_EQ(fit_for_a_file("my env (1).v2_x"), "my-env--1-.v2_x");
   EXPECT_EQ(fit_for_a_file("2.9.1+cpu/a", "-+._"), "2.9.1+cpu-a");
+}
+
+TEST(ExpandTemplate, ReplacesKnownNamesAndNoneOfTheShell) {
+  EXPECT_EQ(expand_template("--gres=gpu:{devices} ${HOME}", {{"devices", "4"}}), "--gres=gpu:4 ${HOME}");
+  EXPECT_EQ(expand_template("plain", {}), "plain");
+}
+
+TEST(ExpandTemplate, RefusesAnUnknownName) {
+  const auto text = testing::message_of(ErrorKind::kRecipe, [] {
+    expand_template("{gpus}", {{"devices", "4"}, {"masks", ""}});
+  });
+  EXPECT_EQ(text, "there is nothing to fill in for '{gpus}'\n  hint: the places here are {devices}, {masks}");
 }
 
 TEST(TextForms, CsvCellsAreQuotedWhereTheyMustBe) {

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/container_command.h"
 
 namespace lockstep {
@@ -166,7 +167,7 @@ fs::path runs_folder(const Profile& profile, const std::string& account, const E
   const bool is_known = (!account.empty() || scratch.find("{project}") == std::string::npos) && user &&
                         (!scratch.starts_with('$') || env.get(scratch.substr(1)));
   if (!is_own || !is_known) return fs::absolute("runs");
-  return fs::path(expanded(filled(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
+  return fs::path(expanded(expand_template(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
 }
 
 }  // namespace lockstep
