@@ -11,8 +11,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/exec_task.h"
-#include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/early_signal.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep::cli {

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/trainer_build.h"
 #include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep::cli {
@@ -42,8 +43,6 @@ std::string trainer_program(const Environment& env) {
   throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
               "build it for your Python's PyTorch: lockstep setup; in the source tree: make build");
 }
-
-std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {

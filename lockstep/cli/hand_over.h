@@ -9,9 +9,6 @@
 
 namespace lockstep::cli {
 
-/// The folder of the programs: where this one lies.
-std::filesystem::path this_program();
-
 /// `lockstep-data`, which lies beside this program, takes over: this process becomes `lockstep-data ARGUMENTS`.
 ///
 /// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.

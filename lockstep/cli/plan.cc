@@ -22,7 +22,7 @@
 #include "lockstep/cluster/plan_text.h"
 #include "lockstep/cluster/scaling.h"
 #include "lockstep/cluster/site.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/recipe.h"
 
@@ -115,7 +115,7 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   } else {
     command.emplace_back("--count-only");
   }
-  const auto result = run_tool(command, context.env);
+  const auto result = run_process(command, context.env);
   if (result.exit_code == 0) return facts_of_json(result.output, "`lockstep-train describe`");
   std::cerr << result.errors;
   context.exit_code = result.exit_code;

@@ -16,6 +16,7 @@
 #include "lockstep/cluster/site.h"
 #include "lockstep/cluster/sweep.h"
 #include "lockstep/cluster/trainer_build.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/raw_setting.h"

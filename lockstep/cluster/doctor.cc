@@ -91,7 +91,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .addresses_of = addresses_of_host,
           .is_port_free = is_free,
           .nvidia = nvidia_library,
-          .run = [env](const std::vector<std::string>& command) { return run_tool(command, env); }};
+          .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
 }
 
 Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
