@@ -96,7 +96,7 @@ std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vec
 
 /// What `lockstep-train describe` says of the training, on this machine; nothing where it has failed, and said why.
 std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
-  const auto trainer = trainer_program(context.env);
+  const auto trainer = trainer_program(running_lockstep(), context.env);
   const int cores = static_cast<int>(std::ssize(cpus_of_process()));
   // More ranks than cores would be timed while they wait for each other.
   const int ranks = subject.target.is_here ? std::min(subject.target.ranks, cores) : 1;

@@ -153,7 +153,7 @@ void add_stage(JobWish& wish, const SubmitOptions& options, const Target& target
   if (options.stage.empty()) return;
   const bool is_trainer = options.stage == "lockstep";
   wish.software.stage = job_stage({.word = options.stage,
-                                   .trainer = is_trainer ? trainer_program(context.env) : std::string(),
+                                   .trainer = is_trainer ? trainer_program(running_lockstep(), context.env) : std::string(),
                                    .packs = packs_folder(target, wish, context.env),
                                    .is_here = target.is_here},
                                   target.profile);
