@@ -6,9 +6,11 @@
 namespace lockstep {
 namespace {
 
+constexpr std::string_view kBetween = "\n  hint: ";
+
 std::string joined(std::string_view fact, std::string_view hint) {
   std::string text(fact);
-  if (!hint.empty()) text.append("\n  hint: ").append(hint);
+  if (!hint.empty()) text.append(kBetween).append(hint);
   return text;
 }
 
@@ -35,7 +37,10 @@ int exit_code(ErrorKind kind) {
 }
 
 Error::Error(ErrorKind kind, std::string_view fact, std::string_view hint)
-    : std::runtime_error(joined(fact, hint)), kind_(kind) {}
+    : std::runtime_error(joined(fact, hint)),
+      kind_(kind),
+      fact_size_(fact.size()),
+      hint_begin_(fact.size() + (hint.empty() ? 0 : kBetween.size())) {}
 
 namespace detail {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,15 +27,21 @@ inline constexpr int kExitStopped = 75;
 
 /// An expected failure: a fact, with the value found and the value wanted, then the way out.
 ///
-/// `what()` is the fact, and on a second line "  hint: " and the hint where there is one.
+/// `what()` is the fact and, if there is a hint, a second line with "  hint: " and the hint.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, std::string_view fact, std::string_view hint = {});
 
   ErrorKind kind() const noexcept { return kind_; }
 
+  /// Returns the two parts as they were given. The views are valid as long as this error; a missing hint is empty.
+  std::string_view fact() const noexcept { return {what(), fact_size_}; }
+  std::string_view hint() const noexcept { return what() + hint_begin_; }
+
  private:
   ErrorKind kind_;
+  std::size_t fact_size_;
+  std::size_t hint_begin_;
 };
 
 namespace detail {

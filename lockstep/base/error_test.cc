@@ -20,6 +20,23 @@ TEST(Error, SaysTheFactThenTheHintOnALineOfItsOwn) {
 
 TEST(Error, WithoutAHintIsOneLine) { EXPECT_STREQ(Error(ErrorKind::kData, "cut short").what(), "cut short"); }
 
+TEST(Error, KeepsFactAndHintApart) {
+  const Error error(ErrorKind::kIo, "open '/x' failed", "check the path");
+  EXPECT_EQ(error.fact(), "open '/x' failed");
+  EXPECT_EQ(error.hint(), "check the path");
+  const Error alone(ErrorKind::kData, "cut short");
+  EXPECT_EQ(alone.fact(), "cut short");
+  EXPECT_EQ(alone.hint(), "");
+}
+
+TEST(Error, FindsTheHintBehindAFactThatLooksLikeOne) {
+  const Error error(ErrorKind::kData, "line 1\n  hint: quoted", "the real one");
+  EXPECT_EQ(error.fact(), "line 1\n  hint: quoted");
+  EXPECT_EQ(error.hint(), "the real one");
+  const Error copy = error;
+  EXPECT_EQ(copy.hint(), "the real one");
+}
+
 TEST(Error, EachKindHasItsDocumentedExitCode) {
   EXPECT_EQ(exit_code(ErrorKind::kUsage), 2);
   EXPECT_EQ(exit_code(ErrorKind::kRecipe), 3);

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -19,6 +23,13 @@ std::string significant(double value, int digits) {
   std::array<char, 32> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
   return buffer.data();
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 1e-3) return fixed(seconds * 1e6, 0) + " µs";
+  if (seconds < 1) return fixed(seconds * 1e3, seconds < 0.1 ? 2 : 0) + " ms";
+  if (seconds < 600) return fixed(seconds, seconds < 10 ? 2 : 1) + " s";
+  return hh_mm_ss(std::chrono::seconds(std::llround(seconds)));
 }
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
@@ -52,6 +63,26 @@ std::string fit_for_a_file(std::string_view text, std::string_view kept) {
   };
   std::ranges::replace_if(name, is_odd, '-');
   return name;
+}
+
+std::string expand_template(std::string_view text, const std::map<std::string, std::string>& values) {
+  std::string out;
+  while (true) {
+    const auto open = text.find('{');
+    const auto close = text.find('}', open);
+    if (close == std::string_view::npos) return out.append(text);
+    out.append(text.substr(0, open));
+    const std::string name(text.substr(open + 1, close - open - 1));
+    const bool is_shell = open > 0 && text[open - 1] == '$';
+    const auto found = values.find(name);
+    if (!is_shell && found == values.end()) {
+      const auto known = mapped(values, [](const auto& each) { return "{" + each.first + "}"; });
+      throw Error(ErrorKind::kRecipe, "there is nothing to fill in for '{" + name + "}'",
+                  "the places here are " + joined(known, ", "));
+    }
+    out.append(is_shell ? "{" + name + "}" : found->second);
+    text.remove_prefix(close + 1);
+  }
 }
 
 std::string rank_name(std::int64_t rank) { return "rank-" + zero_padded(rank, 4); }

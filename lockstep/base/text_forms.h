@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ std::string counted(std::int64_t count, std::string_view noun);
 
 /// `value` with so many digits that tell something: "0.0123", "1.2e-05".
 std::string significant(double value, int digits);
+
+/// Formats a duration for people, in the unit that suits it: "12 µs", "1.23 ms", "4.50 s", "02:10:00" from ten minutes
+/// on.
+std::string human_seconds(double seconds);
 
 /// The first line of `text`, and the last one that is not empty.
 std::string_view first_line(std::string_view text);
@@ -31,6 +36,11 @@ std::string zero_padded(std::int64_t number, std::size_t width);
 
 /// A part of a file's name: letters, digits and what is `kept` stay, anything else becomes '-'.
 std::string fit_for_a_file(std::string_view text, std::string_view kept = "-._");
+
+/// Replaces each `{name}` in `text` by its value. `${name}` stays as it is: a shell expands it.
+///
+/// Throws: Error(kRecipe) naming a `{name}` that is not among `values`.
+std::string expand_template(std::string_view text, const std::map<std::string, std::string>& values);
 
 /// What a rank's files are named by: "rank-0003".
 std::string rank_name(std::int64_t rank);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace lockstep {
 namespace {
 
@@ -16,6 +18,15 @@ TEST(TextForms, SignificantLeavesOutWhatTellsNothing) {
   EXPECT_EQ(significant(0.012345, 3), "0.0123");
   EXPECT_EQ(significant(1.2e-5, 3), "1.2e-05");
   EXPECT_EQ(significant(12345, 4), "1.234e+04");
+}
+
+TEST(TextForms, HumanSecondsChoosesTheUnit) {
+  EXPECT_EQ(human_seconds(12e-6), "12 µs");
+  EXPECT_EQ(human_seconds(0.00123), "1.23 ms");
+  EXPECT_EQ(human_seconds(0.25), "250 ms");
+  EXPECT_EQ(human_seconds(4.5), "4.50 s");
+  EXPECT_EQ(human_seconds(90), "90.0 s");
+  EXPECT_EQ(human_seconds(7800), "02:10:00");
 }
 
 TEST(TextForms, LinesAreTheFirstAndTheLastThatSaysSomething) {
@@ -34,6 +45,18 @@ TEST(TextForms, WidthCountsCharacters) {
 TEST(TextForms, FitForAFileKeepsLettersDigitsAndAFewMarks) {
   EXPECT_EQ(fit_for_a_file("my env (1).v2_x"), "my-env--1-.v2_x");
   EXPECT_EQ(fit_for_a_file("2.9.1+cpu/a", "-+._"), "2.9.1+cpu-a");
+}
+
+TEST(ExpandTemplate, ReplacesKnownNamesAndNoneOfTheShell) {
+  EXPECT_EQ(expand_template("--gres=gpu:{devices} ${HOME}", {{"devices", "4"}}), "--gres=gpu:4 ${HOME}");
+  EXPECT_EQ(expand_template("plain", {}), "plain");
+}
+
+TEST(ExpandTemplate, RefusesAnUnknownName) {
+  const auto text = testing::message_of(ErrorKind::kRecipe, [] {
+    expand_template("{gpus}", {{"devices", "4"}, {"masks", ""}});
+  });
+  EXPECT_EQ(text, "there is nothing to fill in for '{gpus}'\n  hint: the places here are {devices}, {masks}");
 }
 
 TEST(TextForms, CsvCellsAreQuotedWhereTheyMustBe) {

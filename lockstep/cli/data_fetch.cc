@@ -13,8 +13,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/download.h"
-#include "lockstep/cluster/tool.h"
 #include "lockstep/format/zip_unpack.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/observe/work_bar.h"
 
 namespace lockstep::cli {
@@ -126,7 +126,7 @@ class Fetcher {
       return;
     }
     // tar itself refuses names that leave the folder.
-    const ToolResult result = run_tool({"tar", "-xzf", archive.string(), "-C", to.string()}, context_.env);
+    const ProcessResult result = run_process({"tar", "-xzf", archive.string(), "-C", to.string()}, context_.env);
     if (result.exit_code == 0) return;
     const ErrorKind kind = result.exit_code == 127 ? ErrorKind::kEnvironment : ErrorKind::kIo;
     throw Error(kind, archive.string() + " cannot be unpacked: " + std::string(trimmed(result.errors)),

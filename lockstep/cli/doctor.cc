@@ -10,12 +10,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/exec_task.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/doctor.h"
 #include "lockstep/cluster/doctor_bundle.h"
 #include "lockstep/cluster/doctor_nodes.h"
 #include "lockstep/cluster/doctor_report.h"
+#include "lockstep/cluster/exec_task.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/run_job.h"
 

@@ -14,7 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
 namespace {
@@ -90,7 +90,7 @@ void download_by_wget(const std::string& url, PartFile& part, const Environment&
                       const std::function<void(std::string_view)>& take) {
   // It does not tell whether a server honoured a range, so each try starts from the file's beginning.
   part.clear();
-  const ToolResult result = run_tool(wget_command(url), env, take);
+  const ProcessResult result = run_process(wget_command(url), env, take);
   if (result.exit_code == kNotThere) {
     throw Error(ErrorKind::kEnvironment, "neither curl nor wget is in PATH, want one of them to fetch " + url,
                 "install curl, or copy the file there by other means and run this again");
@@ -112,7 +112,7 @@ void download(const std::string& url, const fs::path& path, const Environment& e
   };
   while (true) {
     const std::uint64_t before = part.bytes();
-    const ToolResult result = run_tool(curl_command(url, before), env, take);
+    const ProcessResult result = run_process(curl_command(url, before), env, take);
     if (result.exit_code == 0) return;
     if (result.exit_code == kNotThere) return download_by_wget(url, part, env, take);
     // 416: the part is as long as the file, or longer.
@@ -128,7 +128,7 @@ void download(const std::string& url, const fs::path& path, const Environment& e
 }
 
 std::string sha256_of(const fs::path& path, const Environment& env) {
-  const ToolResult result = run_tool({"sha256sum", "--", path.string()}, env);
+  const ProcessResult result = run_process({"sha256sum", "--", path.string()}, env);
   if (result.exit_code == kNotThere) {
     throw Error(ErrorKind::kEnvironment, "sha256sum is not in PATH, want it to check what was fetched",
                 "install coreutils");

@@ -10,9 +10,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/exec_task.h"
-#include "lockstep/cli/hand_over.h"
+#include "lockstep/cluster/exec_task.h"
 #include "lockstep/launch/early_signal.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep::cli {
@@ -84,15 +84,15 @@ void run(const ExecOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "no program was given", "write it after two dashes: srun lockstep exec -- program");
   }
   if (options.dry_run) {
-    print_plan(prepared_task(options, context.env, context.log), context.env);
+    print_plan(prepare_task(options, context.env, context.log), context.env);
     return;
   }
   // Before anything is made or awaited: a misspelt name should not cost the other ranks their patience.
   const auto program = found_program(context.program.front(), context.env);
-  const ExecTask task = prepared_task(options, context.env, context.log);
+  const ExecTask task = prepare_task(options, context.env, context.log);
   report(task, options.report, context.log);
   warn_of_missing_srun(task, context.env, context.log);
-  if (!options.no_agent) start_agent_of(task, context.env, context.log);
+  if (!options.no_agent) start_task_agent(task, context.env, context.log);
   if (!is_own_training(program, context.program)) release_early_signal();
   if (options.again.empty()) become(program, context.program, task.environment.env);
   // Slurm stops all tasks where one ends with another code than 0, others that are still saving among them.

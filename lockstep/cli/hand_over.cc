@@ -6,8 +6,8 @@
 #include <csignal>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cluster/trainer_build.h"
 #include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
 namespace lockstep::cli {
@@ -30,24 +30,11 @@ void hand_over_data(const std::vector<std::string>& arguments, const Environment
               "build it with `make build`");
 }
 
-std::string trainer_program(const Environment& env) {
-  if (const auto given = env.get("LOCKSTEP_TRAINER")) {
-    if (::access(given->c_str(), X_OK) == 0) return *given;
-    throw Error(ErrorKind::kEnvironment, "LOCKSTEP_TRAINER is '" + *given + "', want the program lockstep-train",
-                "unset it, or build it again: lockstep setup");
-  }
-  const auto beside = this_program().parent_path() / "lockstep-train";
-  if (::access(beside.c_str(), X_OK) == 0) return beside;
-  if (const auto built = chosen_build(env, LOCKSTEP_VERSION)) return built->program;
-  throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: the training half is not built here",
-              "build it for your Python's PyTorch: lockstep setup; in the source tree: make build");
-}
-
-std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+LockstepProgram running_lockstep() { return {.path = this_program(), .version = LOCKSTEP_VERSION}; }
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {
-  const auto trainer = trainer_program(context.env);
+  const auto trainer = trainer_program(running_lockstep(), context.env);
   if (ranks == 1) give_way_to(trainer, arguments, context.env);
   std::vector<std::string> command = {trainer};
   command.insert(command.end(), arguments.begin(), arguments.end());

@@ -6,22 +6,17 @@
 #include <vector>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cluster/trainer_program.h"
 
 namespace lockstep::cli {
-
-/// The folder of the programs: where this one lies.
-std::filesystem::path this_program();
 
 /// `lockstep-data`, which lies beside this program, takes over: this process becomes `lockstep-data ARGUMENTS`.
 ///
 /// Throws: Error(kEnvironment) where it is not there; otherwise it does not return.
 [[noreturn]] void hand_over_data(const std::vector<std::string>& arguments, const Environment& env);
 
-/// The training half: $LOCKSTEP_TRAINER; else beside this program; else what `lockstep setup` has built for the
-/// container that this runs in, for the active Python, or last.
-///
-/// Throws: Error(kEnvironment) where it is nowhere.
-std::string trainer_program(const Environment& env);
+/// Returns the program of this process, for trainer_program() and plan_submission().
+LockstepProgram running_lockstep();
 
 /// The training half takes over: this process becomes `lockstep-train ARGUMENTS`, or, where `ranks` is above 1,
 /// supervises as many of them, whose output goes to `logs` too unless that is empty.

@@ -22,7 +22,7 @@
 #include "lockstep/cluster/plan_text.h"
 #include "lockstep/cluster/scaling.h"
 #include "lockstep/cluster/site.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/recipe.h"
 
@@ -96,7 +96,7 @@ std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vec
 
 /// What `lockstep-train describe` says of the training, on this machine; nothing where it has failed, and said why.
 std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
-  const auto trainer = trainer_program(context.env);
+  const auto trainer = trainer_program(running_lockstep(), context.env);
   const int cores = static_cast<int>(std::ssize(cpus_of_process()));
   // More ranks than cores would be timed while they wait for each other.
   const int ranks = subject.target.is_here ? std::min(subject.target.ranks, cores) : 1;
@@ -115,7 +115,7 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   } else {
     command.emplace_back("--count-only");
   }
-  const auto result = run_tool(command, context.env);
+  const auto result = run_process(command, context.env);
   if (result.exit_code == 0) return facts_of_json(result.output, "`lockstep-train describe`");
   std::cerr << result.errors;
   context.exit_code = result.exit_code;

@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/schema.h"
 #include "lockstep/recipe/starter.h"
@@ -22,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
 
 json text_or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
 

@@ -16,12 +16,11 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/hand_over.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/queue.h"
 #include "lockstep/cluster/scale_study.h"
 #include "lockstep/cluster/shell_text.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
 namespace {
@@ -110,7 +109,7 @@ std::vector<std::string> command_of(const std::string& verb, const ScaleOptions&
 
 /// What a command printed; nothing where it failed: it has said why, and its exit code is this one's.
 std::optional<std::string> output_of(const std::vector<std::string>& command, Context& context) {
-  const auto result = run_tool(command, context.env);
+  const auto result = run_process(command, context.env);
   std::cerr << result.errors;
   if (result.exit_code == 0) return result.output;
   context.exit_code = result.exit_code;
@@ -175,7 +174,7 @@ void run_locally(const ScaleOptions& options, const Study& study, Context& conte
                      counted(point.nodes, "rank") + " " + point.label());
     auto command = command_of("train", options, study, point);
     command.insert(command.end(), {"--devices", std::to_string(point.nodes)});
-    const auto result = run_tool(command, context.env);
+    const auto result = run_process(command, context.env);
     if (result.exit_code == 0) continue;
     std::cerr << result.errors;
     context.exit_code = result.exit_code;

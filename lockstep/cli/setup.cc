@@ -12,13 +12,12 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/hand_over.h"
 #include "lockstep/cluster/cache_folder.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/shell_text.h"
-#include "lockstep/cluster/tool.h"
 #include "lockstep/cluster/trainer_build.h"
 #include "lockstep/cluster/trainer_source.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
 namespace {
@@ -59,7 +58,7 @@ TorchInstall torch_of(const SetupOptions& options, const std::vector<std::string
   const std::string python = options.python.empty() ? "python3" : options.python;
   auto command = start;
   command.insert(command.end(), {python, "-c", std::string(torch_probe())});
-  const auto asked = run_tool(command, context.env);
+  const auto asked = run_process(command, context.env);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment,
                 "'" + python + "' could not be asked for its PyTorch: " + std::string(trimmed(asked.errors)),
@@ -109,7 +108,7 @@ void build(const std::vector<std::string>& start, const std::string& script, con
   std::string said;
   std::size_t seen = 0;
   Progress progress(context.log);
-  const auto result = run_tool(command, context.env, [&](std::string_view text) {
+  const auto result = run_process(command, context.env, [&](std::string_view text) {
     said += text;
     for (auto end = said.find('\n', seen); end != std::string::npos; end = said.find('\n', seen)) {
       progress.see(std::string_view(said).substr(seen, end - seen));

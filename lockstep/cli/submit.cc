@@ -14,10 +14,11 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/doctor.h"
-#include "lockstep/cli/submit_plan.h"
+#include "lockstep/cli/hand_over.h"
 #include "lockstep/cluster/batch_script.h"
 #include "lockstep/cluster/session.h"
 #include "lockstep/cluster/submission.h"
+#include "lockstep/cluster/submit_request.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/recipe/raw_setting.h"
 
@@ -25,6 +26,11 @@ namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct SubmitOptions {
+  SubmitRequest request;
+  bool json = false;
+};
 
 nlohmann::json json_of(const JobRecord& record, const JobPlan& plan) {
   return {{"schema", 1},
@@ -47,9 +53,9 @@ void pack_what_is_staged(const JobStage& stage, const Context& context) {
   context.log.info("packed: " + human_bytes(fs::file_size(stage.pack, ignored)));
 }
 
-void print_scripts(const Submission& submission, const SubmitOptions& options) {
+void print_scripts(const Submission& submission, const SubmitRequest& request) {
   for (const auto& plan : submission.jobs) {
-    print_text(options.is.interactive ? session_script(plan) : batch_script(plan));
+    print_text(request.is.interactive ? session_script(plan) : batch_script(plan));
   }
   for (const auto& job : submission.packed) print_text(packed_script(job));
 }
@@ -69,17 +75,16 @@ void submit_all(const Submission& submission, const SubmitOptions& options, cons
   auto jobs = nlohmann::json::array();
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
     jobs.push_back(json_of(record, plan));
-    if (!options.is.json)
-      print_text("job " + record.job + what + "\nrun folder " + plan.places.run_dir.string() + "\n");
+    if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.places.run_dir.string() + "\n");
   };
   for (const auto& plan : submission.jobs) tell(submit_job(plan, context.env), plan, "");
   for (const auto& job : submission.packed) {
     tell(submit_packed(job, context.env), job.node, ": " + counted(std::ssize(job.trials), "trial"));
     for (const auto& trial : job.trials) jobs.back()["trials"].push_back((job.sweep / trial.name).string());
   }
-  if (!options.is.json) return;
+  if (!options.json) return;
   if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", jobs}});
-  print_json(options.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", jobs}});
+  print_json(options.request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", jobs}});
 }
 
 /// What this machine shows of what the job will meet: variables that it takes along, and the file systems that it
@@ -95,18 +100,19 @@ void check_quickly(const JobPlan& plan, const Context& context) {
 }
 
 void submit(SubmitOptions& options, const Context& context) {
-  options.flags.program = context.program;
-  const auto submission = submission_of(options, context);
+  auto& request = options.request;
+  request.flags.program = context.program;
+  const auto submission = plan_submission(request, running_lockstep(), context.env, context.log);
   const auto& first = submission.first();
-  const bool is_program = !first.program.is_recipe && !options.is.interactive;
-  if (first.size.devices == 0 && first.size.tasks == 1 && !options.flags.tasks && is_program) {
+  const bool is_program = !first.program.is_recipe && !request.is.interactive;
+  if (first.size.devices == 0 && first.size.tasks == 1 && !request.flags.tasks && is_program) {
     context.log.info("no devices are asked for: " + first.cluster +
                      " knows none, so each node runs one task; --devices N asks for N");
   }
-  if (options.is.dry_run) return print_scripts(submission, options);
+  if (request.is.dry_run) return print_scripts(submission, request);
   if (submission.is_here) check_quickly(first, context);
   pack_what_is_staged(first.stage, context);
-  if (options.is.interactive) return start_session(first, context);
+  if (request.is.interactive) return start_session(first, context);
   submit_all(submission, options, context);
 }
 
@@ -164,38 +170,39 @@ void add_list(CLI::App& command, std::vector<Override>& settings, const std::str
 void add_submit(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("submit", "Submit a recipe, or any program: submit --nodes N -- CMD…");
   auto options = std::make_shared<SubmitOptions>();
-  auto& flags = options->flags;
+  auto& request = options->request;
+  auto& flags = request.flags;
   command->add_option("RECIPE", flags.recipe, "A TOML file, or the name of a built-in recipe");
   command->add_option("--set", flags.sets, "Set a setting: table.key=value; may be repeated")->allow_extra_args(false);
-  add_numbers(*command, options->settings);
+  add_numbers(*command, request.settings);
   command->add_option("--devices", flags.devices, "Devices of each node; 0 for none")->type_name("N");
   command->add_option("--tasks-per-node", flags.tasks, "By default one for each device")->type_name("N");
   command->add_option("--cores-per-task", flags.cores_per_task, "By default the device's share")->type_name("N");
-  command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");
-  add_setting(*command, options->settings, "--account", "cluster.account", "Who pays");
-  add_setting(*command, options->settings, "--partition", "cluster.partition", "By default the profile's");
-  add_setting(*command, options->settings, "--qos", "cluster.qos", "By default the profile's");
-  add_setting(*command, options->settings, "--container", "cluster.container", "The image that tasks run in");
-  add_setting(*command, options->settings, "--conda", "cluster.conda", "A conda environment to activate");
-  add_list(*command, options->settings, "--bind", "cluster.binds", "What the container sees besides: DIR[:INSIDE]");
-  add_list(*command, options->settings, "--env", "cluster.env", "A variable of the job: NAME=value");
-  add_list(*command, options->settings, "--setup", "cluster.setup", "A line of shell that each task runs first");
+  command->add_option("--cluster", request.cluster, "A profile's name or file; auto finds it")->type_name("NAME");
+  add_setting(*command, request.settings, "--account", "cluster.account", "Who pays");
+  add_setting(*command, request.settings, "--partition", "cluster.partition", "By default the profile's");
+  add_setting(*command, request.settings, "--qos", "cluster.qos", "By default the profile's");
+  add_setting(*command, request.settings, "--container", "cluster.container", "The image that tasks run in");
+  add_setting(*command, request.settings, "--conda", "cluster.conda", "A conda environment to activate");
+  add_list(*command, request.settings, "--bind", "cluster.binds", "What the container sees besides: DIR[:INSIDE]");
+  add_list(*command, request.settings, "--env", "cluster.env", "A variable of the job: NAME=value");
+  add_list(*command, request.settings, "--setup", "cluster.setup", "A line of shell that each task runs first");
   command->add_option("--sbatch", flags.sbatch, "A further flag of sbatch: --sbatch=--exclusive")
       ->allow_extra_args(false);
   command->add_option("--name", flags.name, "The job's name");
-  command->add_option("--run-dir", options->run_dir, "The run's folder")->type_name("DIR");
-  command->add_option("--chain", options->chain, "Jobs that the run may take, one after the other")->type_name("K");
-  command->add_option("--sweep", options->sweeps, "Submit a job for each value of a setting: table.key=v,w")
+  command->add_option("--run-dir", request.run_dir, "The run's folder")->type_name("DIR");
+  command->add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
+  command->add_option("--sweep", request.sweeps, "Submit a job for each value of a setting: table.key=v,w")
       ->allow_extra_args(false);
-  command->add_flag("--pack", options->is.pack, "Put as many of a sweep's trials on a node as it has devices");
-  command->add_flag("--interactive", options->is.interactive,
+  command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
+  command->add_flag("--interactive", request.is.interactive,
                     "A shell on a node, or -- jupyter lab, with what a batch job would have");
   command
-      ->add_option("--stage", options->stage,
+      ->add_option("--stage", request.stage,
                    "Take a conda environment, a venv, or `lockstep`, to the nodes' own disks as one file")
       ->type_name("ENV");
-  command->add_flag("--dry-run", options->is.dry_run, "Print the batch script, and create nothing");
-  command->add_flag("--json", options->is.json, "As one JSON object on standard output");
+  command->add_flag("--dry-run", request.is.dry_run, "Print the batch script, and create nothing");
+  command->add_flag("--json", options->json, "As one JSON object on standard output");
   context.program_takers.push_back(command);
   command->callback([&context, options] { submit(*options, context); });
 }

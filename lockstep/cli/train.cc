@@ -14,6 +14,7 @@
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/launch/topology.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"

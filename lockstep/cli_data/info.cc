@@ -6,7 +6,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
 #include "lockstep/format/image.h"
@@ -52,7 +51,7 @@ void look_at_images(const EncodedImages& images, PartInfo& info) {
       ++info.looked_at;
     } catch (const Error& error) {
       if (info.problems.size() < kMostProblems) {
-        info.problems.push_back(images.name_of(id) + ": " + std::string(first_line(error.what())));
+        info.problems.push_back(images.name_of(id) + ": " + std::string(error.fact()));
       }
     }
   }

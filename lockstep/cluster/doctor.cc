@@ -53,15 +53,17 @@ NvidiaLibrary nvidia_library() {
   return found;
 }
 
+std::string hint_or(const Error& error, std::string_view otherwise) {
+  return std::string(error.hint().empty() ? otherwise : error.hint());
+}
+
 /// A check that meets what nobody thought of must not take the others' findings with it.
 void run_check(void (*check)(const Examination&, Findings&), const Examination& of, Findings& findings) {
   try {
     check(of, findings);
   } catch (const Error& error) {
-    const std::string text = error.what();
-    const auto hint = text.find("\n  hint: ");
-    findings.warning("check-failed", "a check could not be made: " + text.substr(0, hint),
-                     hint == std::string::npos ? "run `lockstep doctor` again" : text.substr(hint + 9));
+    findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
+                     hint_or(error, "run `lockstep doctor` again"));
   }
 }
 
@@ -91,7 +93,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .addresses_of = addresses_of_host,
           .is_port_free = is_free,
           .nvidia = nvidia_library,
-          .run = [env](const std::vector<std::string>& command) { return run_tool(command, env); }};
+          .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
 }
 
 Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
@@ -106,10 +108,7 @@ void place(Examination& examination, Findings& findings) {
   try {
     examination.at = placement_from(examination.env);
   } catch (const Error& error) {
-    const std::string text = error.what();
-    const auto hint = text.find("\n  hint: ");
-    findings.error("layout-unclear", text.substr(0, hint),
-                   hint == std::string::npos ? "start the program with srun" : text.substr(hint + 9));
+    findings.error("layout-unclear", std::string(error.fact()), hint_or(error, "start the program with srun"));
   }
 }
 

@@ -13,8 +13,8 @@
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/profile.h"
-#include "lockstep/cluster/tool.h"
 #include "lockstep/launch/placement.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 
@@ -94,7 +94,7 @@ struct SystemView {
   std::function<std::vector<std::string>(const std::string& host)> addresses_of{};  ///< Empty: it does not resolve.
   std::function<bool(int port)> is_port_free{};
   std::function<NvidiaLibrary()> nvidia{};
-  std::function<ToolResult(const std::vector<std::string>& command)> run{};
+  std::function<ProcessResult(const std::vector<std::string>& command)> run{};
 
   static SystemView of_process(const Environment& env);
 };

@@ -38,8 +38,8 @@ struct Bundle : ::testing::Test {
     node.write("/run/job.sh", "#!/bin/bash\nexport MY_SECRET=swordfish\nsrun lockstep exec -- python train.py\n");
     node.write("/run/logs/job.log", std::string(3U << 20U, 'x') + " the end swordfish\n");
     node.of.system.run = [](const std::vector<std::string>& command) {
-      return command[2] == "scontrol" ? ToolResult{.exit_code = 0, .output = "JobId=4711\n", .errors = {}}
-                                      : ToolResult{.exit_code = 127, .output = {}, .errors = {}};
+      return command[2] == "scontrol" ? ProcessResult{.exit_code = 0, .output = "JobId=4711\n", .errors = {}}
+                                      : ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
     };
   }
   FakeNode node;
@@ -67,7 +67,7 @@ TEST_F(Bundle, IsATarThatTarReadsAndNobodyElseMay) {
   struct stat found {};
   ASSERT_EQ(::stat(path.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, 0600U);
-  ASSERT_EQ(run_tool({"tar", "-xzf", path.string(), "-C", out.path().string()}, Environment::of_process()).exit_code,
+  ASSERT_EQ(run_process({"tar", "-xzf", path.string(), "-C", out.path().string()}, Environment::of_process()).exit_code,
             0);
   for (const auto& file : files) EXPECT_EQ(text_of_file(out.path() / "ticket" / file.name), file.text);
   EXPECT_HAS(testing::message_of(ErrorKind::kUsage, [&] { write_bundle(path, files); }), "is there already");

@@ -4,11 +4,12 @@
 #include <map>
 
 #include "lockstep/agent/network_watch.h"
+#include "lockstep/base/elf.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_devices.h"
-#include "lockstep/cluster/doctor_elf.h"
 #include "lockstep/cluster/doctor_files.h"
+#include "lockstep/cluster/doctor_library_search.h"
 #include "lockstep/cluster/doctor_torch.h"
 
 namespace lockstep {

@@ -201,7 +201,7 @@ TEST(SpaceFault, TheQuotaIsUsedUp) {
   std::vector<std::string> asked;
   node.of.system.run = [&](const std::vector<std::string>& command) {
     asked = command;
-    return ToolResult{.exit_code = 0, .output = answer, .errors = {}};
+    return ProcessResult{.exit_code = 0, .output = answer, .errors = {}};
   };
   // As Lustre's tool prints it: a long path stands in a line of its own, and a star marks what is over.
   const std::string path = node.path("/scratch/run").string();

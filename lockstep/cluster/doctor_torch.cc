@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <string_view>
 
+#include "lockstep/base/elf.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_devices.h"
-#include "lockstep/cluster/doctor_elf.h"
 #include "lockstep/cluster/doctor_files.h"
 
 namespace lockstep {

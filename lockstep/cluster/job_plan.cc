@@ -5,8 +5,8 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/job_limits.h"
 #include "lockstep/cluster/nested_launcher.h"
 
@@ -98,28 +98,28 @@ std::map<std::string, std::string> places_of(const JobSize& size, const Profile&
           {"masks", joined(profile.devices.cpu_masks, ",")}};
 }
 
-void append_filled(std::vector<std::string>& out, const std::vector<std::string>& flags,
-                   const std::map<std::string, std::string>& values) {
-  for (const auto& flag : flags) out.push_back(filled(flag, values));
+void append_expanded(std::vector<std::string>& out, const std::vector<std::string>& flags,
+                     const std::map<std::string, std::string>& values) {
+  for (const auto& flag : flags) out.push_back(expand_template(flag, values));
 }
 
 std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profile) {
   std::vector<std::string> flags;
   const auto values = places_of(size, profile);
-  append_filled(flags, profile.sbatch.flags, values);
-  if (size.nodes > 1) append_filled(flags, profile.sbatch.many_nodes, values);
+  append_expanded(flags, profile.sbatch.flags, values);
+  if (size.nodes > 1) append_expanded(flags, profile.sbatch.many_nodes, values);
   return flags;
 }
 
 std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile, const JobProgram& program) {
   std::vector<std::string> flags;
   const auto values = places_of(size, profile);
-  append_filled(flags, profile.srun.flags, values);
+  append_expanded(flags, profile.srun.flags, values);
   const bool is_one_each = size.devices > 0 && size.tasks == size.devices;
-  if (is_one_each) append_filled(flags, profile.srun.devices, values);
+  if (is_one_each) append_expanded(flags, profile.srun.devices, values);
   // The masks name the cores of all of a node's devices.
   if (is_one_each && size.has_whole_nodes && size.devices == profile.devices.count) {
-    append_filled(flags, profile.srun.whole_nodes, values);
+    append_expanded(flags, profile.srun.whole_nodes, values);
   }
   if (program.is_recipe) {
     // Ranks of a recipe notice a dead one by themselves. When the time is up each ends with 75, and the first to do so
@@ -193,7 +193,7 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   plan.size = size_of(wish.shape, plan.queue, profile);
   plan.signal_lead = lead_of(plan.queue, profile, wish.program);
   plan.can_requeue = profile.sbatch.requeue;
-  if (plan.size.devices > 0) plan.devices_flag = filled(profile.sbatch.devices, places_of(plan.size, profile));
+  if (plan.size.devices > 0) plan.devices_flag = expand_template(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.stage = wish.software.stage;
   if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
@@ -214,26 +214,6 @@ JobPlan job_plan(const JobWish& wish, const Profile& profile) {
   refuse_nesting(plan);
   check_limits(plan, profile);
   return plan;
-}
-
-std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
-  std::string out;
-  while (true) {
-    const auto open = text.find('{');
-    const auto close = text.find('}', open);
-    if (close == std::string_view::npos) return out.append(text);
-    out.append(text.substr(0, open));
-    const std::string name(text.substr(open + 1, close - open - 1));
-    const bool is_shell = open > 0 && text[open - 1] == '$';
-    const auto found = values.find(name);
-    if (!is_shell && found == values.end()) {
-      const auto known = mapped(values, [](const auto& each) { return "{" + each.first + "}"; });
-      throw Error(ErrorKind::kRecipe, "there is nothing to fill in for '{" + name + "}'",
-                  "the places here are " + joined(known, ", "));
-    }
-    out.append(is_shell ? "{" + name + "}" : found->second);
-    text.remove_prefix(close + 1);
-  }
 }
 
 }  // namespace lockstep

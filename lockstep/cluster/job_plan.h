@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/cluster/profile.h"
@@ -114,10 +113,5 @@ struct JobPlan {
 ///         do not go together, such as tasks that cannot share the devices evenly, and for a launcher under one task
 ///         for each device.
 JobPlan job_plan(const JobWish& wish, const Profile& profile);
-
-/// `text` with each `{name}` replaced from `values`.
-///
-/// Throws: Error(kRecipe) naming a `{name}` that is not among them.
-std::string filled(std::string_view text, const std::map<std::string, std::string>& values);
 
 }  // namespace lockstep

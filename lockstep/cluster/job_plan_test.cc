@@ -204,15 +204,6 @@ TEST(NestedLaunchers, AreRefusedUnderOneTaskForEachDevice) {
   EXPECT_NO_THROW(planned(asked, "lumi-g"));
 }
 
-TEST(FilledPlaces, AreKnownOnesAndNoneOfTheShell) {
-  EXPECT_EQ(filled("--gres=gpu:{devices} ${HOME}", {{"devices", "4"}}), "--gres=gpu:4 ${HOME}");
-  EXPECT_EQ(message_of(ErrorKind::kRecipe,
-                       [] {
-                         filled("{gpus}", {{"devices", "4"}, {"masks", ""}});
-                       }),
-            "there is nothing to fill in for '{gpus}'\n  hint: the places here are {devices}, {masks}");
-}
-
 TEST(OwnVariables, MustBeOnes) {
   auto asked = wish(1);
   asked.software.env = {"HF HOME=/x"};

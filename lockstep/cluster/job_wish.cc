@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/container_command.h"
 
 namespace lockstep {
@@ -79,15 +80,17 @@ JobSoftware software_of(const Recipe& settings, const Profile& profile, const En
   return software;
 }
 
+/// Returns a setting, else the variable that sbatch would take it from: the checks must see that value, too.
+std::string setting_or_variable(const Recipe& settings, std::string_view key, const Environment& env,
+                                const char* variable) {
+  return settings.has(key) ? settings.text(key) : env.get(variable).value_or("");
+}
+
 JobQueue queue_of(const Recipe& settings, const Environment& env) {
   JobQueue queue;
-  // sbatch would take these from its variables; the checks must see them too.
-  const auto take = [&](std::string_view key, const char* variable) {
-    return settings.has(key) ? settings.text(key) : env.get(variable).value_or("");
-  };
-  queue.account = take("cluster.account", "SBATCH_ACCOUNT");
-  queue.partition = take("cluster.partition", "SBATCH_PARTITION");
-  queue.qos = take("cluster.qos", "SBATCH_QOS");
+  queue.account = job_account(settings, env);
+  queue.partition = setting_or_variable(settings, "cluster.partition", env, "SBATCH_PARTITION");
+  queue.qos = setting_or_variable(settings, "cluster.qos", env, "SBATCH_QOS");
   if (settings.has("cluster.time")) {
     queue.time = std::chrono::seconds(static_cast<std::int64_t>(std::ceil(settings.real("cluster.time"))));
   }
@@ -121,10 +124,17 @@ JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile
   std::ranges::for_each(wish.sbatch, check_sbatch_flag);
   wish.program.is_recipe = !flags.recipe.empty();
   wish.program.command = flags.program;
-  wish.program.name = !flags.name.empty()      ? flags.name
-                      : wish.program.is_recipe ? settings.name()
-                                               : name_of_program(flags.program);
+  wish.program.name = job_name(settings, flags);
   return wish;
+}
+
+std::string job_name(const Recipe& settings, const SubmitFlags& flags) {
+  if (!flags.name.empty()) return flags.name;
+  return flags.recipe.empty() ? name_of_program(flags.program) : settings.name();
+}
+
+std::string job_account(const Recipe& settings, const Environment& env) {
+  return setting_or_variable(settings, "cluster.account", env, "SBATCH_ACCOUNT");
 }
 
 std::string name_of_program(const std::vector<std::string>& command) {
@@ -166,7 +176,7 @@ fs::path runs_folder(const Profile& profile, const std::string& account, const E
   const bool is_known = (!account.empty() || scratch.find("{project}") == std::string::npos) && user &&
                         (!scratch.starts_with('$') || env.get(scratch.substr(1)));
   if (!is_own || !is_known) return fs::absolute("runs");
-  return fs::path(expanded(filled(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
+  return fs::path(expanded(expand_template(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
 }
 
 }  // namespace lockstep

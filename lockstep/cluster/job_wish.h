@@ -30,6 +30,12 @@ struct SubmitFlags {
 /// variable that is not set.
 JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env);
 
+/// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
+std::string job_name(const Recipe& settings, const SubmitFlags& flags);
+
+/// Returns the Slurm account to charge: the setting, else $SBATCH_ACCOUNT, else nothing.
+std::string job_account(const Recipe& settings, const Environment& env);
+
 /// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
 /// "shell" for none.
 std::string name_of_program(const std::vector<std::string>& command);

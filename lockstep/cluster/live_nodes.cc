@@ -14,8 +14,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/node_history.h"
 #include "lockstep/cluster/submission.h"
-#include "lockstep/cluster/tool.h"
 #include "lockstep/launch/host_list.h"
+#include "lockstep/launch/process.h"
 #include "lockstep/observe/wall_clock.h"
 
 namespace lockstep {
@@ -71,7 +71,7 @@ std::vector<NodeSample> samples_here(const std::string& job, const Environment& 
   return samples;
 }
 
-std::string message_of(const ToolResult& result) {
+std::string message_of(const ProcessResult& result) {
   const auto text = trimmed(result.errors);
   return text.empty() ? "exit code " + std::to_string(result.exit_code) : std::string(text);
 }
@@ -103,7 +103,7 @@ std::vector<std::string> srun_command(const LiveJob& job, const fs::path& progra
 }  // namespace
 
 LiveJob live_job(const std::string& number, const Environment& env) {
-  const auto asked = run_tool({"squeue", "--noheader", "--format=%A|%T|%j|%N", "--jobs=" + number}, env);
+  const auto asked = run_process({"squeue", "--noheader", "--format=%A|%T|%j|%N", "--jobs=" + number}, env);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "squeue does not know job " + number + ": " + message_of(asked),
                 "`squeue --me` lists your jobs; ask from a login node of the cluster");
@@ -120,7 +120,7 @@ LiveJob live_job(const std::string& number, const Environment& env) {
 }
 
 LiveAnswer asked_nodes(const LiveJob& job, const fs::path& program, const Environment& env) {
-  const auto result = run_tool(srun_command(job, program), environment_for_sbatch(env));
+  const auto result = run_process(srun_command(job, program), environment_for_sbatch(env));
   std::map<std::string, NodeHistory> histories;
   for (const auto& line : unframed(result.output)) histories[line.node].take(line);
   LiveAnswer answer;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/plan_text.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/text_table.h"
@@ -29,6 +27,11 @@ std::string basis_name(PlanBasis basis) {
 }
 
 std::string percent(double share) { return fixed(share * 100, 0) + " %"; }
+
+/// "within 12 %".
+std::string human_error(const std::optional<double>& error) {
+  return error ? "within " + percent(*error) : "order of magnitude";
+}
 
 std::string memory_text(const PlanQuestion& question, const PlanPoint& point) {
   const auto& memory = point.memory;
@@ -71,17 +74,6 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
 }
 
 }  // namespace
-
-std::string human_seconds(double seconds) {
-  if (seconds < 1e-3) return fixed(seconds * 1e6, 0) + " µs";
-  if (seconds < 1) return fixed(seconds * 1e3, seconds < 0.1 ? 2 : 0) + " ms";
-  if (seconds < 600) return fixed(seconds, seconds < 10 ? 2 : 1) + " s";
-  return hh_mm_ss(std::chrono::seconds(std::llround(seconds)));
-}
-
-std::string human_error(const std::optional<double>& error) {
-  return error ? "within " + percent(*error) : "order of magnitude";
-}
 
 std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
   const auto& facts = question.facts;

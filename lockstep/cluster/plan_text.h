@@ -15,10 +15,4 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
 /// The same as one object.
 nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector<PlanPoint>& points);
 
-/// "1.23 ms", "4.5 s", "02:10:00": for people.
-std::string human_seconds(double seconds);
-
-/// "within 12 %".
-std::string human_error(const std::optional<double>& error);
-
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/cache_folder.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
@@ -44,7 +44,7 @@ JobQueueView::JobQueueView(const Environment& env) : env_(env) {
 
 QueuedJobs JobQueueView::jobs() const {
   if (const auto text = fresh_text(kept_, kQueueAge)) return parsed_queue(*text);
-  const auto asked = run_tool({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
+  const auto asked = run_process({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + std::string(trimmed(asked.errors)),
                 "ask from a login node of the cluster, and again in a while");

@@ -7,7 +7,6 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cluster/plan_text.h"
 
 namespace lockstep {
 

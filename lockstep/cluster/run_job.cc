@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +36,7 @@ void add_runs(const fs::path& root, bool with_sweeps, std::vector<RunJob>& runs)
 }
 
 void cancel(const std::vector<std::string>& command, const Environment& env) {
-  const auto result = run_tool(command, env);
+  const auto result = run_process(command, env);
   if (result.exit_code == 0) return;
   throw Error(ErrorKind::kEnvironment, "scancel refuses: " + std::string(trimmed(result.errors)),
               "`squeue --me` tells whether the job is yours and still there");
@@ -44,7 +44,8 @@ void cancel(const std::vector<std::string>& command, const Environment& env) {
 
 /// The step of a packed job that is this trial, "4711.3"; empty where it does not run.
 std::string step_of(const RunJob& trial, const Environment& env) {
-  const auto asked = run_tool({"squeue", "--steps", "--noheader", "--format=%i|%j", "--jobs=" + trial.record.job}, env);
+  const auto asked =
+      run_process({"squeue", "--steps", "--noheader", "--format=%i|%j", "--jobs=" + trial.record.job}, env);
   for (const auto& line : split(asked.output, '\n')) {
     const auto fields = split(trimmed(line), '|');
     if (fields.size() == 2 && fields[1] == trial.path.filename()) return fields[0];

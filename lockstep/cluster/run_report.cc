@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/job_plan.h"
+#include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/run_job.h"
 #include "lockstep/observe/process_identity.h"
@@ -191,8 +191,8 @@ std::string tensorboard_tunnel(const RunReport& report, const Environment& env) 
   const auto profile = is_known ? library.named(report.job->cluster) : library.detected(Surroundings::of_process(env));
   // On the generic system the machine that a person logs in to is not known.
   if (profile.software.tunnel.empty() || profile.software.login.empty()) return {};
-  return filled(profile.software.tunnel,
-                {{"port", kTensorboardPort}, {"node", "localhost"}, {"login", profile.software.login}});
+  return expand_template(profile.software.tunnel,
+                         {{"port", kTensorboardPort}, {"node", "localhost"}, {"login", profile.software.login}});
 }
 
 }  // namespace lockstep

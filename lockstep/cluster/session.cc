@@ -65,7 +65,7 @@ void add_port(ScriptText& out, const JobPlan& plan, const std::string& port) {
     out.line("while (: < \"/dev/tcp/127.0.0.1/$port\") 2> /dev/null; do port=$((port + 1)); done");
   }
   out.line("export LOCKSTEP_PORT=$port");
-  const auto tunnel = filled(plan.tunnel, {{"port", "$port"}, {"node", "$(hostname)"}, {"login", plan.login}});
+  const auto tunnel = expand_template(plan.tunnel, {{"port", "$port"}, {"node", "$(hostname)"}, {"login", plan.login}});
   out.line("echo \"== job $SLURM_JOB_ID, on $SLURM_JOB_NODELIST for " + std::to_string(plan.queue.time->count() / 60) +
            " minutes\" >&2");
   out.line("echo \"== from your own machine, to port $port here: " + tunnel + "\" >&2");

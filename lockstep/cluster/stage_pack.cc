@@ -12,11 +12,11 @@
 #include <system_error>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/base/elf.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor_elf.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
@@ -61,7 +61,7 @@ void run_tar(std::vector<std::string> flags, const fs::path& pack, const Environ
   const auto made = beside(pack, ".tmp");
   std::vector<std::string> command = {"tar", "--create", "--file", made.string()};
   command.insert(command.end(), flags.begin(), flags.end());
-  const auto result = run_tool(command, env);
+  const auto result = run_process(command, env);
   std::error_code error;
   if (result.exit_code == 0) fs::rename(made, pack, error);
   if (result.exit_code == 0 && !error) return;
@@ -82,7 +82,7 @@ std::vector<fs::path> libraries_of(const fs::path& file, const Environment& env)
   const bool is_program = file.filename().string().find(".so") == std::string::npos;
   const auto command = is_program ? std::vector<std::string>{file.string()}
                                   : std::vector<std::string>{"/lib64/ld-linux-x86-64.so.2", file.string()};
-  return libraries_in(run_tool(command, Environment(std::move(variables))).output);
+  return libraries_in(run_process(command, Environment(std::move(variables))).output);
 }
 
 /// Whole folders rather than single files: LibTorch and NVIDIA's libraries open others beside them by name.
@@ -173,8 +173,7 @@ void pack_program(const fs::path& trainer, const fs::path& pack, const Environme
   for (const auto& [name, file] : files_of(trainer, env)) fs::create_symlink(file, folder.path() / name);
   // One that `lockstep setup` has built lies elsewhere.
   const auto beside_it = trainer.parent_path() / "lockstep";
-  fs::create_symlink(fs::exists(beside_it) ? beside_it : fs::read_symlink("/proc/self/exe"),
-                     folder.path() / "lockstep");
+  fs::create_symlink(fs::exists(beside_it) ? beside_it : this_program(), folder.path() / "lockstep");
   const auto elf = shared_library(trainer);
   const auto copy = folder.path() / trainer.filename();
   write_whole(copy, with_own_folder(text_of_file(trainer), elf ? joined(elf->run_path, ":") : std::string()), false);

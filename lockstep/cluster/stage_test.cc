@@ -8,7 +8,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/cluster/stage_pack.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -71,7 +71,7 @@ TEST(Stage, PacksOnceAndLeavesNothingHalfMade) {
   EXPECT_TRUE(make_pack(stage, env));
   EXPECT_FALSE(make_pack(stage, env)) << "it is there already";
   EXPECT_EQ(std::distance(fs::directory_iterator(packs), fs::directory_iterator()), 1);
-  EXPECT_HAS(run_tool({"tar", "-tf", stage.pack.string()}, env).output, "./bin/tool");
+  EXPECT_HAS(run_process({"tar", "-tf", stage.pack.string()}, env).output, "./bin/tool");
   JobStage gone = stage;
   gone.from = folder.path() / "gone";
   gone.pack = packs / "gone.tar";

@@ -14,7 +14,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/batch_script.h"
 #include "lockstep/cluster/shell_text.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
@@ -25,7 +25,7 @@ using nlohmann::json;
 fs::path record_path(const fs::path& run_dir) { return run_dir / "job.json"; }
 
 /// Slurm's message without what srun-like tools put before it.
-std::string message_of(const ToolResult& result) {
+std::string message_of(const ProcessResult& result) {
   std::vector<std::string> lines;
   for (const auto& line : split(result.errors, '\n')) {
     const auto text = trimmed(line);
@@ -35,7 +35,7 @@ std::string message_of(const ToolResult& result) {
 }
 
 std::string submitted_id(const fs::path& script, const Environment& env) {
-  const auto result = run_tool({"sbatch", "--parsable", script.string()}, environment_for_sbatch(env));
+  const auto result = run_process({"sbatch", "--parsable", script.string()}, environment_for_sbatch(env));
   if (result.exit_code == 127) {
     throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message_of(result),
                 "submit from a login node of the cluster; --dry-run prints the script anywhere");

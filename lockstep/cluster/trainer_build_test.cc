@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "lockstep/base/file.h"
-#include "lockstep/cluster/tool.h"
 #include "lockstep/cluster/trainer_source.h"
+#include "lockstep/launch/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -45,7 +45,7 @@ TEST(TorchProbe, ReadsWhatAPyTorchIsWithoutImportingIt) {
   make_torch(folder.path(), "2.9.1+rocm6.4");
   auto variables = Environment::of_process().all();
   variables["PYTHONPATH"] = folder.path().string();
-  const auto said = run_tool({"python3", "-c", std::string(torch_probe())}, Environment(std::move(variables)));
+  const auto said = run_process({"python3", "-c", std::string(torch_probe())}, Environment(std::move(variables)));
   const auto torch = torch_in(said.output, "python3");
   EXPECT_EQ(torch.folder, folder.path() / "torch");
   EXPECT_EQ(torch.version, "2.9.1+rocm6.4");
@@ -105,7 +105,7 @@ TEST(TrainerSource, IsTheTreeOrTheBundleThatIsNamed) {
   const auto cache = (folder.path() / "cache").string();
   EXPECT_EQ(source_tree("/opt/bin/lockstep", "0.1.0", Environment{{"LOCKSTEP_SOURCE", tree.string()}}), tree);
   const auto bundle = (folder.path() / "lockstep-0.1.0.tar.gz").string();
-  run_tool({"tar", "-czf", bundle, "-C", folder.path().string(), "lockstep-0.1.0"}, Environment::of_process());
+  run_process({"tar", "-czf", bundle, "-C", folder.path().string(), "lockstep-0.1.0"}, Environment::of_process());
   const auto env = [&](Environment::Map more) {
     more["LOCKSTEP_CACHE"] = cache;
     more["PATH"] = "/usr/bin:/bin";
@@ -125,7 +125,7 @@ TEST(TrainerSource, IsTheTreeOrTheBundleThatIsNamed) {
 
 TEST(TrainerSource, BuildsWithWhatIsThereAndSaysWhatIsNot) {
   const auto script = build_script("/src", "/a build", "/env/torch", 4);
-  const auto said = run_tool({"/bin/bash", "-c", script}, Environment{{"PATH", "/no/such"}});
+  const auto said = run_process({"/bin/bash", "-c", script}, Environment{{"PATH", "/no/such"}});
   EXPECT_EQ(said.exit_code, 90);
   EXPECT_EQ(said.output, "there is no cmake\n");
   EXPECT_HAS(script, "-B '/a build'");

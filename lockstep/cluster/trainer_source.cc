@@ -11,7 +11,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/cache_folder.h"
 #include "lockstep/cluster/shell_text.h"
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
@@ -32,8 +32,8 @@ fs::path unpacked(const fs::path& bundle, const Environment& env) {
   if (is_source_tree(folder) && !is_newer) return folder;
   const auto made = folder.parent_path() / ("." + folder.filename().string() + "." + std::to_string(::getpid()));
   make_folder(made);
-  const auto result =
-      run_tool({"tar", "-xf", bundle.string(), "-C", made.string(), "--strip-components", "1", "--no-same-owner"}, env);
+  const auto result = run_process(
+      {"tar", "-xf", bundle.string(), "-C", made.string(), "--strip-components", "1", "--no-same-owner"}, env);
   if (result.exit_code == 0) {
     fs::remove_all(folder, error);
     fs::rename(made, folder, error);

@@ -88,23 +88,24 @@ void Group::barrier() {
 
 namespace {
 
-// What `work` throws: the digit of its kind, then its words. Empty for nothing.
+// What `work` throws: the digit of its kind, the fact, a null character, the hint. Empty for nothing.
 std::string failure_of(const std::function<void()>& work) {
-  const auto text = [](ErrorKind kind, const std::exception& error) {
-    return std::to_string(static_cast<int>(kind)) + error.what();
+  const auto text = [](ErrorKind kind, std::string_view fact, std::string_view hint) {
+    return std::to_string(static_cast<int>(kind)).append(fact).append(1, '\0').append(hint);
   };
   try {
     work();
   } catch (const Error& error) {
-    return text(error.kind(), error);
+    return text(error.kind(), error.fact(), error.hint());
   } catch (const std::exception& error) {
-    return text(ErrorKind::kBug, error);
+    return text(ErrorKind::kBug, error.what(), {});
   }
   return {};
 }
 
 [[noreturn]] void throw_failure(const std::string& failure, const std::string& whose = {}) {
-  throw Error(static_cast<ErrorKind>(failure[0] - '0'), whose + failure.substr(1));
+  const auto end = failure.rfind('\0');
+  throw Error(static_cast<ErrorKind>(failure[0] - '0'), whose + failure.substr(1, end - 1), failure.substr(end + 1));
 }
 
 }  // namespace

@@ -66,6 +66,17 @@ RANKS_TEST(OnRankZero, ItsErrorReachesEveryRankWithItsKind, 3) {
   group.barrier();
 }
 
+RANKS_TEST(OnRankZero, ItsErrorKeepsFactAndHintApart, 2) {
+  try {
+    on_rank_zero(group, [] { throw Error(ErrorKind::kIo, "'/x' is full", "free some space"); });
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fact(), "'/x' is full");
+    EXPECT_EQ(error.hint(), "free some space");
+  }
+  group.barrier();
+}
+
 RANKS_TEST(OnEveryRank, OnesErrorReachesAllAndEachKeepsItsOwn, 4) {
   int calls = 0;
   on_every_rank(group, [&] { ++calls; });

@@ -247,7 +247,7 @@ void CoreLoader::State::throw_named(const Task& task) const {
   try {
     std::rethrow_exception(task.failure->error);
   } catch (const Error& error) {
-    throw Error(error.kind(), name + ": " + error.what());
+    throw Error(error.kind(), name + ": " + std::string(error.fact()), error.hint());
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kBug, name + ": " + error.what());
   }

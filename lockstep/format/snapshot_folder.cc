@@ -22,9 +22,6 @@
 namespace lockstep {
 namespace {
 
-/// Of an error, the fact without the way out.
-std::string fact_of(const Error& error) { return split(error.what(), '\n').front(); }
-
 /// Reads a file of about `size` bytes to its end. read() and not a mapping: a disk that fails is then an error and no
 /// signal.
 ///
@@ -53,16 +50,16 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   // O_NONBLOCK: a pipe in the file's place must not be waited for.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return entry.file + " is missing";
-  if (!file) return fact_of(io_error("open", path, errno));
+  if (!file) return std::string(io_error("open", path, errno).fact());
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return fact_of(io_error("read", path, errno));
+  if (::fstat(file.get(), &status) != 0) return std::string(io_error("read", path, errno).fact());
   if (!S_ISREG(status.st_mode)) return entry.file + " is no plain file";
   auto found = WrittenFile{.bytes = static_cast<std::uint64_t>(status.st_size), .xxh3 = 0};
   if (found.bytes == entry.written.bytes) {
     try {
       found = read_file(file.get(), path, found.bytes);
     } catch (const Error& error) {
-      return fact_of(error);
+      return std::string(error.fact());
     }
   }
   bytes += found.bytes;
@@ -121,7 +118,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
     check.bytes = text.size();
     entries = parsed_manifest(text, manifest_name);
   } catch (const Error& error) {
-    check.faults.push_back(fact_of(error));
+    check.faults.emplace_back(error.fact());
     return check;
   }
   check.files = entries.size() + 1;

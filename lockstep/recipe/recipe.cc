@@ -224,7 +224,8 @@ fs::path Recipe::resolved(std::string_view key, const std::string& text) const {
   try {
     return fs::absolute(found.base / expanded(text, env_)).lexically_normal();
   } catch (const Error& error) {
-    throw Error(error.kind(), found.origin.where + ": " + std::string(key) + ": " + error.what());
+    throw Error(error.kind(), found.origin.where + ": " + std::string(key) + ": " + std::string(error.fact()),
+                error.hint());
   }
 }
 

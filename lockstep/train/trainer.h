@@ -15,7 +15,6 @@
 #include "lockstep/snapshot/snapshot.h"
 #include "lockstep/train/data_module.h"
 #include "lockstep/train/extension.h"
-#include "lockstep/train/graph_plan.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/precision.h"
 #include "lockstep/train/wish.h"

@@ -34,7 +34,7 @@ class FakeNode {
     of.system.is_port_free = [](int) { return true; };
     of.system.nvidia = [] { return NvidiaLibrary{}; };
     of.system.run = [](const std::vector<std::string>&) {
-      return ToolResult{.exit_code = 127, .output = {}, .errors = {}};
+      return ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
     };
     std::filesystem::create_directories(path("/dev/shm"));
     write("/proc/sys/kernel/osrelease", "5.14.21\n");

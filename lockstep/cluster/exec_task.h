@@ -2,9 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "lockstep/agent/agent.h"
 #include "lockstep/base/environment.h"
@@ -16,13 +14,13 @@
 #include "lockstep/launch/task_environment.h"
 #include "lockstep/launch/task_settings.h"
 
-namespace lockstep::cli {
+namespace lockstep {
 
-/// What `lockstep exec` was asked for.
+/// The arguments of `lockstep exec`.
 struct ExecOptions {
   std::string cluster = "auto";
   std::string run_dir;
-  std::string again;        ///< Stay, and make this file and end with 0 where the program ends with 75.
+  std::string again;        ///< Stay; if the program ends with 75, make this file and end with 0.
   std::string on_sockets;   ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
   std::string stuck_after;  ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
   bool report = false;
@@ -49,16 +47,17 @@ struct ExecTask {
   TaskEnvironment environment;
 };
 
-/// A profile as what one task needs of it.
+/// Returns the part of a profile that one task needs.
 TaskSettings settings_of(const Profile& profile);
 
-/// Decides, binds this process, makes the folders and tells the node's agent of it; with `dry_run` it only decides.
+/// Decides everything for this task, binds this process to its CPUs, makes the folders and registers with the node's
+/// agent. With `dry_run` it only decides.
 ///
-/// Blocks: where ranks on several nodes have to hear where rank 0 is, see rendezvous_of(); never with `dry_run`.
+/// Blocks: until ranks on other nodes know the address of rank 0, see rendezvous_of(); never with `dry_run`.
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
-ExecTask prepared_task(const ExecOptions& options, const Environment& env, const Log& log);
+ExecTask prepare_task(const ExecOptions& options, const Environment& env, const Log& log);
 
-/// Starts the node's agent where this is local rank 0 and there is something for it to do.
-void start_agent_of(const ExecTask& task, const Environment& env, const Log& log);
+/// Starts the node's agent if this is local rank 0 and the agent has something to do.
+void start_task_agent(const ExecTask& task, const Environment& env, const Log& log);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

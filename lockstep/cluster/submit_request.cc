@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/submit_plan.h"
+#include "lockstep/cluster/submit_request.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/hand_over.h"
 #include "lockstep/cluster/container_command.h"
 #include "lockstep/cluster/site.h"
 #include "lockstep/cluster/sweep.h"
@@ -20,7 +19,7 @@
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/raw_setting.h"
 
-namespace lockstep::cli {
+namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,19 +32,26 @@ struct Target {
   bool is_here = false;      ///< This is the system that the job is for.
 };
 
+/// The surroundings of a submission.
+struct Submitter {
+  const LockstepProgram& lockstep;
+  const Environment& env;
+  const Site& site;
+};
+
 [[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
   throw Error(ErrorKind::kUsage, fact, hint);
 }
 
-void check_request(const SubmitOptions& options) {
-  const bool has_recipe = !options.flags.recipe.empty();
-  const bool has_program = !options.flags.program.empty();
+void check_request(const SubmitRequest& request) {
+  const bool has_recipe = !request.flags.recipe.empty();
+  const bool has_program = !request.flags.program.empty();
   if (has_recipe && has_program) {
     refuse("both a recipe and a program were given, want one",
            "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
   }
-  if (options.is.interactive) {
-    if (has_recipe || !options.sweeps.empty() || options.chain > 0) {
+  if (request.is.interactive) {
+    if (has_recipe || !request.sweeps.empty() || request.chain > 0) {
       refuse("--interactive takes no recipe, sweep or chain: it gives a shell",
              "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
     }
@@ -55,37 +61,36 @@ void check_request(const SubmitOptions& options) {
     refuse("neither a recipe nor a program was given",
            "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
   }
-  if (options.chain < 0) {
-    refuse("--chain is " + std::to_string(options.chain) + ", want 1 or more",
+  if (request.chain < 0) {
+    refuse("--chain is " + std::to_string(request.chain) + ", want 1 or more",
            "it is the number of jobs that the run may take, one after the other");
   }
-  if (!options.sweeps.empty() && !has_recipe) {
+  if (!request.sweeps.empty() && !has_recipe) {
     refuse("--sweep varies settings of a recipe, but a program was given",
            "submit the program once for each of its values");
   }
-  if (options.is.pack && options.sweeps.empty()) {
+  if (request.is.pack && request.sweeps.empty()) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
   }
-  if (options.stage == "lockstep" && !has_recipe) {
+  if (request.stage == "lockstep" && !has_recipe) {
     refuse("--stage lockstep takes the training half along, but a program was given",
            "name the program's conda environment or venv: --stage DIR");
   }
 }
 
-Target target_of(const SubmitOptions& options, const Site& site, const Context& context) {
-  auto overrides = overrides_of(options.flags.sets);
-  overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());
-  Target target{
-      .settings = options.flags.recipe.empty()
-                      ? Recipe::without_file(context.env, overrides)
-                      : Recipe::load(recipe_file(options.flags.recipe, this_program()), context.env, overrides),
-      .profile = {},
-      .profile_word = {}};
-  const std::string word = !options.cluster.empty()              ? options.cluster
+Target find_target(const SubmitRequest& request, const Submitter& by) {
+  auto overrides = overrides_of(request.flags.sets);
+  overrides.insert(overrides.end(), request.settings.begin(), request.settings.end());
+  Target target{.settings = request.flags.recipe.empty()
+                                ? Recipe::without_file(by.env, overrides)
+                                : Recipe::load(recipe_file(request.flags.recipe, by.lockstep.path), by.env, overrides),
+                .profile = {},
+                .profile_word = {}};
+  const std::string word = !request.cluster.empty()              ? request.cluster
                            : target.settings.has("cluster.name") ? target.settings.text("cluster.name")
                                                                  : "auto";
-  target.profile = site.chosen(word);
-  target.is_here = site.is_here(target.profile);
+  target.profile = by.site.chosen(word);
+  target.is_here = by.site.is_here(target.profile);
   const bool is_file = word.find('/') != std::string::npos || word.ends_with(".toml");
   target.profile_word = is_file ? fs::absolute(word).string() : target.profile.name;
   return target;
@@ -100,30 +105,32 @@ std::string absolute_profile_path(const Environment& env) {
   return joined(entries, ":");
 }
 
-JobPlaces places_of(const SubmitOptions& options, const Target& target, const JobWish& wish, const Context& context) {
-  JobPlaces places{.run_dir = {},
+/// Returns the run folder of a job, or the folder that holds those of a sweep's trials. Creates nothing.
+fs::path run_folder(const SubmitRequest& request, const Target& target, const Environment& env) {
+  if (!request.run_dir.empty()) return fs::absolute(request.run_dir).lexically_normal();
+  auto variables = env.all();
+  variables["LOCKSTEP_RUNS"] = runs_folder(target.profile, job_account(target.settings, env), env).string();
+  return run_dir_at(job_name(target.settings, request.flags), std::chrono::system_clock::now(),
+                    Environment(std::move(variables)));
+}
+
+JobPlaces job_places(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  JobPlaces places{.run_dir = run_folder(request, target, by.env),
                    .work_dir = fs::current_path(),
-                   .lockstep = this_program(),
+                   .lockstep = by.lockstep.path,
                    .profile = target.profile_word,
-                   .profile_path = absolute_profile_path(context.env),
+                   .profile_path = absolute_profile_path(by.env),
                    .host = host_name()};
   if (places.host.empty()) places.host = "LOGIN_NODE";
-  if (!options.run_dir.empty()) {
-    places.run_dir = fs::absolute(options.run_dir).lexically_normal();
-    return places;
-  }
-  auto variables = context.env.all();
-  variables["LOCKSTEP_RUNS"] = runs_folder(target.profile, wish.queue.account, context.env).string();
-  places.run_dir = run_dir_at(wish.program.name, std::chrono::system_clock::now(), Environment(std::move(variables)));
   return places;
 }
 
 /// `lockstep train` with what was said here, so that the tasks find the same numbers.
-std::vector<std::string> train_command(const SubmitOptions& options, const Target& target, const JobWish& wish) {
-  const auto recipe = fs::absolute(recipe_file(options.flags.recipe, this_program())).lexically_normal();
+std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobWish& wish) {
+  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, wish.places.lockstep)).lexically_normal();
   std::vector<std::string> command = {wish.places.lockstep.string(), "train", recipe.string(), "--run-dir",
                                       wish.places.run_dir.string()};
-  for (const auto& text : options.flags.sets) command.insert(command.end(), {"--set", text});
+  for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
   if (target.settings.has("cluster.nodes")) {
     command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(wish.shape.nodes)});
   }
@@ -148,12 +155,12 @@ fs::path packs_folder(const Target& target, const JobWish& wish, const Environme
   return runs_folder(target.profile, wish.queue.account, env) / ".packs";
 }
 
-void add_stage(JobWish& wish, const SubmitOptions& options, const Target& target, const Context& context) {
-  if (options.stage.empty()) return;
-  const bool is_trainer = options.stage == "lockstep";
-  wish.software.stage = job_stage({.word = options.stage,
-                                   .trainer = is_trainer ? trainer_program(context.env) : std::string(),
-                                   .packs = packs_folder(target, wish, context.env),
+void add_stage(JobWish& wish, const SubmitRequest& request, const Target& target, const Submitter& by) {
+  if (request.stage.empty()) return;
+  const bool is_trainer = request.stage == "lockstep";
+  wish.software.stage = job_stage({.word = request.stage,
+                                   .trainer = is_trainer ? trainer_program(by.lockstep, by.env) : std::string(),
+                                   .packs = packs_folder(target, wish, by.env),
                                    .is_here = target.is_here},
                                   target.profile);
   if (!wish.program.is_recipe && !wish.program.command.empty()) {
@@ -174,76 +181,68 @@ std::optional<std::string> data_here(const Target& target) {
   }
 }
 
-JobPlan plan_of(const SubmitOptions& options, const Target& target, const Context& context) {
-  JobWish wish = job_wish(target.settings, options.flags, target.profile, context.env);
-  wish.queue.chain = options.chain;
-  wish.places = places_of(options, target, wish, context);
-  add_stage(wish, options, target, context);
+JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  JobWish wish = job_wish(target.settings, request.flags, target.profile, by.env);
+  wish.queue.chain = request.chain;
+  wish.places = job_places(request, target, by);
+  add_stage(wish, request, target, by);
   if (wish.program.is_recipe) {
-    wish.program.command = train_command(options, target, wish);
+    wish.program.command = train_command(request, target, wish);
     if (!wish.software.container.empty()) {
-      if (const auto built = chosen_build(context.env, LOCKSTEP_VERSION, wish.software.container)) {
+      if (const auto built = chosen_build(by.env, by.lockstep.version, wish.software.container)) {
         wish.places.trainer = built->program;
       }
       wish.software.binds.push_back(fs::path(wish.program.command[2]).parent_path().string());
       if (const auto data = data_here(target)) wish.software.binds.push_back(*data);
     }
   } else if (!wish.program.command.empty() && target.is_here && wish.software.container.empty() &&
-             wish.software.setup.empty() && options.stage.empty()) {
-    wish.program.command = with_absolute_program(wish.program.command, wish.software.conda, context.env);
+             wish.software.setup.empty() && request.stage.empty()) {
+    wish.program.command = with_absolute_program(wish.program.command, wish.software.conda, by.env);
   }
   return job_plan(wish, target.profile);
 }
 
-/// The folder that holds those of a sweep's trials.
-fs::path sweep_folder(const SubmitOptions& options, const Target& target, const Context& context) {
-  if (!options.run_dir.empty()) return fs::absolute(options.run_dir).lexically_normal();
-  return plan_of(options, target, context).places.run_dir;
-}
-
-/// The same with one trial's settings.
-SubmitOptions with_sets(SubmitOptions options, const Trial& trial) {
-  options.flags.sets.insert(options.flags.sets.end(), trial.sets.begin(), trial.sets.end());
-  return options;
+/// Returns the request with one trial's settings.
+SubmitRequest with_sets(SubmitRequest request, const Trial& trial) {
+  request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+  return request;
 }
 
 /// One job for each trial, in folders side by side.
-std::vector<JobPlan> jobs_of_trials(const SubmitOptions& options, const Target& target, const Site& site,
-                                    const Context& context) {
-  const auto sweep = sweep_folder(options, target, context);
+std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  const auto sweep = run_folder(request, target, by.env);
   std::vector<JobPlan> jobs;
-  for (const auto& trial : trials_of(options.sweeps)) {
-    SubmitOptions one = with_sets(options, trial);
+  for (const auto& trial : trials_of(request.sweeps)) {
+    SubmitRequest one = with_sets(request, trial);
     one.run_dir = (sweep / trial.name).string();
-    jobs.push_back(plan_of(one, target_of(one, site, context), context));
+    jobs.push_back(plan_job(one, find_target(one, by), by));
   }
   return jobs;
 }
 
 /// One job for as many trials as a node takes.
-std::vector<PackedJob> packed_trials(const SubmitOptions& options, const Target& target, const Site& site,
-                                     const Context& context) {
-  const auto sweep = sweep_folder(options, target, context);
-  const auto shape = job_wish(target.settings, options.flags, target.profile, context.env).shape;
+std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  const auto sweep = run_folder(request, target, by.env);
+  const auto shape = job_wish(target.settings, request.flags, target.profile, by.env).shape;
   if (shape.nodes != 1) {
     refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
            "leave --nodes out: there is a job for each node that is needed");
   }
   const int each = trials_on_a_node(shape, target.profile);
-  SubmitOptions alone = options;
+  SubmitRequest alone = request;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
   alone.run_dir = sweep.string();
-  const auto plan_alone = plan_of(alone, target, context);
-  SubmitOptions whole = options;
+  const auto plan_alone = plan_job(alone, target, by);
+  SubmitRequest whole = request;
   whole.flags.tasks = each;
   std::vector<PackedJob> jobs;
-  for (const auto& trial : trials_of(options.sweeps)) {
+  for (const auto& trial : trials_of(request.sweeps)) {
     // A value that a setting does not take is found now, not by a job.
-    target_of(with_sets(options, trial), site, context);
+    find_target(with_sets(request, trial), by);
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
       whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
-      jobs.push_back({.node = plan_of(whole, target, context), .trial = plan_alone, .sweep = sweep});
+      jobs.push_back({.node = plan_job(whole, target, by), .trial = plan_alone, .sweep = sweep});
     }
     PackedTrial packed{.name = trial.name, .arguments = {}};
     for (const auto& set : trial.sets) packed.arguments.insert(packed.arguments.end(), {"--set", set});
@@ -254,21 +253,23 @@ std::vector<PackedJob> packed_trials(const SubmitOptions& options, const Target&
 
 }  // namespace
 
-Submission submission_of(const SubmitOptions& options, const Context& context) {
-  check_request(options);
-  const Site site(context.env);
-  const Target target = target_of(options, site, context);
-  for (const auto& note : target.settings.notes()) context.log.info(note);
+Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
+                           const Log& log) {
+  check_request(request);
+  const Site site(env);
+  const Submitter by{lockstep, env, site};
+  const Target target = find_target(request, by);
+  for (const auto& note : target.settings.notes()) log.info(note);
   Submission out{.is_here = target.is_here};
-  if (options.is.pack) {
-    out.packed = packed_trials(options, target, site, context);
-  } else if (!options.sweeps.empty()) {
-    out.jobs = jobs_of_trials(options, target, site, context);
+  if (request.is.pack) {
+    out.packed = plan_packed_trials(request, target, by);
+  } else if (!request.sweeps.empty()) {
+    out.jobs = plan_trials(request, target, by);
   } else {
-    out.jobs.push_back(plan_of(options, target, context));
+    out.jobs.push_back(plan_job(request, target, by));
   }
-  if (target.is_here || !options.is.dry_run) check_image(out.first(), target.settings);
+  if (target.is_here || !request.is.dry_run) check_image(out.first(), target.settings);
   return out;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/exec_task.h"
+#include "lockstep/cluster/exec_task.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 #include "lockstep/cluster/profile_library.h"
 #include "lockstep/launch/node_folder.h"
 
-namespace lockstep::cli {
+namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,7 +131,7 @@ TaskSettings settings_of(const Profile& profile) {
   return settings;
 }
 
-ExecTask prepared_task(const ExecOptions& options, const Environment& process, const Log& log) {
+ExecTask prepare_task(const ExecOptions& options, const Environment& process, const Log& log) {
   ExecTask task;
   task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, Surroundings::of_process(process)));
   const auto env = with_device_order(process, task.settings);
@@ -153,7 +153,7 @@ ExecTask prepared_task(const ExecOptions& options, const Environment& process, c
   return task;
 }
 
-void start_agent_of(const ExecTask& task, const Environment& env, const Log& log) {
+void start_task_agent(const ExecTask& task, const Environment& env, const Log& log) {
   const auto self = this_task(task.at.rank, task.at.local_rank);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || !task.rendezvous.published.empty();
   if (task.at.local_rank != 0 || !has_work) return;
@@ -173,4 +173,4 @@ void start_agent_of(const ExecTask& task, const Environment& env, const Log& log
               env, log);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

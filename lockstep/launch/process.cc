@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/tool.h"
+#include "lockstep/launch/process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -64,15 +64,15 @@ int exit_code_of(pid_t child) {
 
 }  // namespace
 
-ToolResult run_tool(const std::vector<std::string>& command, const Environment& env) {
+ProcessResult run_process(const std::vector<std::string>& command, const Environment& env) {
   std::string output;
-  ToolResult result = run_tool(command, env, [&](std::string_view text) { output += text; });
+  ProcessResult result = run_process(command, env, [&](std::string_view text) { output += text; });
   result.output = std::move(output);
   return result;
 }
 
-ToolResult run_tool(const std::vector<std::string>& command, const Environment& env,
-                    const std::function<void(std::string_view)>& take) {
+ProcessResult run_process(const std::vector<std::string>& command, const Environment& env,
+                          const std::function<void(std::string_view)>& take) {
   LOCKSTEP_ASSERT(!command.empty());
   // posix_spawnp would look at this process's own PATH.
   const auto program = program_in_path(command.front(), env);
@@ -96,7 +96,7 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
   }
   out.write.reset();
   err.write.reset();
-  ToolResult result;
+  ProcessResult result;
   try {
     read_both(out, err, take, result.errors);
   } catch (...) {
@@ -108,5 +108,7 @@ ToolResult run_tool(const std::vector<std::string>& command, const Environment& 
   result.exit_code = exit_code_of(child);
   return result;
 }
+
+std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 }  // namespace lockstep

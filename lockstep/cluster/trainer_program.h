@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// The `lockstep` program that runs.
+struct LockstepProgram {
+  std::filesystem::path path;
+  std::string version;  ///< "0.1.0"
+};
+
+/// Returns the path of `lockstep-train`: $LOCKSTEP_TRAINER; else the one beside `lockstep`; else a build of `lockstep
+/// setup`, for the container that this process runs in, for the active Python, or the latest one.
+///
+/// Throws: Error(kEnvironment) if there is none of these, or if $LOCKSTEP_TRAINER is no program.
+std::string trainer_program(const LockstepProgram& lockstep, const Environment& env);
+
+}  // namespace lockstep
