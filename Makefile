@@ -4,7 +4,7 @@
 
 help:
 	@echo 'make demo     set up, build, and train real digits on two ranks'
-	@echo 'make test     set up, build, and run the tests (under 30 minutes on two cores)'
+	@echo 'make test     set up, build, and run the tests (set-up apart, under 30 minutes on two cores)'
 	@echo 'make build    build/release/bin/lockstep'
 	@echo 'make setup    only install what is missing: Debian packages (as root) and LibTorch'
 	@echo 'make install  into PREFIX (/usr/local)'
@@ -18,6 +18,7 @@ help:
 	@echo 'LOCKSTEP_TORCH   the torch folder to build against (else CMAKE_PREFIX_PATH, the active Python, a private venv)'
 	@echo 'LOCKSTEP_DEVICE  cpu, cuda or rocm, instead of what this machine has'
 	@echo 'LOCKSTEP_CACHE   where venvs and caches lie (~/.cache/lockstep)'
+	@echo 'LOCKSTEP_TEST_PEERS  1: `make test` fetches Python'"'"'s PyTorch too (5.5 GB on disk) and tests against it'
 	@echo 'LOCKSTEP_JOBS    compilations at once (every core, fewer where memory is small)'
 
 setup:

@@ -10,6 +10,9 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "tests/support"))
+import peers  # noqa: E402
+
 BIN = pathlib.Path(os.environ.get("LOCKSTEP_BIN", HERE.parent / "build/release/bin"))
 DATA = pathlib.Path(os.environ.get("LOCKSTEP_TEST_DATA", HERE.parent.parent / "shared/data"))
 DIGITS = HERE.parent / "datasets/digits"
@@ -17,7 +20,7 @@ DIGITS = HERE.parent / "datasets/digits"
 
 def python_with(module):
     """A Python that has a package: this one, or those that other tests use."""
-    for python in (sys.executable, os.environ.get("LOCKSTEP_PEER_PYTHON"), os.environ.get("LOCKSTEP_BENCH_PYTHON")):
+    for python in (sys.executable, os.environ.get("LOCKSTEP_PEER_PYTHON"), peers.PYTHON):
         if python and subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0:
             return python
     return None
@@ -79,7 +82,7 @@ class Examples(unittest.TestCase):
     def test_07_bring_a_python_model(self):
         python = python_with("torch")
         if not python:
-            self.skipTest("no Python with PyTorch: set LOCKSTEP_BENCH_PYTHON")
+            self.skipTest(peers.REASON)
         here = HERE / "07_bring_a_python_model"
         self.run_command(python, HERE.parent / "python/export_model.py", f"{here / 'net.py'}:Net", self.folder / "net.pt", "--set", "width=48")
         run = self.folder / "run"

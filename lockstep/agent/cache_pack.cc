@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -74,6 +77,30 @@ std::uint64_t bytes_of(const CachedFiles& files) {
   return bytes;
 }
 
+/// How much older than its folder an unpacked file is made: more than any file system rounds times by.
+constexpr std::chrono::seconds kUnpackedAge{4};
+
+/// Gives what was unpacked into `folder`, and the folder's lock, one time that lies before anything a program writes
+/// from now on. Kernels stamp files by a clock that ticks every few milliseconds, so that a file of a short job may
+/// else have the same time. Folders get the mode that make_private_folder() asks for, since unpacking follows the
+/// umask.
+void settle(const fs::path& folder, int lock) {
+  struct timespec time {};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  time.tv_sec -= kUnpackedAge.count();
+  const std::array<struct timespec, 2> times{time, time};
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error); !error && it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    if (it->is_directory() && ::chmod(it->path().c_str(), 0700) != 0) throw io_error("make private", it->path(), errno);
+    if (::utimensat(AT_FDCWD, it->path().c_str(), times.data(), 0) != 0) {
+      throw io_error("set the time of", it->path(), errno);
+    }
+  }
+  if (error) throw io_error("list", folder, error.value());
+  if (::futimens(lock, times.data()) != 0) throw io_error("set the time of", lock_of(folder), errno);
+}
+
 /// A file that is removed with the object, unless it was given another name.
 class PassingFile {
  public:
@@ -120,8 +147,8 @@ void CachePack::warm(const std::function<void(const std::string&)>& warn) const 
     fs::remove_all(part, none);
     make_private_folder(part);
   }
+  settle(part, lock.get());
   if (::rename(part.c_str(), folder_.c_str()) != 0) throw io_error("rename", part, errno);
-  ::futimens(lock.get(), nullptr);
 }
 
 std::int64_t CachePack::warmed_ns() const {

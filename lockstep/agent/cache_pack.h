@@ -40,7 +40,7 @@ class CachePack {
   /// Throws: as warm().
   void make_own(const std::filesystem::path& own) const;
 
-  /// When warm() had filled the folder, as CachedFile tells times: what was written later is new.
+  /// The time that warm() gave to all it unpacked, as CachedFile tells times: what is later was written on this node.
   std::int64_t warmed_ns() const;
 
   /// What the folder holds of local rank 0 and of all, links and databases that are being written left out.

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/launch/node_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -72,6 +73,53 @@ TEST(CachePack, ALaterJobStartsFromWhatAnEarlierOneCompiled) {
   EXPECT_EQ(found.st_mode & 0777U, 0600U);
   ASSERT_EQ(::stat(later.caches().c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, 0700U);
+}
+
+/// The umask, as it was when the object ends.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
+  ~Umask() { ::umask(before_); }
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+
+ private:
+  mode_t before_;
+};
+
+TEST(CachePack, FoldersThatWereUnpackedArePrivateWhateverTheUmask) {
+  for (const mode_t mask : {0022, 0077, 0000}) {
+    const TemporaryFolder shared;
+    const Umask set(mask);
+    const Node node(shared.path() / "site.zip");
+    node.pack.warm(fail);
+    node.pack.make_own(node.own(0));
+    put(node.caches() / "triton/ab/kernel.hsaco", "code");
+    put(node.own(0) / "miopen/found.txt", "found");
+    ASSERT_TRUE(node.pack.give_back(node.pack.files()));
+    const Node later(shared.path() / "site.zip");
+    later.pack.warm(fail);
+    EXPECT_NO_THROW(make_private_folder(later.caches() / "triton"));
+    EXPECT_NO_THROW(later.pack.make_own(later.own(1)));
+    for (const auto& entry : fs::recursive_directory_iterator(later.caches())) {
+      if (!entry.is_directory()) continue;
+      EXPECT_EQ(entry.status().permissions() & fs::perms::all, fs::perms::owner_all)
+          << entry.path() << " under " << mask;
+    }
+  }
+}
+
+TEST(CachePack, WhatIsWrittenRightAfterItWasUnpackedIsNew) {
+  const TemporaryFolder shared;
+  for (int job = 0; job < 20; ++job) {
+    const Node node(shared.path() / "site.zip");
+    node.pack.warm(fail);
+    const auto name = "triton/" + std::to_string(job);
+    put(node.caches() / name, "code");
+    const auto files = node.pack.files();
+    for (const auto& [each, file] : files) EXPECT_EQ(file.changed_ns > node.pack.warmed_ns(), each == name) << each;
+    ASSERT_TRUE(node.pack.give_back(files));
+  }
 }
 
 TEST(CachePack, TwoJobsLoseNothingOfEachOther) {

@@ -28,6 +28,15 @@ fs::path local_root(const Environment& env, const TaskSettings& settings) {
   return settings.caches.node_local.empty() ? "/tmp" : settings.caches.node_local;
 }
 
+/// True if nobody but this user can enter `folder`, so that nothing in it is anybody else's.
+bool is_private(const struct stat& folder) { return folder.st_uid == ::geteuid() && (folder.st_mode & 077U) == 0; }
+
+bool lies_in_private_folder(const fs::path& path) {
+  struct stat parent {};
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  return ::lstat(folder.c_str(), &parent) == 0 && S_ISDIR(parent.st_mode) && is_private(parent);
+}
+
 }  // namespace
 
 bool is_on_network(const fs::path& path) {
@@ -51,7 +60,9 @@ void make_private_folder(const fs::path& path) {
   const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0) throw io_error("open", path, errno);
-  if (found.st_uid == ::geteuid() && (found.st_mode & 077U) == 0) return;
+  if (is_private(found)) return;
+  // A program that made its folder anew did so with its own umask. Nobody else has come past the folder above.
+  if (found.st_uid == ::geteuid() && lies_in_private_folder(path) && ::fchmod(folder.get(), 0700) == 0) return;
   throw Error(ErrorKind::kEnvironment,
               "'" + path.string() + "' is owned by user " + std::to_string(found.st_uid) + " with mode " +
                   std::to_string((found.st_mode >> 6U) & 7U) + std::to_string((found.st_mode >> 3U) & 7U) +

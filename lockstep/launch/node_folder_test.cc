@@ -45,11 +45,22 @@ TEST(NodeFolder, IsMadeForThisUserAloneByWhoeverComesFirst) {
 TEST(NodeFolder, IsRefusedWhereOthersMayEnterIt) {
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "node";
+  fs::permissions(parent.path(), fs::perms::all | fs::perms::sticky_bit);  // As /tmp is.
   fs::create_directory(folder);
   fs::permissions(folder, fs::perms::all);
   const auto said = message_of(ErrorKind::kEnvironment, [&] { make_private_folder(folder); });
   EXPECT_HAS(said, "with mode 777, want user");
   EXPECT_HAS(said, "set TMPDIR to a folder of your own");
+}
+
+TEST(NodeFolder, IsMadePrivateWhereNobodyElseCouldReachIt) {
+  const TemporaryFolder parent;
+  const fs::path folder = parent.path() / "caches";
+  fs::create_directory(folder);
+  fs::permissions(parent.path(), fs::perms::owner_all);
+  fs::permissions(folder, fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read);
+  make_private_folder(folder);
+  EXPECT_EQ(fs::status(folder).permissions() & fs::perms::all, fs::perms::owner_all);
 }
 
 TEST(NodeFolder, IsRefusedWhereItIsALinkToSomewhere) {

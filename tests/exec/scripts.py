@@ -3,7 +3,7 @@
 start them, and for each Python.
 
 LOCKSTEP_BENCH_PYTHON has today's PyTorch, Accelerate and Lightning; LOCKSTEP_OLD_PYTHON has those of the clusters' guides,
-which tools/old-python fetches.
+which tools/old-python fetches for `make soak` alone: half a gigabyte more for the same tests.
 
 The scripts wait for each other before they end. A thread of Gloo's may still hold the tensors of the last collective, and it
 needs Python's lock to let go of them: PyTorch then aborts at exit, or hangs, without Lockstep too, where the machine is busy.
@@ -14,19 +14,20 @@ import pathlib
 import sys
 import unittest
 
-SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers  # noqa: E402
+
 PROGRAMS = pathlib.Path(__file__).resolve().parent
-NEW = os.environ.get("LOCKSTEP_BENCH_PYTHON")
+NEW = peers.PYTHON
 OLD = os.environ.get("LOCKSTEP_OLD_PYTHON")
-with_new = unittest.skipUnless(NEW, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch, Accelerate and Lightning")
+with_new = unittest.skipUnless(NEW, peers.REASON)
 with_old = unittest.skipUnless(OLD, "LOCKSTEP_OLD_PYTHON names no Python with PyTorch 2.0; tools/old-python fetches one")
 TASKS = 2  # On each node.
 
 
 def skip_without_python():
     if not NEW and not OLD:
-        print("skipped: neither LOCKSTEP_BENCH_PYTHON nor LOCKSTEP_OLD_PYTHON names a Python with PyTorch")
-        sys.exit(SKIPPED)
+        peers.skip_script()
 
 
 def said(output):

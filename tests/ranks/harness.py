@@ -122,7 +122,7 @@ class Command:
         while self.members():
             if time.monotonic() > start + seconds:
                 return None
-            os.sched_yield()
+            time.sleep(0.02)
         return time.monotonic() - start
 
     def kill_all(self):

@@ -12,7 +12,10 @@ import sys
 
 import harness
 
-PYTHON = os.environ.get("LOCKSTEP_BENCH_PYTHON", sys.executable)
+sys.path.append(str(harness.SOURCE / "tests/support"))
+import peers  # noqa: E402
+
+PYTHON = peers.PYTHON or sys.executable
 COMPILE = harness.SOURCE / "python/compile_model.py"
 NETS = harness.SOURCE / "tests/golden/script/nets.py"
 OUTPUTS = """
@@ -115,6 +118,5 @@ class PythonModel(harness.RanksTest):
 
 if __name__ == "__main__":
     if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
-        print(f"skipped: {PYTHON} has no PyTorch; set LOCKSTEP_BENCH_PYTHON")
-        sys.exit(harness.SKIPPED)
+        peers.skip_script()
     harness.main()

@@ -13,6 +13,7 @@ import unittest
 SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
 SCRIPT = pathlib.Path(__file__).with_name("testbed.sh")
 PORTS = 100  # What one bed takes, from its base port on.
+BLOCKS = range(10000, 18400, PORTS)  # Below the ports that `lockstep exec` derives from a job, and below the ephemeral ones.
 
 
 def why_not():
@@ -32,17 +33,31 @@ def skip_where_impossible():
         sys.exit(SKIPPED)
 
 
-def free_base_port():
-    """The first block of ports below the ephemeral ones whose servers' ports are all free."""
-    for base in range(24000, 32000, PORTS):
-        try:
-            for port in range(base, base + 5):
-                with socket.socket() as probe:
-                    probe.bind(("", port))
-            return base
-        except OSError:
-            continue
-    raise RuntimeError("no free block of ports between 24000 and 32000")
+class PortBlock:
+    """`PORTS` ports from `base` on that no other bed of this machine takes while this object is open.
+
+    The lock is a socket with a name in the kernel alone: it is as wide as the ports are, and goes with this process.
+    """
+
+    def __init__(self):
+        for self.base in BLOCKS:
+            self.lock = socket.socket(socket.AF_UNIX)
+            try:
+                self.lock.bind(f"\0lockstep-test-ports-{self.base}")
+                self.probe()
+                return
+            except OSError:
+                self.lock.close()
+        raise RuntimeError(f"no free block of {PORTS} ports between {BLOCKS.start} and {BLOCKS.stop}")
+
+    def probe(self):
+        """Throws where another program has one of the ports."""
+        for port in range(self.base, self.base + PORTS):
+            with socket.socket() as probe:
+                probe.bind(("", port))
+
+    def close(self):
+        self.lock.close()
 
 
 class Bed:
@@ -53,8 +68,9 @@ class Bed:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_", "LOCKSTEP_"))}
         self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf"),
                             "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+        self.ports = PortBlock()
         try:
-            self.run(SCRIPT, "up", self.folder, free_base_port())
+            self.run(SCRIPT, "up", self.folder, self.ports.base, timeout=180)
         except BaseException:
             self.__exit__()
             raise
@@ -62,6 +78,7 @@ class Bed:
 
     def __exit__(self, *_):
         subprocess.run([SCRIPT, "down", self.folder], env=self.environment, check=False)
+        self.ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, *command, timeout=60, **more):

@@ -5,7 +5,6 @@
 LOCKSTEP_BENCH_PYTHON is a Python with PyTorch; without it the tests that train are skipped.
 """
 import json
-import os
 import pathlib
 import shlex
 import subprocess
@@ -15,8 +14,11 @@ import unittest
 
 import bed as test_bed
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers  # noqa: E402
+
 LOCKSTEP = sys.argv.pop(1)
-PYTHON = os.environ.get("LOCKSTEP_BENCH_PYTHON")
+PYTHON = peers.PYTHON
 DDP = pathlib.Path(__file__).resolve().parents[1] / "exec/ddp.py"
 SAY = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR $MASTER_PORT ${CUDA_VISIBLE_DEVICES:-none}"
 
@@ -91,7 +93,7 @@ class UnderSlurm(test_bed.BedTest):
         deadline = time.monotonic() + 60
         while not (self.folder / "kept/node-caches/generic.zip").exists():  # The agent outlives the step by a moment.
             self.assertLess(time.monotonic(), deadline, "the node's agent gave no cache back")
-            os.sched_yield()
+            time.sleep(0.02)
         self.assertEqual(self.srun("-N2", "-n4", program=("sh", "-c", "cat $TRITON_CACHE_DIR/kernel")).split(), ["compiled"] * 4)
 
     def test_tasks_that_wait_for_ever_are_told_of(self):
@@ -113,7 +115,7 @@ class UnderSlurm(test_bed.BedTest):
             self.srun("-N2", "-n2", program=["pyhton", "train.py"])
         self.assertIn("program 'pyhton' was not found in PATH", str(failure.exception))
 
-    @unittest.skipUnless(PYTHON, "no Python with PyTorch: set LOCKSTEP_BENCH_PYTHON")
+    @unittest.skipUnless(PYTHON, peers.REASON)
     def test_an_unmodified_script_of_pytorchs_ddp_trains_on_two_nodes(self):
         output = self.bed.run("srun", "-w", "n1,n2", "--ntasks-per-node=2", LOCKSTEP, "exec", "--", PYTHON, DDP, cwd=self.folder, timeout=240)
         ranks = sorted((json.loads(line) for line in output.splitlines()), key=lambda each: each["rank"])

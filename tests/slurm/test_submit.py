@@ -6,7 +6,6 @@ LOCKSTEP_BENCH_PYTHON is a Python with PyTorch and Lightning; without it the tes
 """
 import functools
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -14,8 +13,11 @@ import unittest
 
 import bed as test_bed
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers  # noqa: E402
+
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
-PYTHON = os.environ.get("LOCKSTEP_BENCH_PYTHON")
+PYTHON = peers.PYTHON
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "exec"
 SINGULARITY = """#!/bin/bash
 # As the real one: takes its own flags and the image, and keeps PATH and nothing else of what it was told not to keep.
@@ -119,7 +121,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertIn("sbatch refuses the job: sbatch: error: invalid partition specified: none", done.stderr)
         self.assertFalse((self.folder / "run").exists())
 
-    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
+    @unittest.skipUnless(PYTHON, peers.REASON)
     def test_an_unmodified_ddp_script(self):
         job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", PYTHON, PROGRAMS / "ddp.py")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
@@ -149,7 +151,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
         return self.lines()
 
-    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with PyTorch")
+    @unittest.skipUnless(PYTHON, peers.REASON)
     def test_an_unmodified_ddp_script_that_is_requeued_goes_on_from_its_snapshot(self):
         begun = [line for line in self.requeued("ddp_snapshots.py", "epoch 2 is saved") if "begins with epoch" in line]
         self.assertEqual(sorted(line for line in begun if line.endswith(" 0")),
@@ -159,7 +161,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertGreater(int(later.pop()), 2)
         self.assertIn("epoch 29 is saved", self.lines())
 
-    @unittest.skipUnless(PYTHON, "LOCKSTEP_BENCH_PYTHON names no Python with Lightning")
+    @unittest.skipUnless(PYTHON, peers.REASON)
     def test_an_unmodified_lightning_script_that_is_requeued_goes_on_from_its_checkpoint(self):
         said = [json.loads(line) for line in self.requeued("lightning_run.py", '"epoch": 2') if line.startswith("{")]
         self.assertEqual({(each["world"], each["local_rank"]) for each in said}, {(4, 0), (4, 1)})

@@ -63,7 +63,7 @@ class Train(test_bed.BedTest):
         while not (metrics.exists() and '"event":"step"' in metrics.read_text()):
             self.assertLess(time.monotonic(), deadline, "no step within two minutes")
             self.assertIsNone(process.poll(), "the job ended before its first step")
-            os.sched_yield()
+            time.sleep(0.02)
         steps = subprocess.run(["squeue", "-s", "-h", "-o", "%i"], env=self.environment, capture_output=True, text=True, check=True)
         step = next(each for each in steps.stdout.split() if each.endswith(".0"))
         subprocess.run(["scancel", "--signal=USR1", step], env=self.environment, check=True)

@@ -3,25 +3,78 @@
 # A real Slurm on this one machine: a controller, four node daemons, four pretend GPUs a node, a munge of its own.
 #   testbed.sh up DIR [BASE_PORT]   start it; then: export SLURM_CONF=DIR/slurm.conf
 #   testbed.sh down DIR             stop what `up DIR` started, by process id
-# Two beds live side by side where their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet.
-# Needs root and the packages slurm-wlm and munge. Tried with slurm-wlm 22.05.8.
+# Two beds live side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet; bed.py takes one that is free.
+# Needs root and the packages slurm-wlm and munge. Needs no host names: this machine's own may mean nothing to it.
+# Tried with slurm-wlm 22.05.8.
 set -euo pipefail
 
 action=${1:?usage: testbed.sh up|down DIR [BASE_PORT]}
 dir=$(realpath -m "${2:?a folder}")
-base_port=${3:-28300}
+base_port=${3:-18300}
 nodes=4 gpus=4 cores=8
+host=$(uname -n)
+host=${host%%.*}
+
+daemons() { echo slurmctld; seq -f 'slurmd-n%g' "$nodes"; echo munged; }
+
+pid_of() { cat "$dir/$1.pid" 2> /dev/null; }
 
 stop_by_pid_files() {
-  local file pid
-  for file in "$dir"/slurmctld.pid "$dir"/slurmd-*.pid "$dir"/munged.pid; do
-    pid=$(cat "$file" 2>/dev/null) || continue
-    kill "$pid" 2>/dev/null || continue
-    # A port must be free, and a folder removable, once this script has ended.
-    tail --pid="$pid" -f /dev/null & timeout 20 tail --pid="$pid" -f /dev/null || kill -9 "$pid" 2>/dev/null || true
-    wait
+  local daemon pid pids=()
+  for daemon in $(daemons); do
+    if pid=$(pid_of "$daemon") && kill "$pid" 2> /dev/null; then pids+=("$pid"); fi
+  done
+  # A port must be free, and a folder removable, once this script has ended.
+  for pid in "${pids[@]}"; do
+    timeout 20 tail --pid="$pid" --sleep-interval=0.1 -f /dev/null || kill -9 "$pid" 2> /dev/null || true
   done
 }
+
+# tell_of DAEMON FACT: what went wrong with it, and its own last words.
+tell_of() {
+  echo "testbed.sh: $1 $2" >&2
+  local file
+  for file in "$dir/log/$1.err" "$dir/log/$1.log"; do
+    if [ -s "$file" ]; then echo "testbed.sh: the last lines of $file:" >&2; tail -n 15 "$file" >&2; fi
+  done
+}
+
+# start DAEMON COMMAND...: its standard error goes to a file, since it keeps that open for as long as it lives.
+start() {
+  local daemon=$1 code=0
+  shift
+  "$@" > "$dir/log/$daemon.err" 2>&1 < /dev/null || code=$?
+  if [ "$code" != 0 ]; then
+    tell_of "$daemon" "ended with $code: $*"
+    stop_by_pid_files
+    exit 1
+  fi
+}
+
+# Says which daemons have ended, and why the others' nodes are not there.
+tell_why() {
+  local daemon pid
+  for daemon in $(daemons); do
+    if ! pid=$(pid_of "$daemon"); then
+      tell_of "$daemon" "wrote no $dir/$daemon.pid"
+    elif ! kill -0 "$pid" 2> /dev/null; then
+      tell_of "$daemon" "(process $pid) has ended"
+    fi
+  done
+  echo "testbed.sh: the nodes did not come up; sinfo says:" >&2
+  timeout 20 sinfo -N -o '%N %T %E' >&2 || true
+}
+
+has_ended() {
+  local daemon pid
+  for daemon in $(daemons); do
+    if pid=$(pid_of "$daemon") && ! kill -0 "$pid" 2> /dev/null; then return 0; fi
+  done
+  return 1
+}
+
+# Where loopback is the only network, the resolver knows no IPv4 address at all if it is asked for IPv4 alone, as Slurm does.
+communication() { getent ahostsv4 127.0.0.1 > /dev/null || echo CommunicationParameters=EnableIPv6; }
 
 write_configuration() {
   mkdir -p "$dir"/{state,spool,log,dev,munge}
@@ -31,7 +84,7 @@ write_configuration() {
   echo "Name=gpu File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
   cat > "$dir/slurm.conf" << CONF
 ClusterName=testbed
-SlurmctldHost=$(hostname -s)(127.0.0.1)
+SlurmctldHost=$host(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -43,7 +96,10 @@ MpiParams=ports=$((base_port + 20))-$((base_port + 99))
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/affinity
 SwitchType=switch/none
+$(communication)
 SlurmctldPort=$base_port
+# Steps derive ports, and folders on the node, from their job: two beds at once must not have the same jobs.
+FirstJobId=$((base_port * 1000 + RANDOM % 900 * 100))
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
 SlurmctldPidFile=$dir/slurmctld.pid
@@ -60,7 +116,7 @@ ReturnToService=2
 GresTypes=gpu
 JobRequeue=1
 KillWait=5
-NodeName=n[1-$nodes] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 \
+NodeName=n[1-$nodes] NodeHostname=$host NodeAddr=127.0.0.1 \
 Port=[$((base_port + 1))-$((base_port + nodes))] CPUs=$cores Sockets=1 CoresPerSocket=$cores ThreadsPerCore=1 \
 RealMemory=4000 Gres=gpu:$gpus State=UNKNOWN
 PartitionName=gpu Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE State=UP
@@ -70,8 +126,11 @@ CONF
 start_munge() {
   head -c 1024 /dev/urandom > "$dir/munge/key"
   chmod 400 "$dir/munge/key"
-  munged --force --num-threads=2 --socket="$dir/munge/socket" --key-file="$dir/munge/key" \
-    --pid-file="$dir/munged.pid" --log-file="$dir/log/munged.log" --seed-file="$dir/munge/seed" 2> /dev/null
+  # Else it looks for its own name, and waits for a name server that may not answer. Older ones know no such option.
+  local origin=()
+  if munged --help | grep -q -e --origin; then origin=(--origin=127.0.0.1); fi
+  start munged munged --force --num-threads=2 --socket="$dir/munge/socket" --key-file="$dir/munge/key" "${origin[@]}" \
+    --pid-file="$dir/munged.pid" --log-file="$dir/log/munged.log" --seed-file="$dir/munge/seed"
 }
 
 case $action in
@@ -80,13 +139,15 @@ case $action in
     write_configuration
     export SLURM_CONF=$dir/slurm.conf
     start_munge
-    slurmctld -f "$SLURM_CONF"
-    for n in $(seq "$nodes"); do slurmd -f "$SLURM_CONF" -N "n$n"; done
-    for _ in $(seq 100); do
-      [ "$(sinfo -h -o %T 2> /dev/null)" = idle ] && exit 0
+    start slurmctld slurmctld -f "$SLURM_CONF"
+    for n in $(seq "$nodes"); do start "slurmd-n$n" slurmd -f "$SLURM_CONF" -N "n$n"; done
+    # Long, as other work may have the cores; what has ended will not come back.
+    for _ in $(seq 600); do
+      [ "$(timeout 20 sinfo -h -o %T 2> /dev/null)" = idle ] && exit 0
+      if has_ended; then break; fi
       sleep 0.1
     done
-    echo "testbed.sh: not all nodes came up; see $dir/log" >&2
+    tell_why
     stop_by_pid_files
     exit 1
     ;;

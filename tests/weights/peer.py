@@ -2,9 +2,11 @@
 """Finds a Python that has the packages whose word a test takes."""
 import importlib.util
 import os
+import pathlib
 import sys
 
-SKIPPED = 77
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers  # noqa: E402
 
 
 def require(*packages):
@@ -12,8 +14,6 @@ def require(*packages):
     missing = [each for each in packages if importlib.util.find_spec(each) is None]
     if not missing:
         return
-    python = os.environ.pop("LOCKSTEP_BENCH_PYTHON", None)
-    if python:
-        os.execv(python, [python, *sys.argv])
-    print(f"skipped: no {', '.join(missing)}; LOCKSTEP_BENCH_PYTHON names no Python that has {', '.join(packages)}")
-    sys.exit(SKIPPED)
+    if peers.PYTHON and sys.executable != peers.PYTHON:
+        os.execv(peers.PYTHON, [peers.PYTHON, *sys.argv])
+    peers.skip_script()

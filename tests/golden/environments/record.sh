@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 dump=$bed/dump
 cp "$here/dump_environment.py" "$dump"
 trap '"$here/../../slurm/testbed.sh" down "$bed"; rm -rf "$bed"' EXIT
-"$here/../../slurm/testbed.sh" up "$bed" "${BASE_PORT:-28500}"
+"$here/../../slurm/testbed.sh" up "$bed" "${BASE_PORT:-18300}"
 
 # The command as a reader would type it: without this machine's paths.
 shown() { printf '%s' "$*" | sed -e "s#$dump#DUMP#g; s#$lockstep#lockstep#g; s#$torchrun#torchrun#g; s#$hydra#mpiexec.hydra#g; s#$bed#DIR#g"; }

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A job on a machine whose own name nothing resolves, without /etc/hosts: test_names.py LOCKSTEP"""
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import bed as test_bed
+
+INSIDE = "LOCKSTEP_TEST_WITHOUT_NAMES"
+NAMELESS = """set -e
+hostname nameless
+: > "$1/hosts"
+echo 'hosts: files' > "$1/nsswitch.conf"
+for file in hosts nsswitch.conf; do
+  if [ -e /etc/$file ]; then mount --bind "$1/$file" /etc/$file; fi
+done
+shift
+exec "$@"
+"""
+
+
+class WithoutNames(test_bed.BedTest):
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+
+    def test_the_own_name_means_nothing_here(self):
+        with self.assertRaises(OSError):
+            socket.getaddrinfo(socket.gethostname(), None)
+
+    def test_ranks_on_two_nodes_meet(self):
+        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR")
+        self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
+        said = sorted(line.split() for line in self.log().splitlines() if line.startswith("rank "))
+        self.assertEqual([words[1] for words in said], ["0", "1", "2", "3"], self.log())
+        self.assertEqual(len({words[-1] for words in said}), 1, self.log())
+
+
+def run_inside():
+    """This script's exit code in namespaces of its own, where the machine has another name and knows no names."""
+    spaces = ["unshare", "--uts", "--mount"]
+    tried = subprocess.run([*spaces, "true"], text=True, capture_output=True, check=False)
+    if tried.returncode != 0:
+        print(f"skipped: no namespaces here: {tried.stderr.strip()}")
+        return test_bed.SKIPPED
+    with tempfile.TemporaryDirectory(prefix="lockstep-names-") as folder:
+        return subprocess.run([*spaces, "sh", "-c", NAMELESS, "sh", folder, sys.executable, *sys.argv],
+                              env=os.environ | {INSIDE: "1"}, check=False).returncode
+
+
+test_bed.skip_where_impossible()
+if INSIDE not in os.environ:
+    sys.exit(run_inside())
+del sys.argv[1]
+unittest.main(verbosity=2)
