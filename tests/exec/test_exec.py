@@ -20,7 +20,7 @@ import unittest
 LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 PATH = "/usr/bin:/bin"
-PATIENCE = 20  # Seconds; a test waits this long only where something is broken.
+PATIENCE = 60  # Seconds; a test waits this long only where something is broken.
 
 
 def step(rank=0, world=2, nodes=1, **more):
