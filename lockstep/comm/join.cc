@@ -17,8 +17,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/net.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -93,9 +93,10 @@ std::string meeting_place(const Placement& placement, const Environment& env, co
 
 // A name that this node takes for itself leads the others elsewhere: Debian gives each host's own name 127.0.1.1.
 FileDescriptor master_socket(const Endpoint& master, const Environment& env, const Placement& placement) {
-  const auto address = numeric_address(master.address);
-  const bool misleads = placement.nodes > 1 && address && address != master.address && address->starts_with("127.");
-  return bound_socket(misleads ? own_address(env, placement) : master.address, master.port);
+  const auto found = resolve_host(master.address);
+  const bool misleads =
+      placement.nodes > 1 && !found.empty() && found.front() != master.address && found.front().starts_with("127.");
+  return bind_socket(misleads ? own_address(placement, env) : master.address, master.port);
 }
 
 Meeting meeting_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
@@ -112,8 +113,8 @@ Meeting meeting_of(const Placement& placement, const Environment& env, const Joi
   }
   meeting.file = meeting_file(placement, env, options);
   if (placement.rank == 0) {
-    const std::string address = own_address(env, placement);
-    meeting.listener = bound_socket(address);
+    const std::string address = own_address(placement, env);
+    meeting.listener = bind_socket(address);
     meeting.server = {address, port_of(meeting.listener)};
   }
   return meeting;
@@ -145,7 +146,7 @@ std::string reach_rank_zero(Meeting& meeting, milliseconds patience) {
       if (const auto found = published(meeting.file)) meeting.server = *found;
     }
     if (meeting.server.port != 0) {
-      if (const auto own = address_towards(meeting.server, milliseconds(1000))) return *own;
+      if (const auto own = local_address_towards(meeting.server, milliseconds(1000))) return *own;
     }
     if (Clock::now() - start > patience) break;
     std::this_thread::sleep_for(kRetryPause);

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "lockstep/base/text.h"
-#include "lockstep/comm/net.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -80,7 +80,7 @@ TEST(Join, MeetsThroughAFolderWhereNoLauncherSaysHowAndLeavesNothingThere) {
 TEST(Join, SurvivesTheAddressThatADeadRunLeftBehind) {
   if (testing::is_rank()) return meet_in_folder(3);
   const TemporaryFolder folder;
-  const auto dead = bound_socket("127.0.0.1");
+  const auto dead = bind_socket("127.0.0.1");
   make_folder(folder.path() / ".meeting");
   write_whole(folder.path() / ".meeting/slurm-4711.0-0", "127.0.0.1 " + std::to_string(port_of(dead)) + "\n");
   testing::expect_of_ranks({.world = 3, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
@@ -158,54 +158,6 @@ RANKS_TEST(Join, ListensOnTheChosenAddressOnly, 2) {
   const auto addresses = listening_addresses();
   for (const auto& address : addresses) EXPECT_TRUE(address.starts_with("0100007F:")) << address;
   EXPECT_GE(addresses.size(), group.is_main() ? 1U : 0U) << "the store was not found: the check is blind";
-}
-
-TEST(OwnAddress, IsLoopbackOnOneNodeAndTheNamedInterfacesElsewhere) {
-  Placement several;
-  several.nodes = 2;
-  EXPECT_EQ(own_address(Environment{}, Placement{}), "127.0.0.1");
-  EXPECT_EQ(own_address(Environment{{"LOCKSTEP_INTERFACE", "lo"}}, several), "127.0.0.1");
-  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "=lo,eth0"}}, several), "127.0.0.1");
-}
-
-TEST(OwnAddress, TakesTheFirstLettersOfAnInterfaceFromNcclAlone) {
-  Placement several;
-  several.nodes = 2;
-  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "l"}}, several), "127.0.0.1");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
-                        [&] {
-                          own_address(Environment{{"LOCKSTEP_INTERFACE", "l"}}, several);
-                        }),
-             "interface 'l' has no address");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
-                        [&] {
-                          own_address(Environment{{"NCCL_SOCKET_IFNAME", "=l"}}, several);
-                        }),
-             "interface 'l' has no address");
-}
-
-TEST(OwnAddress, ListsTheInterfacesThatThereAre) {
-  const auto text = message_of(ErrorKind::kEnvironment, [] {
-    own_address(Environment{{"LOCKSTEP_INTERFACE", "hsn9"}}, Placement{});
-  });
-  EXPECT_HAS(text, "interface 'hsn9' has no address; those that have one: ");
-  EXPECT_HAS(text, "lo (127.0.0.1)");
-}
-
-TEST(BoundSocket, SaysWhichPortIsTaken) {
-  const auto first = bound_socket("127.0.0.1");
-  ASSERT_EQ(::listen(first.get(), 1), 0);
-  const auto text = message_of(ErrorKind::kEnvironment, [&] { bound_socket("127.0.0.1", port_of(first)); });
-  EXPECT_HAS(text, "cannot bind 127.0.0.1:" + std::to_string(port_of(first)) + ": Address already in use");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { bound_socket("203.0.113.7"); }), "cannot bind 203.0.113.7:0");
-}
-
-TEST(AddressTowards, IsKnownOnlyWhereSomebodyListens) {
-  const auto socket = bound_socket("127.0.0.1");
-  const Endpoint peer{"127.0.0.1", port_of(socket)};
-  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), std::nullopt);
-  ASSERT_EQ(::listen(socket.get(), 1), 0);
-  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), "127.0.0.1");
 }
 
 }  // namespace

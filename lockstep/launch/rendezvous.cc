@@ -12,7 +12,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +30,7 @@ constexpr std::chrono::hours kLongAgo{1};
 /// IPv4 first, as compute nodes often have IPv6 names without routes. Loopback is left out: a node's own name often
 /// means that in /etc/hosts.
 std::optional<std::string> address_of(const std::string& host) {
-  const auto all = addresses_of_host(host);
+  const auto all = resolve_host(host);
   for (const bool wants_ipv6 : {false, true}) {
     for (const auto& address : all) {
       const bool is_ipv6 = address.find(':') != std::string::npos;
@@ -39,31 +40,8 @@ std::optional<std::string> address_of(const std::string& host) {
   return std::nullopt;
 }
 
-/// What the other nodes are to reach this one at: an interface that the user or the site names, else the first.
-std::string address_of_this_node(const Environment& env, const TaskSettings& settings) {
-  auto here = addresses_here();
-  std::erase_if(here, [](const auto& each) { return each.is_ipv6; });
-  std::vector<std::string> wanted;
-  for (const char* name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
-    const auto value = env.get(name);
-    if (!value || value->starts_with('^')) continue;
-    for (const auto& each : split(value->starts_with('=') ? value->substr(1) : *value, ',')) wanted.push_back(each);
-  }
-  wanted.insert(wanted.end(), settings.network.interfaces.begin(), settings.network.interfaces.end());
-  // NCCL takes the first letters of a name for all that begin so.
-  for (const auto& prefix : wanted) {
-    for (const auto& each : here) {
-      if (!prefix.empty() && each.interface.starts_with(prefix)) return each.address;
-    }
-  }
-  for (const auto& each : here) {
-    if (!is_loopback(each.address) && !is_for_containers(each.interface)) return each.address;
-  }
-  return "127.0.0.1";
-}
-
 int free_port() {
-  if (const FileDescriptor socket = bound_everywhere(0)) return port_of(socket);
+  if (const FileDescriptor socket = bind_all_addresses(0)) return port_of(socket);
   throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
 }
 
@@ -138,7 +116,7 @@ Rendezvous published_rendezvous(const Placement& at, const Environment& env, con
   int port = port_of_start(at, env);
   // The others read the port here, so any will do.
   if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
-  Rendezvous made{.master = {address_of_this_node(env, settings), port}, .published = file};
+  Rendezvous made{.master = {own_address(at, env, settings.network.interfaces), port}, .published = file};
   make_folder(folder);
   sweep(folder);
   write_whole(file, made.master.address + " " + std::to_string(port) + "\n", /*durable=*/false);
@@ -205,7 +183,7 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
 
 Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings) {
   if (at.master) return {.master = *at.master};
-  const std::string unresolved = at.rank == 0       ? address_of_this_node(env, settings)
+  const std::string unresolved = at.rank == 0       ? own_address(at, env, settings.network.interfaces)
                                  : at.hosts.empty() ? std::string("rank-0")
                                                     : at.hosts.front();
   return {.master = {known_address(at, env, settings).value_or(unresolved), port_of_start(at, env)}};

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -30,7 +30,7 @@ Placement two_nodes(int rank) {
 /// A port of this machine that a program listens on.
 class TakenPort {
  public:
-  TakenPort() : socket_(bound_everywhere(0)) { EXPECT_EQ(::listen(socket_.get(), 1), 0); }
+  TakenPort() : socket_(bind_all_addresses(0)) { EXPECT_EQ(::listen(socket_.get(), 1), 0); }
   int port() const { return port_of(socket_); }
   std::string text() const { return std::to_string(port()); }
 
@@ -169,6 +169,14 @@ TEST(Rendezvous, AnInterfaceThatTheSiteNamesIsPublished) {
   const TemporaryFolder folder;
   const TaskSettings site{.network = {.interfaces = {"hsn0", "lo"}}};
   EXPECT_EQ(rendezvous_of(two_nodes(0), {}, site, folder.path()).master.address, "127.0.0.1");
+}
+
+TEST(Rendezvous, AnInterfaceThatAVariableNamesMustBeThere) {
+  const TemporaryFolder folder;
+  const Environment env{{"LOCKSTEP_INTERFACE", "gone9"}};
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { rendezvous_of(two_nodes(0), env, {}, folder.path() / "meet"); }),
+             "LOCKSTEP_INTERFACE='gone9' names no interface that has an address");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing is published";
 }
 
 }  // namespace
