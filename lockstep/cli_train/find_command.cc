@@ -113,7 +113,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   single.local_rank = placement.local_rank;
   single.local_world = placement.local_world;
   single.device = placement.device;
-  auto group = join(single, env, join_options(recipe, env));
+  auto group = join(single, env, join_options(recipe));
   const auto& device = group.device();
   RecipeData data(recipe, group);
   data.setup();

@@ -33,7 +33,7 @@ class Group {
   int rank() const { return placement().rank; }
   int world() const { return placement().world; }
   bool is_main() const { return rank() == 0; }
-  /// A claim: there are other ranks, or this one was told to talk to itself (JoinOptions::meets_alone).
+  /// True if there are other ranks, or if JoinOptions::meets_alone was set.
   bool is_connected() const;
   /// The device that this rank computes on.
   const RankDevice& device() const;

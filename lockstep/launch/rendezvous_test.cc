@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/socket.h"
 #include "tests/support/temporary_folder.h"
 
@@ -88,18 +89,19 @@ TEST(Rendezvous, OnOneNodeItIsLoopback) {
   at.nodes = 1;
   const auto found = rendezvous_of(at, {}, {}, {});
   EXPECT_EQ(found.master.address, "127.0.0.1");
-  EXPECT_TRUE(found.published.empty());
+  EXPECT_FALSE(found.published);
 }
 
 TEST(Rendezvous, RankZeroPublishesWhereNamesMeanNothingAndTheOthersRead) {
   const TemporaryFolder folder;
   const Environment env{{"SLURM_SRUN_COMM_PORT", "40001"}, {"LOCKSTEP_MEET_TIMEOUT", "5"}};
   const auto first = rendezvous_of(two_nodes(0), env, {}, folder.path() / "meet");
-  EXPECT_EQ(first.published, folder.path() / "meet/exec-slurm-4711.0-40001");
+  ASSERT_TRUE(first.published);
+  EXPECT_EQ(first.published->path(), folder.path() / "meet/exec-slurm-4711.0-40001");
   const auto second = rendezvous_of(two_nodes(1), env, {}, folder.path() / "meet");
   EXPECT_EQ(second.master.address, first.master.address);
   EXPECT_EQ(second.master.port, first.master.port);
-  EXPECT_TRUE(second.published.empty()) << "who did not write it does not remove it";
+  EXPECT_FALSE(second.published) << "who did not write it does not remove it";
 }
 
 TEST(Rendezvous, IsForeseenWithoutWaitingForRankZero) {
@@ -107,7 +109,7 @@ TEST(Rendezvous, IsForeseenWithoutWaitingForRankZero) {
   EXPECT_EQ(seen.master.address, "n1.invalid");
   EXPECT_EQ(seen.master.port, expected_rendezvous(two_nodes(0), Environment{}, {}).master.port);
   EXPECT_NE(expected_rendezvous(two_nodes(0), Environment{}, {}).master.address, "n1.invalid") << "its own address";
-  EXPECT_TRUE(seen.published.empty());
+  EXPECT_FALSE(seen.published);
 }
 
 TEST(Rendezvous, WhatAnotherStartOfTheSameNumberPublishedIsNotRead) {
