@@ -70,13 +70,13 @@ int as_rank(const Environment& env, const std::function<int(const Placement&)>& 
 
 JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir) {
   return {.accelerator = accelerator_named(recipe.text("trainer.accelerator")),
-          .meets_alone = recipe.text("trainer.strategy") == "ddp",
+          .connect_single_rank = recipe.text("trainer.strategy") == "ddp",
           .share_device = recipe.flag("trainer.share_device"),
           .run_dir = run_dir};
 }
 
-Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env,
-              const std::filesystem::path& run_dir) {
+Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
+                 const std::filesystem::path& run_dir) {
   check_ranks(recipe, placement);
   at::set_num_threads(threads_of(recipe, placement, env));
   // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.

@@ -33,7 +33,7 @@ JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_
 /// same settings everywhere. `run_dir` is the run's folder, empty if it has none yet or is only read.
 ///
 /// Collective: yes. Throws: Error(kEnvironment), Error(kRecipe), Error(kPeer).
-Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env,
-              const std::filesystem::path& run_dir = {});
+Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
+                 const std::filesystem::path& run_dir = {});
 
 }  // namespace lockstep

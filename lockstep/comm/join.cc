@@ -241,9 +241,9 @@ void await_connected(c10d::Store& store, const Placement& placement, millisecond
   pass("released", /*waits=*/placement.rank == 0);
 }
 
-milliseconds find_patience(const Environment& env, const JoinOptions& options) {
+milliseconds find_join_timeout(const Environment& env, const JoinOptions& options) {
   const auto seconds = env.get_int("LOCKSTEP_MEET_TIMEOUT");
-  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
+  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.join_timeout;
 }
 
 DeviceWish wish_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
@@ -265,7 +265,7 @@ void ignore_broken_pipes() {
 // Returns once every rank has joined the store and has made its connections to the others.
 void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions& options) {
   const auto& placement = impl.placement;
-  const auto timeout = find_patience(env, options);
+  const auto timeout = find_join_timeout(env, options);
   const std::string key = cache_key(placement, env, options);
   auto joined = store_cache().find(key);
   StoreRendezvous at;
@@ -280,7 +280,7 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined->store);
   as_peer_error("met", [&] {
     await_all(*impl.store, placement, timeout);
-    impl.process = gloo_group(impl.store, placement, joined->own_address, options.timeout);
+    impl.process = gloo_group(impl.store, placement, joined->own_address, options.collective_timeout);
     await_connected(*impl.store, placement, timeout);
   });
   store_cache().insert(key, *joined);
@@ -305,7 +305,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   const auto choose = [&, &chosen = impl->device] {
     chosen = chosen_device(wish_of(placement, env, options), this_node());
   };
-  if (placement.world == 1 && !options.meets_alone) {
+  if (placement.world == 1 && !options.connect_single_rank) {
     choose();
     return Group(std::move(impl));
   }
@@ -314,7 +314,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   Group group(std::move(impl));
   // Only now: a rank that has no device would leave the others waiting for it.
   on_every_rank(group, choose);
-  connect_devices(group, options.share_device, options.timeout);
+  connect_devices(group, options.share_device, options.collective_timeout);
   return group;
 }
 

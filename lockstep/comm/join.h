@@ -10,12 +10,12 @@
 namespace lockstep {
 
 struct JoinOptions {
-  std::chrono::milliseconds patience{std::chrono::minutes(5)};  ///< Until every rank has arrived.
-  std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< Of one collective.
+  std::chrono::milliseconds join_timeout{std::chrono::minutes(5)};         ///< Until every rank has arrived.
+  std::chrono::milliseconds collective_timeout{std::chrono::minutes(30)};  ///< Of one collective.
   /// What this rank computes on. A loop of one's own that stays on the CPU leaves it; Group::device() says what was
   /// found.
   Accelerator accelerator = Accelerator::kCpu;
-  bool meets_alone = false;   ///< A single rank makes a group, too, whose collectives it has with itself.
+  bool connect_single_rank = false;  ///< A single rank makes a group, too, whose collectives it has with itself.
   bool share_device = false;  ///< Several ranks may compute on one device; their tensors then travel through Gloo.
   /// If no launcher gives rank 0's address, ranks find it through a file in `.meeting/` of this folder, which all nodes
   /// must see. Empty: $LOCKSTEP_RUNS, else runs/.

@@ -233,7 +233,7 @@ std::string address_that_join_publishes(const Placement& at, const Environment& 
     }
   });
   try {
-    join(at, env, {.patience = std::chrono::milliseconds(300), .run_dir = folder});
+    join(at, env, {.join_timeout = std::chrono::milliseconds(300), .run_dir = folder});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kPeer) throw;  // Rank 1 never comes.
   }
