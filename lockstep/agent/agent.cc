@@ -195,8 +195,7 @@ class Agent {
   void clean_up() {
     std::error_code none;
     const auto& folders = options_.folders;
-    if (!folders.published.empty() && Clock::now() - started_ >= folders.publish_for)
-      fs::remove(folders.published, none);
+    if (folders.published && Clock::now() - started_ >= folders.publish_for) folders.published->remove();
     if (!folders.node_folder.empty() && !is_taken_over()) fs::remove_all(folders.node_folder, none);
   }
 

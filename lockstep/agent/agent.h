@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "lockstep/agent/node_health.h"
@@ -10,6 +11,7 @@
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/launch/rendezvous_file.h"
 
 namespace lockstep {
 
@@ -18,11 +20,11 @@ enum class SocketPolicy { kIgnore, kWarn, kStop };
 
 /// Where the agent writes, and what it removes once the tasks have ended. Each may be empty.
 struct AgentFolders {
-  std::filesystem::path run_dir{};      ///< Telemetry goes here.
-  std::filesystem::path node_folder{};  ///< Where tasks enter; removed. Empty: only the starting task is watched.
-  std::filesystem::path published{};    ///< A file that tells the other nodes of rank 0; removed.
-  std::filesystem::path caches{};       ///< What tasks compile, within the node's folder.
-  std::filesystem::path cache_pack{};   ///< Where that is given back to, for later jobs; empty on all nodes but one.
+  std::filesystem::path run_dir{};            ///< Telemetry goes here.
+  std::filesystem::path node_folder{};        ///< Where tasks enter; removed. Empty: only the starting task is watched.
+  std::optional<RendezvousFile> published{};  ///< Rank 0's, for the other nodes; removed.
+  std::filesystem::path caches{};             ///< What tasks compile, within the node's folder.
+  std::filesystem::path cache_pack{};  ///< Where that is given back to, for later jobs; empty on all nodes but one.
   /// How long `published` stays in any case: a short program of rank 0 may have ended before other nodes have started.
   std::chrono::milliseconds publish_for{std::chrono::minutes(1)};
 };

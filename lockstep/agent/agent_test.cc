@@ -175,17 +175,17 @@ TEST(Agents, TellOfTasksThatDoNothingAndThatTheyGoOn) {
 
 TEST(Agents, RemoveWhatRankZeroPublishedOnceTheTasksHaveEnded) {
   const TemporaryFolder folder;
-  const fs::path published = folder.path() / ".meeting/exec-slurm-1.0";
-  fs::create_directory(published.parent_path());
-  std::ofstream(published) << "10.0.0.1 1\n";
+  RendezvousFile published(folder.path() / "runs/.meeting", "exec-slurm-1.0");
+  published.publish({"10.0.0.1", 1});
   Task task(0);
   const RunningAgent agent({.task = task.entry(),
                             .node = "n1",
                             .folders = {.published = published, .publish_for = std::chrono::milliseconds(0)}},
                            {});
+  EXPECT_TRUE(fs::exists(published.path()));
   task.end();
   EXPECT_EQ(agent.code(), 0);
-  EXPECT_FALSE(fs::exists(published));
+  EXPECT_TRUE(fs::is_empty(folder.path())) << "neither the file nor its folders stay";
 }
 
 TEST(Agents, StopTheTasksOfANodeWhoseNcclFellBackToSocketsWhereThatIsAskedFor) {
@@ -212,13 +212,13 @@ TEST(Agents, StopTheTasksOfANodeWhoseNcclFellBackToSocketsWhereThatIsAskedFor) {
 
 TEST(Agents, LeaveWhatWasPublishedForNodesThatStartLater) {
   const TemporaryFolder folder;
-  std::ofstream(folder.path() / "exec-slurm-1.0") << "10.0.0.1 1\n";
+  RendezvousFile published(folder.path() / ".meeting", "exec-slurm-1.0");
+  published.publish({"10.0.0.1", 1});
   Task task(0);
-  const RunningAgent agent(
-      {.task = task.entry(), .node = "n1", .folders = {.published = folder.path() / "exec-slurm-1.0"}}, {});
+  const RunningAgent agent({.task = task.entry(), .node = "n1", .folders = {.published = published}}, {});
   task.end();
   EXPECT_EQ(agent.code(), 0);
-  EXPECT_TRUE(fs::exists(folder.path() / "exec-slurm-1.0"));
+  EXPECT_TRUE(fs::exists(published.path()));
 }
 
 TEST(Agents, AreNoChildrenAndKeepNoDescriptorOfTheirStarter) {

@@ -49,13 +49,12 @@ RunView run_of(const DoctorOptions& options, const Environment& env) {
   return run;
 }
 
-/// As `exec` would find it, but with less patience.
+/// As `exec` would find it, but with a shorter timeout.
 Rendezvous rendezvous_for(const Examination& of) {
   auto variables = of.env.all();
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
-  const auto folder = of.run.run_dir.empty() ? fs::absolute(of.env.get("LOCKSTEP_RUNS").value_or(".")) / ".meeting"
-                                             : of.run.run_dir / ".meeting";
-  auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile), folder);
+  auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
+                             rendezvous_folder(of.run.run_dir, of.env));
   // torchrun's own store listens on the port that it tells its ranks.
   if (of.at.source == "torchrun") ++found.master.port;
   return found;
@@ -70,10 +69,9 @@ std::optional<JobView> met(const Examination& of, std::vector<Finding>& findings
   if (!joins(of.at)) return std::nullopt;
   try {
     const auto place = rendezvous_for(of);
-    auto job = meeting(of.at, place.master, self);
-    std::error_code none;
-    if (!place.published.empty()) fs::remove(place.published, none);
-    return job;
+    std::optional<RendezvousFileRemover> remover;
+    if (place.published) remover.emplace(*place.published);
+    return meeting(of.at, place.master, self);
   } catch (const Error& error) {
     if (of.at.rank == 0) {
       alone.broken.push_back(self.host + " (" + error.what() + ")");

@@ -112,7 +112,7 @@ std::string csv_header(const std::vector<std::string>& classes, std::int64_t col
 int run_eval(const EvalRequest& request, const Environment& env) {
   return as_rank(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
-    auto group = met_for(recipe, placement, env);
+    auto group = join_ranks(recipe, placement, env);
     auto subject = subject_of(request, recipe, group);
     const auto metrics = evaluated(*subject.task, *subject.loader, group, subject.precision);
     if (!group.is_main()) return 0;
@@ -137,7 +137,7 @@ int run_eval(const EvalRequest& request, const Environment& env) {
 int run_predict(const EvalRequest& request, const Environment& env) {
   return as_rank(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
-    auto group = met_for(recipe, placement, env);
+    auto group = join_ranks(recipe, placement, env);
     auto subject = subject_of(request, recipe, group);
     std::string text;
     predict(*subject.task, *subject.loader, group, subject.precision, [&](std::int64_t first, const at::Tensor& rows) {

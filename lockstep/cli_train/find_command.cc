@@ -45,7 +45,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
        "scheduler.warmup=0", "scheduler.gamma=" + std::to_string(std::pow(kLastRate / kFirstRate, 1.0 / kRateSteps)),
        "trainer.max_steps=" + std::to_string(kRateSteps), "trainer.validate_every=0", "observe.log_every=1"},
       env);
-  auto group = met_for(recipe, placement, env);
+  auto group = join_ranks(recipe, placement, env);
   RecipeData data(recipe, group);
   data.setup();
   const auto module = task_of(recipe, data.sets(), group.device());
@@ -113,7 +113,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   single.local_rank = placement.local_rank;
   single.local_world = placement.local_world;
   single.device = placement.device;
-  auto group = join(single, env, join_options(recipe, env));
+  auto group = join(single, env, join_options(recipe));
   const auto& device = group.device();
   RecipeData data(recipe, group);
   data.setup();
@@ -176,7 +176,7 @@ std::string table_of(const std::vector<Trial>& trials, std::int64_t chosen) {
 
 int find_batch(const TrainRequest& request, const Placement& placement, const Environment& env) {
   const auto recipe = changed(request, {}, env);
-  auto group = met_for(recipe, placement, env);
+  auto group = join_ranks(recipe, placement, env);
   const Log log = rank_log(placement);
   const auto memory = group.device().memory();
   // Ranks have the machine's memory in common, a device's each for itself.

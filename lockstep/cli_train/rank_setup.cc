@@ -10,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/launch/topology.h"
-#include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep {
@@ -69,19 +68,20 @@ int as_rank(const Environment& env, const std::function<int(const Placement&)>& 
   }
 }
 
-JoinOptions join_options(const Recipe& recipe, const Environment& env) {
+JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir) {
   return {.accelerator = accelerator_named(recipe.text("trainer.accelerator")),
-          .meets_alone = recipe.text("trainer.strategy") == "ddp",
+          .connect_single_rank = recipe.text("trainer.strategy") == "ddp",
           .share_device = recipe.flag("trainer.share_device"),
-          .meeting_folder = runs_root(env)};
+          .run_dir = run_dir};
 }
 
-Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env) {
+Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
+                 const std::filesystem::path& run_dir) {
   check_ranks(recipe, placement);
   at::set_num_threads(threads_of(recipe, placement, env));
   // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
   if (recipe.flag("trainer.deterministic")) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  auto group = join(placement, env, join_options(recipe, env));
+  auto group = join(placement, env, join_options(recipe, run_dir));
   require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
                     "start every rank with the same recipe and the same --set");
   if (const auto& device = group.device(); !device.is_cpu()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 #include "lockstep/base/environment.h"
@@ -25,13 +26,14 @@ Log rank_log(const Placement& placement);
 /// code of its kind.
 int as_rank(const Environment& env, const std::function<int(const Placement&)>& work);
 
-/// How the recipe's ranks join: on what device, and where they meet.
-JoinOptions join_options(const Recipe& recipe, const Environment& env);
+/// Returns how the recipe's ranks join: on what device, and through which folder if no launcher gives rank 0's address.
+JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir = {});
 
-/// All ranks of the run, met, once this one is found to be what the recipe asks for: number of ranks, device, threads,
-/// the same settings everywhere.
+/// Joins all ranks of the run, and checks that they are what the recipe asks for: number of ranks, device, threads, the
+/// same settings everywhere. `run_dir` is the run's folder, empty if it has none yet or is only read.
 ///
 /// Collective: yes. Throws: Error(kEnvironment), Error(kRecipe), Error(kPeer).
-Group met_for(const Recipe& recipe, const Placement& placement, const Environment& env);
+Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
+                 const std::filesystem::path& run_dir = {});
 
 }  // namespace lockstep

@@ -200,7 +200,7 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
 int run_train(const TrainRequest& request, const Environment& env) {
   return as_rank(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of(request, env, std::filesystem::read_symlink("/proc/self/exe"));
-    auto group = met_for(recipe, placement, env);
+    auto group = join_ranks(recipe, placement, env, request.run_dir);
     return trained(request, recipe, group, env);
   });
 }

@@ -14,7 +14,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -90,7 +90,7 @@ SystemView SystemView::of_process(const Environment& env) {
   return {.limits = ProcessLimits::of_process(),
           .allowed = cpus_of_process(),
           .interfaces = interfaces_here(),
-          .addresses_of = addresses_of_host,
+          .addresses_of = resolve_host,
           .is_port_free = is_free,
           .nvidia = nvidia_library,
           .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};

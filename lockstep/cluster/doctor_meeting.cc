@@ -10,7 +10,7 @@
 #include "lockstep/cluster/doctor_nodes.h"
 #include "lockstep/cluster/doctor_report.h"
 #include "lockstep/cluster/doctor_wire.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -107,8 +107,8 @@ RingResult went_round(const RingPlace& at, const FileDescriptor& listener, const
   RingResult result;
   std::string stage = "connecting to " + at.next.address;
   try {
-    const auto next = connected(at.next, until);
-    const auto prev = accepted(listener, until);
+    const auto next = connect_until(at.next, until);
+    const auto prev = accept_connection(listener, until);
     stage = "waiting for the node before";
     if (!prev) throw Error(ErrorKind::kPeer, "nobody came", "");
     stage = "timing the link";
@@ -135,8 +135,8 @@ void answer_clock(const FileDescriptor& main, const WallClock& wall, Deadline un
 void attend(const Placement& at, const Endpoint& main_end, const TaskView& self, const MeetingOptions& options,
             Deadline until) {
   FileDescriptor listener;
-  if (at.local_rank == 0) listener = listening_socket(0);
-  const auto main = connected(main_end, until);
+  if (at.local_rank == 0) listener = listen_on(0);
+  const auto main = connect_until(main_end, until);
   send_message(main, json_of_view(self, at.job, listener ? port_of(listener) : 0), until);
   if (!listener) return;
   answer_clock(main, options.wall, until);
@@ -159,7 +159,7 @@ struct Node {
 class Host {
  public:
   Host(const Placement& at, const MeetingOptions& options, Deadline until)
-      : at_(at), options_(options), until_(until), ring_(listening_socket(0)) {}
+      : at_(at), options_(options), until_(until), ring_(listen_on(0)) {}
 
   JobView run(const Endpoint& main, const TaskView& self) {
     job_.tasks.push_back(self);
@@ -174,10 +174,10 @@ class Host {
   int expected() const { return at_.world <= kMostTasks ? at_.world : at_.nodes; }
 
   void gather(const Endpoint& main) {
-    const auto listener = listening_socket(main.port);
+    const auto listener = listen_on(main.port);
     const auto half = Clock::now() + (until_ - Clock::now()) / 2;
     while (static_cast<int>(job_.tasks.size()) < expected()) {
-      auto socket = accepted(listener, half);
+      auto socket = accept_connection(listener, half);
       if (!socket) break;
       try {
         take(std::move(socket), std::min(half, Clock::now() + kHello));

@@ -6,8 +6,9 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor_checks.h"
 #include "lockstep/cluster/doctor_files.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -27,24 +28,17 @@ std::string names_of(const std::vector<NetworkInterface>& interfaces) {
   return joined(names, ", ");
 }
 
-/// What NCCL's and Gloo's variables name, each without NCCL's marks: nothing where they exclude names instead.
-std::vector<std::string> named_by(const Examination& of, const std::string& variable) {
-  auto value = of.env.get(variable).value_or("");
-  if (value.empty() || value.starts_with('^')) return {};
-  if (value.starts_with('=')) value.erase(0, 1);
-  std::vector<std::string> names;
-  for (const auto& entry : split(value, ',')) names.push_back(split(entry, ':').front());
-  return names;
-}
-
 void check_named(const Examination& of, const std::string& variable, Findings& findings) {
-  const auto names = named_by(of, variable);
+  const auto named = read_interface_names(variable, of.env);
+  if (!named || named->excludes) return;
   std::vector<std::string> missing;
-  for (const auto& name : names) {
-    if (interface_of(of, name) == nullptr) missing.push_back(name);
+  for (const auto& name : named->names) {
+    const auto fits = [&](const NetworkInterface& each) { return named->matches(name, each.name); };
+    if (std::ranges::none_of(of.system.interfaces, fits)) missing.push_back(name);
   }
   if (missing.empty()) return;
-  const bool is_all = missing.size() == names.size() || variable == "GLOO_SOCKET_IFNAME";
+  // Gloo itself takes every name of its list.
+  const bool is_all = missing.size() == named->names.size() || variable == "GLOO_SOCKET_IFNAME";
   findings.add(is_all ? Severity::kError : Severity::kWarning, "network-interface-missing",
                variable + " names " + joined(missing, ", ") + ", this node has " + names_of(of.system.interfaces),
                "unset " + variable + ", or name one of these; `lockstep exec` takes the profile's");
@@ -196,6 +190,7 @@ void check_device_files(const Examination& of, Findings& findings) {
 }  // namespace
 
 void check_network(const Examination& of, Findings& findings) {
+  check_named(of, "LOCKSTEP_INTERFACE", findings);
   check_named(of, "NCCL_SOCKET_IFNAME", findings);
   check_named(of, "GLOO_SOCKET_IFNAME", findings);
   check_fast(of, findings);

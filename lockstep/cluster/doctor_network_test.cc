@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "lockstep/base/file.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/fake_node.h"
 #include "tests/support/process.h"
 
@@ -35,6 +35,10 @@ const std::vector<Fault> kOnJuwels = {
      "NCCL_SOCKET_IFNAME names hsn0, this node has lo, ib0", variable("NCCL_SOCKET_IFNAME", "hsn0")},
     {"AnInterfaceOfGloosThatIsNotThere", "network-interface-missing", "GLOO_SOCKET_IFNAME",
      variable("GLOO_SOCKET_IFNAME", "eth1"), variable("GLOO_SOCKET_IFNAME", "ib0")},
+    {"ANameOfGloosThatIsOnlyAPrefix", "network-interface-missing", "GLOO_SOCKET_IFNAME names ib, this node has",
+     variable("GLOO_SOCKET_IFNAME", "ib"), variable("GLOO_SOCKET_IFNAME", "ib0")},
+    {"AnInterfaceOfOursThatIsNotThere", "network-interface-missing", "LOCKSTEP_INTERFACE names eth1",
+     variable("LOCKSTEP_INTERFACE", "eth1"), variable("LOCKSTEP_INTERFACE", "ib0")},
     {"NoFastInterfaceAtAll", "network-no-fast-interface", "none of the interfaces that juwels-booster has (ib0)",
      [](FakeNode& node) {
        node.of.system.interfaces = {{"lo", true, {"127.0.0.1"}}, {"eth0", true, {"10.0.0.1"}}};

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/cluster/doctor_wire.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/fake_node.h"
 
 namespace lockstep {
@@ -59,7 +59,7 @@ struct Job {
   /// Runs all ranks but the absent ones, rank 0 here.
   JobView run(const Change& change = {}, const std::vector<int>& absent = {}) const {
     // Kept to the end, so that no other program is given the port: SO_REUSEADDR lets rank 0 listen on it all the same.
-    const auto kept = bound_everywhere(0);
+    const auto kept = bind_all_addresses(0);
     const int port = port_of(kept);
     const auto attend = [&, this](int rank) {
       auto self = view(rank);
@@ -238,7 +238,7 @@ TEST(Meeting, LeavesStrangersOut) {
   job.options.patience = std::chrono::milliseconds(6000);
   job.stranger = [](int port) {
     const auto until = Clock::now() + std::chrono::seconds(2);
-    const auto socket = connected({"127.0.0.1", port}, until);
+    const auto socket = connect_until({"127.0.0.1", port}, until);
     send_message(socket, {{"job", "another"}, {"rank", 1}}, until);
   };
   const auto view = job.run();

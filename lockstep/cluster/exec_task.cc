@@ -23,12 +23,6 @@ fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
   return given ? fs::absolute(*given) : fs::path();
 }
 
-/// A folder that all nodes see, as far as one is known: else the one that the job was started in.
-fs::path meeting_folder(const fs::path& run_dir, const Environment& env) {
-  if (!run_dir.empty()) return run_dir / ".meeting";
-  return fs::absolute(env.get("LOCKSTEP_RUNS").value_or(".")).lexically_normal() / ".meeting";
-}
-
 std::string node_name(const Placement& at) {
   const auto index = static_cast<std::size_t>(at.node_rank);
   if (index < at.hosts.size()) return at.hosts[index];
@@ -146,7 +140,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;
   bind_task(task, options, env, topology);
   task.rendezvous = options.dry_run ? expected_rendezvous(task.at, env, task.settings)
-                                    : rendezvous_of(task.at, env, task.settings, meeting_folder(task.run_dir, env));
+                                    : rendezvous_of(task.at, env, task.settings, rendezvous_folder(task.run_dir, env));
   task.facts.master = task.rendezvous.master;
   place_folders(task, options, env, log);
   task.environment = task_environment(task.at, env, task.settings, task.facts);
@@ -155,7 +149,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
 
 void start_task_agent(const ExecTask& task, const Environment& env, const Log& log) {
   const auto self = this_task(task.at.rank, task.at.local_rank);
-  const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || !task.rendezvous.published.empty();
+  const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || task.rendezvous.published.has_value();
   if (task.at.local_rank != 0 || !has_work) return;
   // Nodes compile the same: one of them is enough.
   const bool gives_back = task.at.node_rank == 0 && !task.facts.caches.empty();

@@ -33,7 +33,7 @@ class Group {
   int rank() const { return placement().rank; }
   int world() const { return placement().world; }
   bool is_main() const { return rank() == 0; }
-  /// A claim: there are other ranks, or this one was told to talk to itself (JoinOptions::meets_alone).
+  /// True if there are other ranks, or if JoinOptions::connect_single_rank was set.
   bool is_connected() const;
   /// The device that this rank computes on.
   const RankDevice& device() const;
@@ -62,7 +62,7 @@ class Group {
 
   /// Looks so while it waits, too: what hangs within a replayed graph is seen by nobody else.
   /// Blocks: until the device has done what this thread's current stream was given.
-  /// Throws: Error(kPeer), also where that takes longer than JoinOptions::timeout.
+  /// Throws: Error(kPeer), also where that takes longer than JoinOptions::collective_timeout.
   void await_device();
 
   /// What another wait for the device calls now and then, for the same. Empty where the host's own calls tell of

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/join.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <map>
@@ -14,175 +11,153 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/net.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/rendezvous_file.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRetryPause{20};
-constexpr milliseconds kListenersPatience{5000};
+constexpr milliseconds kShortestPause{2};
+constexpr milliseconds kLongestPause{100};
+constexpr milliseconds kListenersTimeout{5000};
 
-/// How this run's ranks find each other, and what this rank brings to it.
-struct Meeting {
-  Endpoint server;             ///< Where rank 0's store listens; unknown (port 0) until read from `file`.
-  FileDescriptor listener;     ///< Rank 0's bound socket; none where another process serves.
-  std::filesystem::path file;  ///< Published here; empty where a launcher said it.
-  bool is_served = false;      ///< The launcher's own store serves: nobody binds.
+/// Where rank 0's store listens, and what this rank brings to it.
+struct StoreRendezvous {
+  Endpoint server;                     ///< Port 0 until it is read from `file`.
+  FileDescriptor listener;             ///< Rank 0's bound socket; empty if another process serves.
+  std::optional<RendezvousFile> file;  ///< None if the launcher gave the address.
+  bool is_served = false;              ///< The launcher's own store serves: nobody binds.
 
   bool is_server(const Placement& placement) const { return placement.rank == 0 && !is_served; }
 };
 
-/// What this process has met its peers through.
-struct Met {
+/// A store that this process has joined.
+struct JoinedStore {
   c10::intrusive_ptr<c10d::Store> store;
-  std::string own;  ///< This node's address towards rank 0.
+  std::string own_address;  ///< This node's, towards rank 0.
   int joins = 0;
 };
 
-/// By rank and meeting place. What a launcher gives, a bound port above all, can be used up once; a later join() in the
-/// same process (a second training, say) goes through the first one's store.
-class MetBefore {
+/// Joined stores by rank and rendezvous. What a launcher gives, a bound port above all, can be used up once; a later
+/// join() in the same process (a second training, say) goes through the first one's store.
+class StoreCache {
  public:
-  std::optional<Met> find(const std::string& key) {
+  std::optional<JoinedStore> find(const std::string& key) {
     const std::lock_guard lock(mutex_);
-    const auto it = met_.find(key);
-    return it == met_.end() ? std::nullopt : std::optional(it->second);
+    const auto it = stores_.find(key);
+    return it == stores_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  void remember(const std::string& key, const Met& met) {
+  void insert(const std::string& key, const JoinedStore& joined) {
     const std::lock_guard lock(mutex_);
-    met_[key] = met;
+    stores_[key] = joined;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, Met> met_;
+  std::map<std::string, JoinedStore> stores_;
 };
 
-MetBefore& met_before() {
-  static MetBefore met;
-  return met;
+StoreCache& store_cache() {
+  static StoreCache cache;
+  return cache;
 }
 
-// Empty for one rank, which has nobody to tell.
-std::filesystem::path meeting_file(const Placement& placement, const Environment& env, const JoinOptions& options) {
-  if (placement.world == 1) return {};
-  if (placement.job.empty()) {
-    throw Error(ErrorKind::kEnvironment,
-                placement.source + " started " + std::to_string(placement.world) +
-                    " ranks but neither MASTER_ADDR and MASTER_PORT nor a job is set, so they cannot find each other",
-                "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
-  }
-  auto folder = options.meeting_folder;
-  if (folder.empty()) folder = env.get("LOCKSTEP_RUNS").value_or("runs");
-  std::string key = placement.source + "-" + placement.job + "-" + std::to_string(placement.restart);
-  std::replace(key.begin(), key.end(), '/', '_');
-  return folder / ".meeting" / key;
+// None for one rank, which has nobody to tell.
+std::optional<RendezvousFile> rendezvous_file(const Placement& placement, const Environment& env,
+                                              const JoinOptions& options) {
+  if (placement.master || placement.world == 1) return std::nullopt;
+  return RendezvousFile::for_ranks(placement, rendezvous_folder(options.run_dir, env));
 }
 
-std::string meeting_place(const Placement& placement, const Environment& env, const JoinOptions& options) {
-  if (!placement.master) return meeting_file(placement, env, options).string();
-  return placement.master->address + ":" + std::to_string(placement.master->port);
+std::string cache_key(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  std::string where = "one rank";
+  if (const auto& master = placement.master) where = master->address + ":" + std::to_string(master->port);
+  if (const auto file = rendezvous_file(placement, env, options)) where = file->path().string();
+  return std::to_string(placement.rank) + " at " + where;
 }
 
 // A name that this node takes for itself leads the others elsewhere: Debian gives each host's own name 127.0.1.1.
-FileDescriptor master_socket(const Endpoint& master, const Environment& env, const Placement& placement) {
-  const auto address = numeric_address(master.address);
-  const bool misleads = placement.nodes > 1 && address && address != master.address && address->starts_with("127.");
-  return bound_socket(misleads ? own_address(env, placement) : master.address, master.port);
+FileDescriptor bind_master(const Endpoint& master, const Environment& env, const Placement& placement) {
+  const auto found = resolve_host(master.address);
+  const bool misleads =
+      placement.nodes > 1 && !found.empty() && found.front() != master.address && found.front().starts_with("127.");
+  return bind_socket(misleads ? own_address(placement, env) : master.address, master.port);
 }
 
-Meeting meeting_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
-  Meeting meeting;
+StoreRendezvous find_rendezvous(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  StoreRendezvous found;
   if (placement.master) {
-    meeting.server = *placement.master;
+    found.server = *placement.master;
     // torchrun's agent keeps a store at this very port and expects workers to use it.
-    meeting.is_served = env.get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-    if (meeting.is_server(placement)) {
+    found.is_served = env.get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+    if (found.is_server(placement)) {
       const auto inherited = env.get_int("LOCKSTEP_STORE_FD");
-      meeting.listener = inherited ? FileDescriptor(*inherited) : master_socket(meeting.server, env, placement);
+      found.listener = inherited ? FileDescriptor(*inherited) : bind_master(found.server, env, placement);
     }
-    return meeting;
+    return found;
   }
-  meeting.file = meeting_file(placement, env, options);
+  found.file = rendezvous_file(placement, env, options);
   if (placement.rank == 0) {
-    const std::string address = own_address(env, placement);
-    meeting.listener = bound_socket(address);
-    meeting.server = {address, port_of(meeting.listener)};
+    const std::string address = own_address(placement, env);
+    found.listener = bind_socket(address);
+    found.server = {address, port_of(found.listener)};
   }
-  return meeting;
-}
-
-void publish(const Meeting& meeting) {
-  make_folder(meeting.file.parent_path());
-  write_whole(meeting.file, meeting.server.address + " " + std::to_string(meeting.server.port) + "\n",
-              /*durable=*/false);
-}
-
-std::optional<Endpoint> published(const std::filesystem::path& file) {
-  try {
-    const std::string text = text_of_file(file);
-    const auto parts = split(trimmed(text), ' ');
-    const auto port = parts.size() == 2 ? parsed_int<int>(parts[1]) : std::nullopt;
-    if (port) return Endpoint{parts[0], *port};
-  } catch (const Error&) {
-    // Not there yet.
-  }
-  return std::nullopt;
+  return found;
 }
 
 // A file left by a run that died names a port where nobody listens any more, so it is read again until somebody does.
-std::string reach_rank_zero(Meeting& meeting, milliseconds patience) {
+std::string reach_rank_zero(StoreRendezvous& at, milliseconds timeout) {
   const auto start = Clock::now();
-  while (true) {
-    if (!meeting.file.empty()) {
-      if (const auto found = published(meeting.file)) meeting.server = *found;
+  for (auto pause = kShortestPause;; pause = std::min(pause * 2, kLongestPause)) {
+    if (at.file) {
+      if (const auto found = at.file->read()) at.server = *found;
     }
-    if (meeting.server.port != 0) {
-      if (const auto own = address_towards(meeting.server, milliseconds(1000))) return *own;
+    if (at.server.port != 0) {
+      if (const auto own = local_address_towards(at.server, milliseconds(1000))) return *own;
     }
-    if (Clock::now() - start > patience) break;
-    std::this_thread::sleep_for(kRetryPause);
+    if (Clock::now() - start > timeout) break;
+    std::this_thread::sleep_for(pause);
   }
   const auto waited = fixed(seconds_between(start, Clock::now()), 0) + " s";
-  if (meeting.server.port == 0) {
-    throw Error(ErrorKind::kPeer, "rank 0 did not arrive: '" + meeting.file.string() + "' was not written in " + waited,
+  if (at.server.port == 0) {
+    throw Error(ErrorKind::kPeer,
+                "rank 0 did not arrive: '" + at.file->path().string() + "' was not written in " + waited,
                 "check that every node sees this folder and that rank 0's log shows no error");
   }
   throw Error(
       ErrorKind::kPeer,
-      "rank 0 did not arrive: nobody listened at " + meeting.server.address + ":" +
-          std::to_string(meeting.server.port) + " in " + waited,
+      "rank 0 did not arrive: nobody listened at " + at.server.address + ":" + std::to_string(at.server.port) + " in " +
+          waited,
       "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(Meeting& meeting, bool is_server, milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> open_store(StoreRendezvous& at, bool is_server, milliseconds timeout) {
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(meeting.server.port);
+  options.port = static_cast<std::uint16_t>(at.server.port);
   options.isServer = is_server;
   options.waitWorkers = false;
   options.timeout = timeout;
   // Before 2.11 the libuv server ignores a bound socket's address and listens on every interface.
   options.useLibUV = LOCKSTEP_TORCH_VERSION >= 211;
-  if (is_server) options.masterListenFd = meeting.listener.release();
-  return c10::make_intrusive<c10d::TCPStore>(meeting.server.address, options);
+  if (is_server) options.masterListenFd = at.listener.release();
+  return c10::make_intrusive<c10d::TCPStore>(at.server.address, options);
 }
 
 // Rank 0 serves; the others wait until it does.
-Met met_through(Meeting& meeting, const Placement& placement, milliseconds patience) {
-  const bool is_server = meeting.is_server(placement);
-  Met met;
-  met.own = is_server ? meeting.server.address : reach_rank_zero(meeting, patience);
-  met.store = as_peer_error("met", [&] { return open_store(meeting, is_server, patience); });
+JoinedStore join_store(StoreRendezvous& at, const Placement& placement, milliseconds timeout) {
+  const bool is_server = at.is_server(placement);
+  JoinedStore joined;
+  joined.own_address = is_server ? at.server.address : reach_rank_zero(at, timeout);
+  joined.store = as_peer_error("met", [&] { return open_store(at, is_server, timeout); });
   // Published only now: who reads the file finds a store that answers.
-  if (is_server && !meeting.file.empty()) publish(meeting);
-  return met;
+  if (is_server && at.file) at.file->publish(at.server);
+  return joined;
 }
 
 std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
@@ -208,14 +183,14 @@ void await_listeners(c10d::Store& store, const Placement& placement) {
     if (store.check({"arrived/" + std::to_string(rank)})) keys.push_back("heard/" + std::to_string(rank));
   }
   try {
-    store.wait(keys, kListenersPatience);
+    store.wait(keys, kListenersTimeout);
   } catch (const std::exception&) {
     // One of them has died meanwhile.
   }
 }
 
 // Rank 0 counts arrivals and tells everybody the outcome, so that all ranks end with the same words.
-void await_all(c10d::Store& store, const Placement& placement, milliseconds patience) {
+void await_all(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto start = Clock::now();
   store.set("arrived/" + std::to_string(placement.rank), bytes_of("1"));
   if (placement.rank == 0) {
@@ -223,7 +198,7 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds pati
     for (int rank = 0; rank < placement.world; ++rank) keys.push_back("arrived/" + std::to_string(rank));
     std::string outcome = "met";
     try {
-      store.wait(keys, patience);
+      store.wait(keys, timeout);
     } catch (const std::exception&) {
       outcome = missing_ranks(store, placement) + " did not arrive within " +
                 fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) +
@@ -232,7 +207,7 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds pati
     store.set("outcome", bytes_of(outcome));
   }
   // The others wait a little longer than rank 0, to hear from it who is missing.
-  store.wait({"outcome"}, patience + std::chrono::seconds(10));
+  store.wait({"outcome"}, timeout + std::chrono::seconds(10));
   const auto outcome = store.get("outcome");
   const std::string text(outcome.begin(), outcome.end());
   if (text == "met") return;
@@ -256,19 +231,19 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
 }
 
 // A rank that is done at once must not close its connections, or the store with rank 0, while others still make theirs.
-void await_connected(c10d::Store& store, const Placement& placement, milliseconds patience) {
+void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto pass = [&](const std::string& gate, bool waits) {
     const std::string open = gate + "/open";
     if (store.add(gate, 1) == placement.world) store.set(open, bytes_of("1"));
-    if (waits) store.wait({open}, patience);
+    if (waits) store.wait({open}, timeout);
   };
   pass("connected", /*waits=*/true);
   pass("released", /*waits=*/placement.rank == 0);
 }
 
-milliseconds patience_of(const Environment& env, const JoinOptions& options) {
+milliseconds find_join_timeout(const Environment& env, const JoinOptions& options) {
   const auto seconds = env.get_int("LOCKSTEP_MEET_TIMEOUT");
-  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.patience;
+  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.join_timeout;
 }
 
 DeviceWish wish_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
@@ -282,9 +257,33 @@ DeviceWish wish_of(const Placement& placement, const Environment& env, const Joi
 
 // Gloo writes to sockets whose peer may have died, and leaves it to the program that this is an error and not its end:
 // Python ignores the signal. A handler that somebody has set stays.
-void keep_broken_pipes_from_ending_us() {
+void ignore_broken_pipes() {
   struct sigaction now {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
+// Returns once every rank has joined the store and has made its connections to the others.
+void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions& options) {
+  const auto& placement = impl.placement;
+  const auto timeout = find_join_timeout(env, options);
+  const std::string key = cache_key(placement, env, options);
+  auto joined = store_cache().find(key);
+  StoreRendezvous at;
+  if (!joined) at = find_rendezvous(placement, env, options);
+  // Also if a rank does not arrive: a file that stays would name a port where nobody listens.
+  std::optional<RendezvousFileRemover> remover;
+  if (at.file) remover.emplace(*at.file);
+  if (!joined) joined = join_store(at, placement, timeout);
+  // torchrun's agent keeps its store over restarts, and other programs' keys in it.
+  const auto prefix =
+      "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(++joined->joins);
+  impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined->store);
+  as_peer_error("met", [&] {
+    await_all(*impl.store, placement, timeout);
+    impl.process = gloo_group(impl.store, placement, joined->own_address, options.collective_timeout);
+    await_connected(*impl.store, placement, timeout);
+  });
+  store_cache().insert(key, *joined);
 }
 
 }  // namespace
@@ -306,34 +305,16 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   const auto choose = [&, &chosen = impl->device] {
     chosen = chosen_device(wish_of(placement, env, options), this_node());
   };
-  if (placement.world == 1 && !options.meets_alone) {
+  if (placement.world == 1 && !options.connect_single_rank) {
     choose();
     return Group(std::move(impl));
   }
-  keep_broken_pipes_from_ending_us();
-  const auto patience = patience_of(env, options);
-  const std::string key = std::to_string(placement.rank) + " at " + meeting_place(placement, env, options);
-  auto met = met_before().find(key);
-  Meeting meeting;
-  if (!met) {
-    meeting = meeting_of(placement, env, options);
-    met = met_through(meeting, placement, patience);
-  }
-  // torchrun's agent keeps its store over restarts, and other programs' keys in it.
-  const auto prefix =
-      "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(++met->joins);
-  impl->store = c10::make_intrusive<c10d::PrefixStore>(prefix, met->store);
-  as_peer_error("met", [&] {
-    await_all(*impl->store, placement, patience);
-    impl->process = gloo_group(impl->store, placement, met->own, options.timeout);
-    await_connected(*impl->store, placement, patience);
-  });
-  met_before().remember(key, *met);
-  if (meeting.is_server(placement) && !meeting.file.empty()) ::unlink(meeting.file.c_str());
+  ignore_broken_pipes();
+  connect_ranks(*impl, env, options);
   Group group(std::move(impl));
   // Only now: a rank that has no device would leave the others waiting for it.
   on_every_rank(group, choose);
-  connect_devices(group, options.share_device, options.timeout);
+  connect_devices(group, options.share_device, options.collective_timeout);
   return group;
 }
 

@@ -6,10 +6,12 @@
 #include <torch/torch.h>
 
 #include <fstream>
+#include <thread>
 
 #include "lockstep/base/text.h"
-#include "lockstep/comm/net.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -64,23 +66,49 @@ TEST(Join, SaysWhereRankZeroWasAwaited) {
              "rank 0 did not arrive: nobody listened at 127.0.0.1:" + variable("MASTER_PORT") + " in 1 s");
 }
 
-void meet_in_folder(int world) {
+void join_through_folder(int world) {
   testing::begin_rank();
-  auto group = join(slurm_placement(world), Environment{}, {.meeting_folder = variable("LOCKSTEP_TEST_FOLDER")});
+  auto group = join(slurm_placement(world), Environment{}, {.run_dir = variable("LOCKSTEP_TEST_FOLDER")});
   EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1, 2}));
 }
 
 TEST(Join, MeetsThroughAFolderWhereNoLauncherSaysHowAndLeavesNothingThere) {
-  if (testing::is_rank()) return meet_in_folder(3);
+  if (testing::is_rank()) return join_through_folder(3);
   const TemporaryFolder folder;
   testing::expect_of_ranks({.world = 3, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / ".meeting"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Join, LeavesNothingInTheWorkingFolder) {
+  if (testing::is_rank()) {
+    testing::begin_rank();
+    std::filesystem::current_path(variable("LOCKSTEP_TEST_FOLDER"));
+    auto group = join(slurm_placement(2), Environment{});
+    EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1}));
+    return;
+  }
+  const TemporaryFolder folder;
+  testing::expect_of_ranks({.world = 2, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "neither runs nor runs/.meeting stays";
+}
+
+TEST(Join, LeavesNothingIfARankDoesNotArrive) {
+  if (testing::is_rank()) {
+    testing::begin_rank();
+    const Environment env{{"LOCKSTEP_MEET_TIMEOUT", "1"}};
+    message_of(ErrorKind::kPeer, [&] { join(slurm_placement(3), env, {.run_dir = variable("LOCKSTEP_TEST_FOLDER")}); });
+    return;
+  }
+  const TemporaryFolder folder;
+  testing::expect_of_ranks(
+      {.world = 3, .absent = {2}, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Join, SurvivesTheAddressThatADeadRunLeftBehind) {
-  if (testing::is_rank()) return meet_in_folder(3);
+  if (testing::is_rank()) return join_through_folder(3);
   const TemporaryFolder folder;
-  const auto dead = bound_socket("127.0.0.1");
+  const auto dead = bind_socket("127.0.0.1");
   make_folder(folder.path() / ".meeting");
   write_whole(folder.path() / ".meeting/slurm-4711.0-0", "127.0.0.1 " + std::to_string(port_of(dead)) + "\n");
   testing::expect_of_ranks({.world = 3, .variables = {{"LOCKSTEP_TEST_FOLDER", folder.path().string()}}});
@@ -96,7 +124,7 @@ TEST(Join, SaysWhichFileWasNotWritten) {
   testing::begin_rank();
   const std::string folder = variable("LOCKSTEP_TEST_FOLDER");
   const auto text = message_of(ErrorKind::kPeer, [&] {
-    join(slurm_placement(2), Environment{{"LOCKSTEP_MEET_TIMEOUT", "1"}}, {.meeting_folder = folder});
+    join(slurm_placement(2), Environment{{"LOCKSTEP_MEET_TIMEOUT", "1"}}, {.run_dir = folder});
   });
   EXPECT_HAS(text, "rank 0 did not arrive: '" + folder + "/.meeting/slurm-4711.0-0' was not written in 1 s");
 }
@@ -160,52 +188,89 @@ RANKS_TEST(Join, ListensOnTheChosenAddressOnly, 2) {
   EXPECT_GE(addresses.size(), group.is_main() ? 1U : 0U) << "the store was not found: the check is blind";
 }
 
-TEST(OwnAddress, IsLoopbackOnOneNodeAndTheNamedInterfacesElsewhere) {
-  Placement several;
-  several.nodes = 2;
-  EXPECT_EQ(own_address(Environment{}, Placement{}), "127.0.0.1");
-  EXPECT_EQ(own_address(Environment{{"LOCKSTEP_INTERFACE", "lo"}}, several), "127.0.0.1");
-  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "=lo,eth0"}}, several), "127.0.0.1");
+// Rank 0 on two nodes whose names nobody can look up.
+Placement first_of_two_nodes(const std::string& job) {
+  Placement at;
+  at.world = at.nodes = 2;
+  at.source = "slurm";
+  at.job = at.run = job;
+  at.hosts = {"n1.invalid", "n2.invalid"};
+  return at;
 }
 
-TEST(OwnAddress, TakesTheFirstLettersOfAnInterfaceFromNcclAlone) {
-  Placement several;
-  several.nodes = 2;
-  EXPECT_EQ(own_address(Environment{{"NCCL_SOCKET_IFNAME", "l"}}, several), "127.0.0.1");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
-                        [&] {
-                          own_address(Environment{{"LOCKSTEP_INTERFACE", "l"}}, several);
-                        }),
-             "interface 'l' has no address");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment,
-                        [&] {
-                          own_address(Environment{{"NCCL_SOCKET_IFNAME", "=l"}}, several);
-                        }),
-             "interface 'l' has no address");
+std::vector<Environment::Map> interface_choices() {
+  std::vector<Environment::Map> choices = {{},
+                                           {{"NCCL_SOCKET_IFNAME", "^lo,docker"}},
+                                           {{"NCCL_SOCKET_IFNAME", "l"}},
+                                           {{"GLOO_SOCKET_IFNAME", "gone9,lo"}},
+                                           {{"LOCKSTEP_INTERFACE", "gone9"}},
+                                           {{"LOCKSTEP_INTERFACE", "l"}},
+                                           {{"NCCL_SOCKET_IFNAME", "=l"}}};
+  for (const auto& each : list_addresses()) choices.push_back({{"LOCKSTEP_INTERFACE", each.interface}});
+  return choices;
 }
 
-TEST(OwnAddress, ListsTheInterfacesThatThereAre) {
-  const auto text = message_of(ErrorKind::kEnvironment, [] {
-    own_address(Environment{{"LOCKSTEP_INTERFACE", "hsn9"}}, Placement{});
+/// The address that a choice leads to, or the error's text.
+template <typename Choose>
+std::string address_or_error(Choose choose) {
+  try {
+    return choose();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kEnvironment) << error.what();
+    return error.what();
+  }
+}
+
+// Rank 0 joins while a thread waits for the file that it publishes.
+std::string address_that_join_publishes(const Placement& at, const Environment& env,
+                                        const std::filesystem::path& folder) {
+  const auto file = RendezvousFile::for_ranks(at, folder / ".meeting");
+  std::string address;
+  std::jthread reader([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && address.empty()) {
+      if (const auto found = file.read()) address = found->address;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   });
-  EXPECT_HAS(text, "interface 'hsn9' has no address; those that have one: ");
-  EXPECT_HAS(text, "lo (127.0.0.1)");
+  try {
+    join(at, env, {.join_timeout = std::chrono::milliseconds(300), .run_dir = folder});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kPeer) throw;  // Rank 1 never comes.
+  }
+  reader.request_stop();
+  reader.join();
+  return address;
 }
 
-TEST(BoundSocket, SaysWhichPortIsTaken) {
-  const auto first = bound_socket("127.0.0.1");
-  ASSERT_EQ(::listen(first.get(), 1), 0);
-  const auto text = message_of(ErrorKind::kEnvironment, [&] { bound_socket("127.0.0.1", port_of(first)); });
-  EXPECT_HAS(text, "cannot bind 127.0.0.1:" + std::to_string(port_of(first)) + ": Address already in use");
-  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { bound_socket("203.0.113.7"); }), "cannot bind 203.0.113.7:0");
+TEST(Join, ChoosesTheAddressThatExecChooses) {
+  const TemporaryFolder folder;
+  std::size_t job = 0;
+  for (const auto& variables : interface_choices()) {
+    const auto at = first_of_two_nodes("4711." + std::to_string(job++));
+    const Environment env(variables);
+    const auto of_join = address_or_error([&] { return address_that_join_publishes(at, env, folder.path()); });
+    const auto of_exec =
+        address_or_error([&] { return rendezvous_of(at, env, {}, folder.path() / "exec").master.address; });
+    EXPECT_EQ(of_join, of_exec) << (variables.empty() ? "" : variables.begin()->second);
+    EXPECT_FALSE(of_join.empty());
+  }
 }
 
-TEST(AddressTowards, IsKnownOnlyWhereSomebodyListens) {
-  const auto socket = bound_socket("127.0.0.1");
-  const Endpoint peer{"127.0.0.1", port_of(socket)};
-  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), std::nullopt);
-  ASSERT_EQ(::listen(socket.get(), 1), 0);
-  EXPECT_EQ(address_towards(peer, std::chrono::seconds(1)), "127.0.0.1");
+TEST(Join, ReachesRankZeroAtAnIPv6Address) {
+  if (!testing::is_rank()) {
+    if (::access("/proc/net/if_inet6", R_OK) != 0 ||
+        text_of_file("/proc/net/if_inet6").find(" lo\n") == std::string::npos) {
+      GTEST_SKIP() << "loopback has no IPv6 address";
+    }
+    const auto kept = bind_socket("::1");
+    testing::expect_of_ranks({.world = 2, .variables = {{"LOCKSTEP_TEST_PORT", std::to_string(port_of(kept))}}});
+    return;
+  }
+  testing::begin_rank();
+  auto at = slurm_placement(2);
+  at.master = Endpoint{"::1", *parsed_int<int>(variable("LOCKSTEP_TEST_PORT"))};
+  auto group = join(at, Environment{});
+  EXPECT_EQ(group.all_gather(group.rank()), (std::vector<std::int64_t>{0, 1}));
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local_supervisor.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +19,7 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -35,20 +33,6 @@ std::pair<FileDescriptor, FileDescriptor> opened_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe", errno);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-/// A socket that holds a free port of 127.0.0.1, and does not listen yet.
-std::pair<FileDescriptor, int> bound_socket() {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) fail("socket", errno);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* general = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(socket.get(), general, size) != 0) fail("bind to 127.0.0.1", errno);
-  if (::getsockname(socket.get(), general, &size) != 0) fail("getsockname", errno);
-  return {std::move(socket), ntohs(address.sin_port)};
 }
 
 /// Where a machine has devices, each rank runs on the cores nearest to its own.
@@ -94,8 +78,8 @@ void end_descendants(const std::vector<pid_t>& spare) {
 
 LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
     : job_(job), env_(env), log_(log), program_(std::move(program)), ranks_(static_cast<std::size_t>(job.ranks)) {
-  auto [socket, port] = bound_socket();
-  port_ = port;
+  auto socket = bind_socket("127.0.0.1");
+  port_ = port_of(socket);
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
   // A program that is not ours binds the port itself, so it must be free again by then.
   if (job_.owns_store) store_ = std::move(socket);

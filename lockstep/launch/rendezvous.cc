@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/rendezvous.h"
 
-#include <dirent.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 #include <vector>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/socket.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +26,7 @@ constexpr std::chrono::hours kLongAgo{1};
 /// IPv4 first, as compute nodes often have IPv6 names without routes. Loopback is left out: a node's own name often
 /// means that in /etc/hosts.
 std::optional<std::string> address_of(const std::string& host) {
-  const auto all = addresses_of_host(host);
+  const auto all = resolve_host(host);
   for (const bool wants_ipv6 : {false, true}) {
     for (const auto& address : all) {
       const bool is_ipv6 = address.find(':') != std::string::npos;
@@ -39,31 +36,8 @@ std::optional<std::string> address_of(const std::string& host) {
   return std::nullopt;
 }
 
-/// What the other nodes are to reach this one at: an interface that the user or the site names, else the first.
-std::string address_of_this_node(const Environment& env, const TaskSettings& settings) {
-  auto here = addresses_here();
-  std::erase_if(here, [](const auto& each) { return each.is_ipv6; });
-  std::vector<std::string> wanted;
-  for (const char* name : {"LOCKSTEP_INTERFACE", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
-    const auto value = env.get(name);
-    if (!value || value->starts_with('^')) continue;
-    for (const auto& each : split(value->starts_with('=') ? value->substr(1) : *value, ',')) wanted.push_back(each);
-  }
-  wanted.insert(wanted.end(), settings.network.interfaces.begin(), settings.network.interfaces.end());
-  // NCCL takes the first letters of a name for all that begin so.
-  for (const auto& prefix : wanted) {
-    for (const auto& each : here) {
-      if (!prefix.empty() && each.interface.starts_with(prefix)) return each.address;
-    }
-  }
-  for (const auto& each : here) {
-    if (!is_loopback(each.address) && !is_for_containers(each.interface)) return each.address;
-  }
-  return "127.0.0.1";
-}
-
 int free_port() {
-  if (const FileDescriptor socket = bound_everywhere(0)) return port_of(socket);
+  if (const FileDescriptor socket = bind_all_addresses(0)) return port_of(socket);
   throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
 }
 
@@ -81,49 +55,22 @@ std::optional<int> reserved_port(const Placement& at, const Environment& env) {
               "set MASTER_PORT to a free port");
 }
 
-/// A name that no other start has, though job ids begin anew on a cluster that was set up anew: srun's own port tells
-/// two of them apart. The parts of a heterogeneous step have one each, so there it must do without.
-fs::path meeting_file(const Placement& at, const Environment& env, const fs::path& folder) {
-  if (at.job.empty()) {
-    throw Error(ErrorKind::kEnvironment,
-                at.source + " started ranks on " + std::to_string(at.nodes) +
-                    " nodes, but neither MASTER_ADDR nor a job is set, so they cannot find each other",
-                "set MASTER_ADDR to the address of rank 0's node");
-  }
-  std::string key = "exec-" + at.source + "-" + at.job;
-  const auto launcher = env.get("SLURM_SRUN_COMM_PORT");
-  if (launcher && !env.get("SLURM_HET_SIZE")) key += "-" + *launcher;
-  std::replace(key.begin(), key.end(), '/', '_');
-  return folder / key;
-}
-
-std::optional<Endpoint> published_in(const fs::path& file) {
-  // NFS remembers that a file is missing until it looks at the folder again.
-  if (DIR* folder = ::opendir(file.parent_path().c_str())) ::closedir(folder);
-  if (::access(file.c_str(), R_OK) != 0) return std::nullopt;
-  const std::string text = text_of_file(file);
-  const auto parts = split(trimmed(text), ' ');
-  const auto port = parts.size() == 2 ? parsed_int<int>(parts[1]) : std::nullopt;
-  if (!port) return std::nullopt;
-  return Endpoint{parts[0], *port};
-}
-
-Endpoint awaited(const fs::path& file, const Environment& env) {
-  const std::chrono::seconds patience(env.get_int("LOCKSTEP_MEET_TIMEOUT").value_or(300));
+Endpoint await_published(const RendezvousFile& file, const Environment& env) {
+  const std::chrono::seconds timeout(env.get_int("LOCKSTEP_MEET_TIMEOUT").value_or(300));
   const auto start = Clock::now();
-  for (auto pause = kShortestPause; Clock::now() - start < patience; pause = std::min(pause * 2, kLongestPause)) {
-    if (const auto found = published_in(file)) return *found;
+  for (auto pause = kShortestPause; Clock::now() - start < timeout; pause = std::min(pause * 2, kLongestPause)) {
+    if (const auto found = file.read()) return *found;
     std::this_thread::sleep_for(pause);
   }
   throw Error(ErrorKind::kPeer,
-              "rank 0 did not publish its address: '" + file.string() + "' was not written within " +
-                  std::to_string(patience.count()) + " s",
+              "rank 0 did not publish its address: '" + file.path().string() + "' was not written within " +
+                  std::to_string(timeout.count()) + " s",
               "check rank 0's log, and that all nodes see this folder; or set MASTER_ADDR to the address of rank 0's "
               "node");
 }
 
-/// What starts of long ago have left: a node's agent that was killed, or had nothing to wait for, removes nothing.
-void sweep(const fs::path& folder) {
+/// Removes what starts of long ago have left: an agent that was killed, or whose tasks were short, removes nothing.
+void remove_old_files(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const auto age = fs::file_time_type::clock::now() - entry.last_write_time(none);
@@ -133,16 +80,15 @@ void sweep(const fs::path& folder) {
 
 Rendezvous published_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings,
                                 const fs::path& folder) {
-  const auto file = meeting_file(at, env, folder);
-  if (at.rank != 0) return {.master = awaited(file, env)};
+  auto file = RendezvousFile::for_program(at, env, folder);
+  if (at.rank != 0) return {.master = await_published(file, env)};
   int port = port_of_start(at, env);
   // The others read the port here, so any will do.
   if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
-  Rendezvous made{.master = {address_of_this_node(env, settings), port}, .published = file};
-  make_folder(folder);
-  sweep(folder);
-  write_whole(file, made.master.address + " " + std::to_string(port) + "\n", /*durable=*/false);
-  return made;
+  const Endpoint master{own_address(at, env, settings.network.interfaces), port};
+  remove_old_files(folder);
+  file.publish(master);
+  return {.master = master, .published = std::move(file)};
 }
 
 void check_port(const Placement& at, const Environment& env, int port) {
@@ -194,10 +140,10 @@ std::optional<std::string> main_host(const Placement& at, const Environment& env
 }
 
 Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
-                         const fs::path& meeting_folder) {
+                         const fs::path& folder) {
   if (at.master) return {.master = *at.master};
   const auto known = known_address(at, env, settings);
-  if (!known) return published_rendezvous(at, env, settings, meeting_folder);
+  if (!known) return published_rendezvous(at, env, settings, folder);
   const int port = port_of_start(at, env);
   check_port(at, env, port);
   return {.master = {*known, port}};
@@ -205,7 +151,7 @@ Rendezvous rendezvous_of(const Placement& at, const Environment& env, const Task
 
 Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings) {
   if (at.master) return {.master = *at.master};
-  const std::string unresolved = at.rank == 0       ? address_of_this_node(env, settings)
+  const std::string unresolved = at.rank == 0       ? own_address(at, env, settings.network.interfaces)
                                  : at.hosts.empty() ? std::string("rank-0")
                                                     : at.hosts.front();
   return {.master = {known_address(at, env, settings).value_or(unresolved), port_of_start(at, env)}};

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/launch/placement.h"
+#include "lockstep/launch/rendezvous_file.h"
 #include "lockstep/launch/task_settings.h"
 
 namespace lockstep {
@@ -15,7 +16,7 @@ namespace lockstep {
 /// Where a program's ranks meet: what MASTER_ADDR and MASTER_PORT are to say.
 struct Rendezvous {
   Endpoint master{};
-  std::filesystem::path published{};  ///< A file that tells it to the other nodes, to be removed at the end.
+  std::optional<RendezvousFile> published{};  ///< Rank 0's file that tells the other nodes; to be removed at the end.
 };
 
 /// The port that all ranks of a start agree on without talking: MASTER_PORT; else the last of SLURM_STEP_RESV_PORTS,
@@ -28,20 +29,20 @@ std::optional<int> agreed_port(const Placement& at, const Environment& env);
 /// The host of rank 0 by Slurm's word, or nothing where that cannot be told (`-m arbitrary` may put it anywhere).
 std::optional<std::string> main_host(const Placement& at, const Environment& env);
 
-/// The address and port for this start, the same on each rank: MASTER_ADDR and MASTER_PORT where they are set; loopback
-/// where all ranks are on one node; the number behind the name of rank 0's node; else what rank 0 publishes as a file
-/// under `meeting_folder`, which all nodes must see. Rank 0 checks that the port is free.
+/// The address and port for this start, the same on each rank: MASTER_ADDR and MASTER_PORT if they are set; loopback if
+/// all ranks are on one node; the IP address of rank 0's node, by its name; else the own_address() that rank 0
+/// publishes as a file in `folder`, see rendezvous_folder(). Rank 0 checks that the port is free.
 ///
-/// Blocks:  where the address is published, until rank 0 has done so, for LOCKSTEP_MEET_TIMEOUT seconds (300).
-/// Throws:  Error(kEnvironment) where the port is taken or no port or address can be found; Error(kPeer) where rank 0
-///          does not publish in time; Error(kIo) where it cannot.
+/// Blocks:  if the address is published, until rank 0 has done so, for LOCKSTEP_MEET_TIMEOUT seconds (300).
+/// Throws:  Error(kEnvironment) if the port is taken, no port or address can be found, or a variable names an interface
+///          that rank 0's node does not have; Error(kPeer) if rank 0 does not publish in time; Error(kIo) if it cannot.
 Rendezvous rendezvous_of(const Placement& at, const Environment& env, const TaskSettings& settings,
-                         const std::filesystem::path& meeting_folder);
+                         const std::filesystem::path& folder);
 
-/// What rendezvous_of() would say, without waiting, publishing or checking: where the address will be published, that
-/// is the name of rank 0's node.
+/// Foresees rendezvous_of() without waiting, publishing or checking. If the address will be published, the other ranks
+/// get the name of rank 0's node.
 ///
-/// Throws: Error(kEnvironment) as agreed_port() does.
+/// Throws: Error(kEnvironment) as agreed_port() and own_address() do.
 Rendezvous expected_rendezvous(const Placement& at, const Environment& env, const TaskSettings& settings);
 
 }  // namespace lockstep

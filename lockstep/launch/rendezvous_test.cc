@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/interfaces.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -30,7 +31,7 @@ Placement two_nodes(int rank) {
 /// A port of this machine that a program listens on.
 class TakenPort {
  public:
-  TakenPort() : socket_(bound_everywhere(0)) { EXPECT_EQ(::listen(socket_.get(), 1), 0); }
+  TakenPort() : socket_(bind_all_addresses(0)) { EXPECT_EQ(::listen(socket_.get(), 1), 0); }
   int port() const { return port_of(socket_); }
   std::string text() const { return std::to_string(port()); }
 
@@ -88,18 +89,19 @@ TEST(Rendezvous, OnOneNodeItIsLoopback) {
   at.nodes = 1;
   const auto found = rendezvous_of(at, {}, {}, {});
   EXPECT_EQ(found.master.address, "127.0.0.1");
-  EXPECT_TRUE(found.published.empty());
+  EXPECT_FALSE(found.published);
 }
 
 TEST(Rendezvous, RankZeroPublishesWhereNamesMeanNothingAndTheOthersRead) {
   const TemporaryFolder folder;
   const Environment env{{"SLURM_SRUN_COMM_PORT", "40001"}, {"LOCKSTEP_MEET_TIMEOUT", "5"}};
   const auto first = rendezvous_of(two_nodes(0), env, {}, folder.path() / "meet");
-  EXPECT_EQ(first.published, folder.path() / "meet/exec-slurm-4711.0-40001");
+  ASSERT_TRUE(first.published);
+  EXPECT_EQ(first.published->path(), folder.path() / "meet/exec-slurm-4711.0-40001");
   const auto second = rendezvous_of(two_nodes(1), env, {}, folder.path() / "meet");
   EXPECT_EQ(second.master.address, first.master.address);
   EXPECT_EQ(second.master.port, first.master.port);
-  EXPECT_TRUE(second.published.empty()) << "who did not write it does not remove it";
+  EXPECT_FALSE(second.published) << "who did not write it does not remove it";
 }
 
 TEST(Rendezvous, IsForeseenWithoutWaitingForRankZero) {
@@ -107,7 +109,7 @@ TEST(Rendezvous, IsForeseenWithoutWaitingForRankZero) {
   EXPECT_EQ(seen.master.address, "n1.invalid");
   EXPECT_EQ(seen.master.port, expected_rendezvous(two_nodes(0), Environment{}, {}).master.port);
   EXPECT_NE(expected_rendezvous(two_nodes(0), Environment{}, {}).master.address, "n1.invalid") << "its own address";
-  EXPECT_TRUE(seen.published.empty());
+  EXPECT_FALSE(seen.published);
 }
 
 TEST(Rendezvous, WhatAnotherStartOfTheSameNumberPublishedIsNotRead) {
@@ -169,6 +171,14 @@ TEST(Rendezvous, AnInterfaceThatTheSiteNamesIsPublished) {
   const TemporaryFolder folder;
   const TaskSettings site{.network = {.interfaces = {"hsn0", "lo"}}};
   EXPECT_EQ(rendezvous_of(two_nodes(0), {}, site, folder.path()).master.address, "127.0.0.1");
+}
+
+TEST(Rendezvous, AnInterfaceThatAVariableNamesMustBeThere) {
+  const TemporaryFolder folder;
+  const Environment env{{"LOCKSTEP_INTERFACE", "gone9"}};
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { rendezvous_of(two_nodes(0), env, {}, folder.path() / "meet"); }),
+             "LOCKSTEP_INTERFACE='gone9' names no interface that has an address");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing is published";
 }
 
 }  // namespace

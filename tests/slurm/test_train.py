@@ -41,7 +41,8 @@ class Train(test_bed.BedTest):
         self.assertGreaterEqual(result["val_accuracy"], 0.96)
         layout = json.loads((pathlib.Path(result["run_dir"]) / "layout.json").read_text())
         self.assertEqual((layout["nodes"], layout["source"], layout["hosts"]), (2, "slurm", ["n1", "n2"]))
-        self.assertEqual(list((self.folder / ".meeting").iterdir()), [], "the meeting file was left behind")
+        self.assertFalse((self.folder / ".meeting").exists(), "the rendezvous file was left behind")
+        self.assertFalse((pathlib.Path(result["run_dir"]) / ".meeting").exists(), "the rendezvous file was left behind")
 
     def test_two_jobs_on_the_same_nodes_do_not_disturb_each_other(self):
         jobs = [self.start([*FOUR, "--overcommit", LOCKSTEP, "train", DIGITS, "--json", "--set", f"trainer.seed={seed}"])

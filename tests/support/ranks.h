@@ -18,8 +18,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/file.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/comm/net.h"
-#include "lockstep/launch/network.h"
+#include "lockstep/launch/socket.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::testing {
@@ -41,7 +40,7 @@ inline void expect_of_ranks(const RanksOptions& options) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
   const TemporaryFolder outputs;
-  const auto listener = bound_socket("127.0.0.1");
+  const auto listener = bind_socket("127.0.0.1");
   constexpr int kInherited = 77;
   std::map<int, pid_t> processes;
   for (int rank = 0; rank < options.world; ++rank) {
