@@ -12,7 +12,7 @@ function(lockstep_builtin_profiles target)
   set(source ${CMAKE_BINARY_DIR}/generated/builtin_profiles.cc)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/profile/library.h"
 
 namespace lockstep {
 
@@ -35,7 +35,7 @@ function(lockstep_builtin_variables target)
   set(source ${CMAKE_BINARY_DIR}/generated/builtin_variables.cc)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/doctor_variables.h"
+#include "lockstep/cluster/doctor/variables.h"
 
 namespace lockstep {
 

@@ -1,36 +1,44 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every #include against layers.txt: folders only include what they may, and nothing above the torch line sees LibTorch."""
+"""Holds every #include against layers.txt: a folder includes only what it may, no folder reaches itself through others,
+and nothing above the torch line sees LibTorch."""
 import pathlib
-import re
 import sys
 
-TORCH = re.compile(r'\s*#\s*include\s*[<"](torch|ATen|c10)/')
-OURS = re.compile(r'\s*#\s*include\s*"lockstep/(\w+/\w+)')
+TORCH = ("torch/", "ATen/", "c10/")
 
 
-def layer_of(path):
-    """The layer of "data/core_loader.h": data_core, the part of a folder that needs no LibTorch."""
-    folder, name = path.split("/")[:2]
-    return f"{folder}_core" if name.startswith("core_") else folder
+def included(line):
+    """The path that a line includes, or an empty string."""
+    words = line.strip().removeprefix("#").split(maxsplit=1) if line.lstrip().startswith("#") else []
+    return words[1][1:].split('"')[0].split(">")[0] if len(words) == 2 and words[0] == "include" else ""
 
 
 def table(path):
+    """What each folder may use, itself and base included; and the folders above the torch line."""
     allowed, above = {}, set()
-    below_line = False
+    is_above = True
     for line in path.read_text().splitlines():
         if "the torch line" in line:
-            below_line = True
+            is_above = False
         if not line.strip() or line.startswith("#"):
             continue
         folder, uses = line.split(":")
-        allowed[folder] = {folder, *uses.split()}
-        if not below_line:
+        allowed[folder] = {folder, "base", *uses.split()}
+        if is_above:
             above.add(folder)
     return allowed, above
 
 
-def below(allowed, folder):
+def folder_of(path, allowed):
+    """The longest listed folder that holds "cluster/job/sweep.h", or None."""
+    parts = path.split("/")[:-1]
+    while parts and "/".join(parts) not in allowed:
+        parts.pop()
+    return "/".join(parts) or ("." if "." in allowed and "/" not in path else None)
+
+
+def reachable(allowed, folder):
     """The folder and all that it may reach through those that it may use: a test may look at any of it."""
     seen, open_ones = set(), [folder]
     while open_ones:
@@ -41,21 +49,32 @@ def below(allowed, folder):
     return seen
 
 
+def table_faults(allowed):
+    for folder, uses in allowed.items():
+        for used in sorted(uses - set(allowed)):
+            yield f"layers.txt: {folder} may use {used}, which is not listed"
+        if any(folder in reachable(allowed, used) for used in uses - {folder}):
+            yield f"layers.txt: {folder} reaches itself through what it may use"
+
+
 def faults(root):
     allowed, above = table(root / "layers.txt")
+    yield from table_faults(allowed)
     for path in sorted((root / "lockstep").rglob("*")):
         if path.suffix not in (".h", ".cc"):
             continue
-        folder = layer_of(str(path.relative_to(root / "lockstep")))
-        if folder not in allowed:
+        folder = folder_of(str(path.relative_to(root / "lockstep")), allowed)
+        if folder is None:
             yield f"{path.relative_to(root)}: folder is not in layers.txt"
             continue
-        usable = below(allowed, folder) if path.name.endswith("_test.cc") else allowed[folder]
+        usable = reachable(allowed, folder) if path.name.endswith("_test.cc") else allowed[folder]
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            ours = OURS.match(line)
-            if ours and layer_of(ours[1]) not in usable and layer_of(ours[1]).removesuffix("_core") not in usable:
-                yield f"{path.relative_to(root)}:{number}: {folder} may not include {layer_of(ours[1])}"
-            if folder in above and TORCH.match(line):
+            name = included(line)
+            if name.startswith("lockstep/"):
+                used = folder_of(name.removeprefix("lockstep/"), allowed)
+                if used not in usable:
+                    yield f"{path.relative_to(root)}:{number}: {folder} may not include {used or name}"
+            if folder in above and name.startswith(TORCH):
                 yield f"{path.relative_to(root)}:{number}: {folder} is above the torch line"
 
 

@@ -16,15 +16,14 @@ import subprocess
 import sys
 import time
 
-from check_layers import table
+from check_layers import folder_of, table
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(lockstep/[^"]+)"', re.M)
 FINDING = re.compile(r": (warning|error): .*\[[\w.,-]+\]$")
 
 
-def torch_free(name, above):
-    folder, file = name.split("/")[1:3]
-    return (folder in above or file.startswith("core_")) and not file.endswith("_test.cc")
+def torch_free(name, allowed, above):
+    return folder_of(name.removeprefix("lockstep/"), allowed) in above and not name.endswith("_test.cc")
 
 
 def closure(root, name, seen):
@@ -72,11 +71,11 @@ def without_precompiled_headers(words):
 
 def commands_of(root, build):
     """How each torch-free source is compiled, the last edited first."""
-    _, above = table(root / "layers.txt")
+    allowed, above = table(root / "layers.txt")
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         for path in sources_of(pathlib.Path(entry["file"])):
-            if path.exists() and path.is_relative_to(root / "lockstep") and torch_free(str(path.relative_to(root)), above):
+            if path.exists() and path.is_relative_to(root / "lockstep") and torch_free(str(path.relative_to(root)), allowed, above):
                 words = [str(path) if word == entry["file"] else word for word in shlex.split(entry["command"])]
                 found[path] = {"directory": entry["directory"], "file": str(path), "arguments": without_precompiled_headers(words)}
     return {str(path.relative_to(root)): found[path] for path in sorted(found, key=lambda path: -path.stat().st_mtime)}

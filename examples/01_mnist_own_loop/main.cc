@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/data_parallel.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
 #include "lockstep/format/idx.h"
 
 namespace {

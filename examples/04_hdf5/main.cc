@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_data_sets.h"
-#include "lockstep/train/classifier.h"
+#include "lockstep/data/source/data_sets.h"
+#include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
 
 namespace {

@@ -9,9 +9,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_sources.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/train/classifier.h"
+#include "lockstep/data/source/sources.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
 
 namespace {

@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "lockstep/agent/cache_pack.h"
-#include "lockstep/agent/device_sensor.h"
-#include "lockstep/agent/network_watch.h"
-#include "lockstep/agent/process_tree.h"
-#include "lockstep/agent/telemetry.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/task_environment.h"
 #include "lockstep/observe/wall_clock.h"
+#include "lockstep/telemetry/device_sensor.h"
+#include "lockstep/telemetry/network_watch.h"
+#include "lockstep/telemetry/process_tree.h"
+#include "lockstep/telemetry/telemetry.h"
 
 namespace lockstep {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "lockstep/agent/node_health.h"
-#include "lockstep/agent/task_register.h"
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
 #include "lockstep/launch/rendezvous_file.h"
+#include "lockstep/telemetry/task_register.h"
 
 namespace lockstep {
 

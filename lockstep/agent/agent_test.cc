@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/agent/cache_pack.h"
-#include "lockstep/agent/process_tree.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/telemetry/process_tree.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

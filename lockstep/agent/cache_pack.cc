@@ -19,9 +19,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/format/mapped_file.h"
-#include "lockstep/format/zip_file.h"
-#include "lockstep/format/zip_unpack.h"
-#include "lockstep/format/zip_writer.h"
+#include "lockstep/format/torch/zip_file.h"
+#include "lockstep/format/torch/zip_unpack.h"
+#include "lockstep/format/torch/zip_writer.h"
 #include "lockstep/launch/node_folder.h"
 
 namespace lockstep {

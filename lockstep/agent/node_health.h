@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/agent/telemetry.h"
+#include "lockstep/telemetry/telemetry.h"
 
 namespace lockstep {
 

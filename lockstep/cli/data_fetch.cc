@@ -13,7 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/download.h"
-#include "lockstep/format/zip_unpack.h"
+#include "lockstep/format/torch/zip_unpack.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/observe/work_bar.h"
 

@@ -11,13 +11,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/doctor.h"
-#include "lockstep/cluster/doctor_bundle.h"
-#include "lockstep/cluster/doctor_nodes.h"
-#include "lockstep/cluster/doctor_report.h"
-#include "lockstep/cluster/exec_task.h"
-#include "lockstep/cluster/profile_library.h"
-#include "lockstep/cluster/run_job.h"
+#include "lockstep/cluster/doctor/bundle.h"
+#include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/cluster/doctor/nodes.h"
+#include "lockstep/cluster/doctor/report.h"
+#include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/profile/library.h"
+#include "lockstep/cluster/task/exec_task.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/hand_over.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/eval_request.h"
 

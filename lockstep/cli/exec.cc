@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cluster/exec_task.h"
+#include "lockstep/cluster/task/exec_task.h"
 #include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"

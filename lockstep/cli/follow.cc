@@ -8,7 +8,7 @@
 
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/run_job.h"
+#include "lockstep/cluster/job/run_job.h"
 
 namespace lockstep::cli {
 namespace {

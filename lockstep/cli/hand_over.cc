@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 

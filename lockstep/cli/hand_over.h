@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/cluster/trainer_program.h"
+#include "lockstep/cluster/setup/trainer_program.h"
 
 namespace lockstep::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/launch/host_list.h"
+#include "lockstep/launch/placement/host_list.h"
 
 namespace lockstep::cli {
 

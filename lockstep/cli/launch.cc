@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/launch/local_launcher.h"
+#include "lockstep/launch/local/launcher.h"
 
 namespace lockstep::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 
 namespace lockstep::cli {
 namespace {

@@ -10,9 +10,9 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/job_wish.h"
-#include "lockstep/cluster/profile_library.h"
-#include "lockstep/cluster/run_job.h"
+#include "lockstep/cluster/job/request.h"
+#include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/profile/library.h"
 #include "lockstep/recipe/recipe.h"
 
 namespace lockstep::cli {

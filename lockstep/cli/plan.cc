@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/plan.h"
+#include "lockstep/cluster/plan/plan.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -18,10 +18,10 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/plan_machine.h"
-#include "lockstep/cluster/plan_text.h"
-#include "lockstep/cluster/scaling.h"
-#include "lockstep/cluster/site.h"
+#include "lockstep/cluster/plan/machine.h"
+#include "lockstep/cluster/plan/text.h"
+#include "lockstep/cluster/profile/site.h"
+#include "lockstep/cluster/record/scaling.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/recipe.h"

@@ -10,9 +10,9 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cluster/profile_library.h"
-#include "lockstep/cluster/profile_schema.h"
-#include "lockstep/cluster/profile_text.h"
+#include "lockstep/cluster/profile/library.h"
+#include "lockstep/cluster/profile/schema.h"
+#include "lockstep/cluster/profile/text.h"
 
 namespace lockstep::cli {
 namespace {

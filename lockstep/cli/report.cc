@@ -13,9 +13,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/report_text.h"
-#include "lockstep/cluster/run_job.h"
-#include "lockstep/cluster/scale_study.h"
+#include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/report/text.h"
+#include "lockstep/cluster/scale/study.h"
 
 namespace lockstep::cli {
 namespace {

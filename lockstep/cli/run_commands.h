@@ -7,7 +7,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cluster/queue.h"
+#include "lockstep/cluster/job/queue.h"
 
 namespace lockstep::cli {
 

@@ -13,13 +13,13 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_commands.h"
-#include "lockstep/cluster/queue.h"
-#include "lockstep/cluster/scale_study.h"
-#include "lockstep/cluster/shell_text.h"
+#include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/scale/study.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {

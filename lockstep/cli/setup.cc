@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "lockstep/base/cache_folder.h"
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cluster/cache_folder.h"
-#include "lockstep/cluster/profile_library.h"
-#include "lockstep/cluster/shell_text.h"
-#include "lockstep/cluster/trainer_build.h"
-#include "lockstep/cluster/trainer_source.h"
+#include "lockstep/cluster/profile/library.h"
+#include "lockstep/cluster/setup/trainer_build.h"
+#include "lockstep/cluster/setup/trainer_source.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {

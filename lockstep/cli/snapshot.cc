@@ -14,8 +14,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/snapshot_place.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/format/snapshot_names.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep::cli {
 namespace {

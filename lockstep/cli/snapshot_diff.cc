@@ -15,7 +15,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/tensor_numbers.h"
-#include "lockstep/format/weights_file.h"
+#include "lockstep/format/weights/weights_file.h"
 
 namespace lockstep::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/snapshot_place.h"
-#include "lockstep/format/snapshot_names.h"
-#include "lockstep/format/torch_writer.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
+#include "lockstep/format/torch/writer.h"
 
 namespace lockstep::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/format/weights_file.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/weights/weights_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::cli {

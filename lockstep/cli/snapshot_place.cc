@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "lockstep/base/error.h"
-#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 
 namespace lockstep::cli {
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::cli {

@@ -13,7 +13,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/topology.h"
 #include "lockstep/observe/run_folder.h"

@@ -10,7 +10,7 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
-#include "lockstep/data/core_loader.h"
+#include "lockstep/data/batch_reader.h"
 
 namespace lockstep {
 namespace {

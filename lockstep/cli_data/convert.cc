@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/convert.h"
+
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -6,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli_data/data_commands.h"
-#include "lockstep/data/core_convert.h"
 #include "lockstep/observe/work_bar.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/data/core_data_sets.h"
+#include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/data_request.h"
 
 namespace lockstep {

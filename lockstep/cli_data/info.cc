@@ -8,7 +8,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
-#include "lockstep/format/image.h"
+#include "lockstep/format/image/image.h"
 
 namespace lockstep {
 namespace {

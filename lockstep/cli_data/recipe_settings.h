@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lockstep/data/core_data_sets.h"
+#include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/recipe.h"
 
 namespace lockstep {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/verify.h"
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -8,7 +10,6 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_data/data_commands.h"
 #include "lockstep/cli_data/data_target.h"
-#include "lockstep/data/core_verify.h"
 #include "lockstep/observe/work_bar.h"
 
 namespace lockstep {

@@ -11,7 +11,7 @@
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
-#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/snapshot/snapshot.h"
 #include "lockstep/train/evaluation.h"

@@ -5,7 +5,7 @@
 #include "lockstep/cli_data/recipe_settings.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
-#include "lockstep/data/core_sources.h"
+#include "lockstep/data/source/sources.h"
 
 namespace lockstep {
 namespace {

@@ -10,9 +10,9 @@
 #include "lockstep/models/plugin.h"
 #include "lockstep/models/script_network.h"
 #include "lockstep/models/weights.h"
-#include "lockstep/train/classifier.h"
-#include "lockstep/train/masked_language_model.h"
-#include "lockstep/train/regressor.h"
+#include "lockstep/train/task/classifier.h"
+#include "lockstep/train/task/masked_language_model.h"
+#include "lockstep/train/task/regressor.h"
 
 namespace lockstep {
 namespace {

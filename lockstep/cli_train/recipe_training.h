@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "lockstep/data/core_data_sets.h"
+#include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/recipe.h"
-#include "lockstep/train/network_task.h"
+#include "lockstep/train/task/network_task.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/run_record.h"
-#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/observe/event_file.h"
 #include "lockstep/observe/metrics.h"

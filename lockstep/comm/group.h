@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/device.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/task_settings.h"
 #include "lockstep/launch/topology.h"
 

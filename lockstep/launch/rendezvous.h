@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/rendezvous_file.h"
 #include "lockstep/launch/task_settings.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/file.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 
 struct sockaddr;
 

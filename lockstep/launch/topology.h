@@ -8,7 +8,7 @@
 
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/launch/placement.h"
+#include "lockstep/launch/placement/placement.h"
 
 namespace lockstep {
 

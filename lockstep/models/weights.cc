@@ -13,7 +13,7 @@
 #include "lockstep/base/pattern.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/dtype.h"
-#include "lockstep/format/weights_file.h"
+#include "lockstep/format/weights/weights_file.h"
 
 namespace lockstep {
 namespace {

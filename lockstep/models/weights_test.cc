@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/device/dtype.h"
-#include "lockstep/format/torch_writer.h"
+#include "lockstep/format/torch/writer.h"
 #include "lockstep/models/network.h"
 #include "tests/support/temporary_folder.h"
 

@@ -11,8 +11,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/device/dtype.h"
 #include "lockstep/format/safetensors.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/format/snapshot_names.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/snapshot/optimizer_settings.h"
 #include "lockstep/snapshot/optimizer_state.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "lockstep/base/file.h"
-#include "lockstep/format/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/snapshot/optimizer_state.h"
 #include "tests/support/temporary_folder.h"
 

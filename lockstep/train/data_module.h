@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lockstep/data/loader.h"
+#include "lockstep/loader/loader.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_sources.h"
+#include "lockstep/data/source/sources.h"
 #include "lockstep/device/device_failure.h"
 #include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"

@@ -10,8 +10,8 @@
 #include "lockstep/device/streams.h"
 #include "lockstep/models/batch_norm.h"
 #include "lockstep/train/device_loss.h"
-#include "lockstep/train/device_update.h"
 #include "lockstep/train/graph_plan.h"
+#include "lockstep/train/optim/device_update.h"
 #include "lockstep/train/replicas.h"
 #include "lockstep/train/trainer.h"
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/data/loader.h"
+#include "lockstep/loader/loader.h"
 #include "lockstep/train/mean_metrics.h"
-#include "lockstep/train/schedule.h"
+#include "lockstep/train/optim/schedule.h"
 
 namespace lockstep {
 

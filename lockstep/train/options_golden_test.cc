@@ -9,7 +9,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/weight_average.h"
 #include "tests/support/source_root.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "lockstep/data/core_shard.h"
+#include "lockstep/data/shard.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/models/batch_norm.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/train/optim/optimizer.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
 #include "tests/support/source_root.h"

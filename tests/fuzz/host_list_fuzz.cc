@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
-#include "lockstep/launch/host_list.h"
+#include "lockstep/launch/placement/host_list.h"
 
 namespace {
 

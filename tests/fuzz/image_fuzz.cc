@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
-#include "lockstep/format/image.h"
+#include "lockstep/format/image/image.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/format/image_index.h"
+#include "lockstep/format/image/image_index.h"
 
 /// The first 8 bytes are how many bytes of images there are, the others the index.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

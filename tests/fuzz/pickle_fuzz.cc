@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
-#include "lockstep/format/pickle.h"
-#include "lockstep/format/pickle_numpy.h"
-#include "lockstep/format/torch_names.h"
+#include "lockstep/format/torch/names.h"
+#include "lockstep/format/torch/pickle.h"
+#include "lockstep/format/torch/pickle_numpy.h"
 
 namespace {
 

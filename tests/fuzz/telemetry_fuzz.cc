@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lockstep/agent/telemetry.h"
+#include "lockstep/telemetry/telemetry.h"
 
 /// What a node wrote before it died, or anybody since.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

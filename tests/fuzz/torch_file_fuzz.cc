@@ -3,9 +3,9 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
-#include "lockstep/format/pickle.h"
-#include "lockstep/format/torch_file.h"
-#include "lockstep/format/torch_names.h"
+#include "lockstep/format/torch/file.h"
+#include "lockstep/format/torch/names.h"
+#include "lockstep/format/torch/pickle.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/data/core_pixels.h"
-#include "lockstep/data/core_transform.h"
+#include "lockstep/data/transform/pixels.h"
+#include "lockstep/data/transform/transform.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
-#include "lockstep/format/zip_unpack.h"
+#include "lockstep/format/torch/zip_unpack.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace fs = std::filesystem;

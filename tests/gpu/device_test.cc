@@ -4,9 +4,9 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "lockstep/comm/collective_maker.h"
-#include "lockstep/data/core_image_sources.h"
-#include "lockstep/data/loader.h"
+#include "lockstep/data/source/image_sources.h"
 #include "lockstep/device/streams.h"
+#include "lockstep/loader/loader.h"
 #include "tests/support/gpu.h"
 #include "tests/support/made_up_images.h"
 

@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "lockstep/base/file.h"
-#include "lockstep/data/core_sources.h"
+#include "lockstep/data/source/sources.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/script_network.h"
-#include "lockstep/train/classifier.h"
 #include "lockstep/train/step_trace.h"
+#include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/gpu.h"
 #include "tests/support/ranks.h"

@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/models/network.h"
-#include "lockstep/train/classifier.h"
+#include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/fake_device.h"
 

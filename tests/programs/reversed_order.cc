@@ -11,9 +11,9 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/core_sources.h"
-#include "lockstep/format/snapshot_folder.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/data/source/sources.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/trainer.h"
 
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/doctor.h"
-#include "lockstep/cluster/profile_library.h"
+#include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/cluster/profile/library.h"
 #include "tests/support/elf_stub.h"
 #include "tests/support/temporary_folder.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "lockstep/base/file.h"
-#include "lockstep/format/image.h"
+#include "lockstep/format/image/image.h"
 #include "tests/support/source_root.h"
 
 namespace lockstep::testing {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/core_sample_source.h"
+#include "lockstep/data/sample_source.h"
 
 namespace lockstep::testing {
 

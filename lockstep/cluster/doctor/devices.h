@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/launch/topology.h"
+
+namespace lockstep {
+
+/// The GPUs of the node that this task's cgroup lets it open.
+std::vector<Gpu> usable_gpus(const Examination& of);
+
+/// Of those, the ones that the variables show, in the order in which the device's runtime numbers them; nothing where a
+/// variable names one that is not there: the runtime then shows none at all.
+std::vector<Gpu> visible_gpus(const Examination& of);
+
+/// The PCI address of the device that this task takes; nothing where it takes none or that cannot be told.
+std::optional<std::string> device_of_task(const Examination& of);
+
+/// How many devices this job has on the node, over all of its tasks; nothing where a cgroup hides that.
+std::optional<int> devices_on_node(const Examination& of);
+
+/// "0000:c1:00.0" of each GPU on the node's PCI buses, whether or not a driver runs it.
+std::vector<std::string> pci_gpus(const Examination& of, GpuMaker maker);
+
+}  // namespace lockstep

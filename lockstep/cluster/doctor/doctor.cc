@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/doctor.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/launch/socket.h"
+#include "lockstep/telemetry/nvml_sensor.h"
+
+namespace lockstep {
+namespace {
+
+ResourceLimit limit_of(__rlimit_resource_t resource) {
+  rlimit found{};
+  if (::getrlimit(resource, &found) != 0) return {};
+  const auto value = [](rlim_t raw) { return raw == RLIM_INFINITY ? kUnlimited : std::uint64_t{raw}; };
+  return {value(found.rlim_cur), value(found.rlim_max)};
+}
+
+std::vector<NetworkInterface> interfaces_here() {
+  ifaddrs* head = nullptr;
+  if (::getifaddrs(&head) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(head, &::freeifaddrs);
+  std::vector<NetworkInterface> found;
+  for (const ifaddrs* at = list.get(); at != nullptr; at = at->ifa_next) {
+    auto known = std::ranges::find(found, std::string(at->ifa_name), &NetworkInterface::name);
+    if (known == found.end()) {
+      found.push_back({.name = at->ifa_name});
+      known = found.end() - 1;
+    }
+    // The kernel lists an interface that has a cable but no address yet as up, not as running.
+    known->is_up = known->is_up || (at->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    if (auto address = numeric_text(at->ifa_addr)) known->addresses.push_back(std::move(*address));
+  }
+  return found;
+}
+
+NvidiaLibrary nvidia_library() {
+  const auto nvml = load_nvml();
+  if (!nvml) return {};
+  NvidiaLibrary found{.is_loaded = true, .status = nvml->init()};
+  unsigned count = 0;
+  if (found.status == 0 && nvml->count(&count) == 0) found.devices = static_cast<int>(count);
+  return found;
+}
+
+std::string hint_or(const Error& error, std::string_view otherwise) {
+  return std::string(error.hint().empty() ? otherwise : error.hint());
+}
+
+/// A check that meets what nobody thought of must not take the others' findings with it.
+void run_check(void (*check)(const Examination&, Findings&), const Examination& of, Findings& findings) {
+  try {
+    check(of, findings);
+  } catch (const Error& error) {
+    findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
+                     hint_or(error, "run `lockstep doctor` again"));
+  }
+}
+
+constexpr std::array kQuick = {&check_layout, &check_devices,        &check_torch, &check_variables,
+                               &check_caches, &check_process_limits, &check_space, &check_container};
+constexpr std::array kThorough = {&check_network, &check_libraries, &check_quota, &check_logs};
+
+}  // namespace
+
+std::string_view name_of(Severity severity) {
+  constexpr std::array<std::string_view, 3> kNames = {"note", "warning", "error"};
+  return kNames.at(static_cast<std::size_t>(severity));
+}
+
+ProcessLimits ProcessLimits::of_process() {
+  return {.open_files = limit_of(RLIMIT_NOFILE),
+          .locked_bytes = limit_of(RLIMIT_MEMLOCK),
+          .stack_bytes = limit_of(RLIMIT_STACK),
+          .processes = limit_of(RLIMIT_NPROC),
+          .address_bytes = limit_of(RLIMIT_AS)};
+}
+
+SystemView SystemView::of_process(const Environment& env) {
+  return {.limits = ProcessLimits::of_process(),
+          .allowed = cpus_of_process(),
+          .interfaces = interfaces_here(),
+          .addresses_of = resolve_host,
+          .is_port_free = is_free,
+          .nvidia = nvidia_library,
+          .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
+}
+
+Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
+  return {.env = env,
+          .profile = std::move(profile),
+          .host = host_name(),
+          .system = SystemView::of_process(env),
+          .run = std::move(run)};
+}
+
+void place(Examination& examination, Findings& findings) {
+  try {
+    examination.at = placement_from(examination.env);
+  } catch (const Error& error) {
+    findings.error("layout-unclear", std::string(error.fact()), hint_or(error, "start the program with srun"));
+  }
+}
+
+std::vector<Finding> quick_findings(Examination examination) {
+  Findings findings;
+  place(examination, findings);
+  for (const auto check : kQuick) run_check(check, examination, findings);
+  return findings.list();
+}
+
+std::vector<Finding> findings_of(Examination examination) {
+  Findings findings;
+  place(examination, findings);
+  for (const auto check : kQuick) run_check(check, examination, findings);
+  for (const auto check : kThorough) run_check(check, examination, findings);
+  return findings.list();
+}
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const auto& finding) { return finding.severity == Severity::kError; });
+}
+
+}  // namespace lockstep

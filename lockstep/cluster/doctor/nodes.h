@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/launch/rendezvous.h"
+#include "lockstep/observe/wall_clock.h"
+
+namespace lockstep {
+
+/// What one task tells of itself to the others.
+struct TaskView {
+  int rank = 0;
+  int node_rank = 0;
+  std::string host{};
+  std::string device{};  ///< Its PCI address; empty where there is none.
+  std::string cpus{};    ///< "0-6".
+  int cores = 0;
+  std::string versions{};  ///< Of kernel and drivers: the same on each node of a sound job.
+  std::vector<Finding> findings{};
+};
+
+TaskView task_view(const Examination& of, std::vector<Finding> findings);
+
+/// What holds for the tasks of a job together: devices that two ranks take, one core for all.
+void check_tasks(const std::vector<TaskView>& tasks, Findings& findings);
+
+/// What was measured between two nodes.
+struct LinkView {
+  std::string from{};
+  std::string to{};
+  double bytes_per_second = 0;
+};
+
+/// How far a node's clock is ahead of rank 0's.
+struct ClockView {
+  std::string host{};
+  double ahead_s = 0;
+  double uncertain_s = 0;  ///< Half of the time that the question and its answer took.
+};
+
+/// What rank 0 has at the end.
+struct JobView {
+  std::vector<TaskView> tasks{};      ///< Of all that came.
+  std::vector<int> absent{};          ///< Ranks that did not.
+  std::vector<ClockView> clocks{};    ///< One a node.
+  std::vector<LinkView> links{};      ///< Each node to the next; none where the job has one node.
+  std::vector<std::string> wrong{};   ///< Nodes whose all-reduce gave another sum.
+  std::vector<std::string> broken{};  ///< Nodes that did not get through the all-reduce.
+};
+
+/// How much is sent, and for how long at most.
+struct MeetingOptions {
+  std::chrono::milliseconds patience{10'000};  ///< For all of it.
+  std::size_t link_bytes = std::size_t{16} << 20U;
+  std::size_t sum_elements = std::size_t{1} << 17U;
+  WallClock wall = [] { return std::chrono::system_clock::now(); };
+};
+
+/// Lets the tasks of a job meet over plain TCP, tell each other what they found, compare clocks, time the link from
+/// each node to the next, and sum numbers over all nodes in a ring.
+///
+/// Collective: the tasks that `joins` names.
+/// Blocks:  for `patience` at most.
+/// Returns: on rank 0, what came of it; on others nothing.
+/// Throws:  Error(kPeer) where rank 0 cannot be reached in time; Error(kEnvironment) where no port can be had.
+std::optional<JobView> meeting(const Placement& at, const Endpoint& main, const TaskView& self,
+                               const MeetingOptions& options = {});
+
+/// A claim: this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
+bool joins(const Placement& at);
+
+/// What the measurements mean.
+void check_nodes(const JobView& job, Findings& findings);
+
+/// All findings of a job, each once, with the nodes that have it.
+std::vector<Finding> merged(const JobView& job);
+
+}  // namespace lockstep

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/cluster/doctor/files.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLogs = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kNodeLocal = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kFiles = 1000;
+constexpr std::uint64_t kSnapshots = 2;  // A new one is whole before an old one goes.
+
+/// What the newest snapshot of the run takes; nothing where there is none.
+std::optional<std::uint64_t> snapshot_bytes(const Examination& of) {
+  if (of.run.snapshot_bytes) return of.run.snapshot_bytes;
+  const auto folder = of.at_root(of.run.run_dir) / "snapshots";
+  std::string newest;
+  for (const auto& name : names_in(folder)) {
+    if (name.starts_with("step-")) newest = name;
+  }
+  if (newest.empty()) return std::nullopt;
+  std::uint64_t bytes = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder / newest, none)) bytes += entry.file_size(none);
+  return bytes;
+}
+
+/// The bytes that are to be free where the run writes.
+std::uint64_t wanted_bytes(const Examination& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
+
+std::string why(const Examination& of) {
+  const auto bytes = snapshot_bytes(of);
+  return bytes ? std::to_string(kSnapshots) + " snapshots of " + human_bytes(*bytes) + " and logs" : "logs";
+}
+
+/// The numbers of `lfs quota -q` or `quota -w`, in KiB: used and limits; 0 where there is no limit.
+struct Quota {
+  std::uint64_t used = 0;
+  std::uint64_t soft = 0;
+  std::uint64_t hard = 0;
+  std::uint64_t files = 0;
+  std::uint64_t files_hard = 0;
+};
+
+/// What follows the path in "PATH KBYTES QUOTA LIMIT GRACE FILES QUOTA LIMIT GRACE", whether or not it stands in a line
+/// of its own. Source: lfs-quota(1), quota(1). A star marks what is over its limit.
+std::optional<Quota> parsed_quota(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  std::vector<std::optional<std::uint64_t>> numbers;
+  for (auto word : split(text, ' ')) {
+    std::erase(word, '*');
+    if (!trimmed(word).empty()) numbers.push_back(parsed_int<std::uint64_t>(trimmed(word)));
+  }
+  for (std::size_t at = 0; at + 6 < numbers.size(); ++at) {
+    const auto* row = &numbers[at];
+    if (row[0] && row[1] && row[2] && row[4] && row[5] && row[6]) {
+      return Quota{*row[0], *row[1], *row[2], *row[4], *row[6]};
+    }
+  }
+  return std::nullopt;
+}
+
+void check_run_folder(const Examination& of, Findings& findings) {
+  if (of.run.run_dir.empty()) return;
+  const auto folder = of.at_root(of.run.run_dir);
+  const auto place = nearest_there(folder);
+  if (!may(place, W_OK | X_OK)) {
+    findings.error("space-not-writable", "the run folder '" + of.run.run_dir.string() + "' cannot be written",
+                   "name another: --run-dir DIR, or LOCKSTEP_RUNS");
+    return;
+  }
+  const auto room = room_at(folder);
+  const auto wanted = wanted_bytes(of);
+  if (room && room->free_bytes < wanted) {
+    findings.error("space-low",
+                   "the run folder '" + of.run.run_dir.string() + "' has " + human_bytes(room->free_bytes) +
+                       " free, want " + human_bytes(wanted) + " for " + why(of),
+                   "remove old runs (`lockstep ls`), keep fewer snapshots (snapshot.keep), or name another folder with "
+                   "--run-dir");
+  }
+  if (room && room->total_files > 0 && room->free_files < kFiles) {
+    findings.error("space-no-files",
+                   "the file system of '" + of.run.run_dir.string() + "' can take " + std::to_string(room->free_files) +
+                       " more files, want " + std::to_string(kFiles),
+                   "remove files: data sets of many small ones are better packed, `lockstep data convert`");
+  }
+}
+
+void check_node_local(const Examination& of, Findings& findings) {
+  const fs::path folder =
+      of.env.get("TMPDIR").value_or(of.profile.storage.node_local.empty() ? "/tmp" : of.profile.storage.node_local);
+  const auto room = room_at(of.at_root(folder));
+  if (!room || room->free_bytes >= kNodeLocal) return;
+  findings.warning("space-node-full",
+                   "'" + folder.string() + "' has " + human_bytes(room->free_bytes) + " free, want " +
+                       human_bytes(kNodeLocal) + " for caches and staged files" +
+                       (of.profile.storage.node_local_is_memory ? ", which are the node's memory here" : ""),
+                   "remove what earlier jobs left there, or set TMPDIR to another folder of the node");
+}
+
+}  // namespace
+
+void check_space(const Examination& of, Findings& findings) {
+  check_run_folder(of, findings);
+  check_node_local(of, findings);
+}
+
+void check_quota(const Examination& of, Findings& findings) {
+  if (of.run.run_dir.empty() || !of.system.run) return;
+  const auto kind = file_system_of(of, of.run.run_dir);
+  if (!is_shared(kind)) return;
+  const auto user = of.env.get("USER").value_or("");
+  const auto folder = nearest_there(of.at_root(of.run.run_dir)).string();
+  // A file server that does not answer must not hold up the other checks.
+  std::vector<std::string> command = {"timeout", "5"};
+  if (kind == "lustre") {
+    command.insert(command.end(), {"lfs", "quota", "-q", "-u", user, folder});
+  } else {
+    command.insert(command.end(), {"quota", "-w", "-p", "-u", user, "-f", folder});
+  }
+  const auto answer = of.system.run(command);
+  if (answer.exit_code != 0) return;
+  const auto quota = parsed_quota(answer.output);
+  if (!quota) return;
+  const auto limit = quota->hard > 0 ? quota->hard : quota->soft;
+  const auto left = limit > quota->used ? (limit - quota->used) * 1024 : 0;
+  const auto wanted = wanted_bytes(of);
+  if (limit > 0 && left < wanted) {
+    findings.error("space-quota",
+                   "the quota leaves " + human_bytes(left) + " of " + human_bytes(limit * 1024) + " at '" +
+                       of.run.run_dir.string() + "', want " + human_bytes(wanted) + " for " + why(of),
+                   "remove old runs (`lockstep ls`), or ask for more quota");
+  }
+  if (quota->files_hard > 0 && quota->files + kFiles > quota->files_hard) {
+    findings.error("space-quota-files",
+                   "the quota allows " + std::to_string(quota->files_hard) + " files at '" + of.run.run_dir.string() +
+                       "', " + std::to_string(quota->files) + " are there, want room for " + std::to_string(kFiles),
+                   "remove files: data sets of many small ones are better packed, `lockstep data convert`");
+  }
+}
+
+}  // namespace lockstep

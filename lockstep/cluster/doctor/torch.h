@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "lockstep/cluster/doctor/doctor.h"
+
+namespace lockstep {
+
+/// The `torch` folder of the PyTorch that `python` would import here, below root; empty where there is none.
+std::filesystem::path torch_folder(const Examination& of);
+
+/// "12.6" for `key` "cuda" in the folder's version.py, "6.3.42131" for "hip", "2.9.1+cu126" for "__version__"; empty
+/// where it has none.
+std::string torch_version(const std::filesystem::path& folder, const std::string& key);
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/batch_script.h"
+
+#include "lockstep/base/shell_text.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/job/script_parts.h"
+
+namespace lockstep {
+namespace {
+
+/// What a program leaves that asks to be started again.
+const std::string kAgainMark = "\"$LOCKSTEP_RUN_DIR/again-$SLURM_JOB_ID\"";
+
+std::string summary(const JobPlan& plan) {
+  const auto& size = plan.size;
+  std::string text = plan.program.name + ": " + counted(size.nodes, "node") + " of " + plan.cluster + ", " +
+                     counted(size.world(), "task");
+  const bool is_one = size.world() == 1;
+  std::vector<std::string> parts;
+  if (size.devices > 0) parts.push_back(counted(size.devices / size.tasks, "device"));
+  if (size.cores_per_task > 0) parts.push_back(counted(size.cores_per_task, "core"));
+  if (!parts.empty()) text += (is_one ? " with " : ", each with ") + joined(parts, " and ");
+  return text + ".";
+}
+
+std::string step(const JobPlan& plan) {
+  std::string text = "srun";
+  // Since Slurm 22.05 srun does not take it over from sbatch.
+  if (plan.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(plan.size.cores_per_task);
+  text += step_flags(plan);
+  constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
+  for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
+  const std::string options = plan.program.is_recipe ? "" : " --again " + kAgainMark;
+  return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
+}
+
+/// Before all else: a signal that comes while nobody waits for it ends the shell.
+void add_trap(ScriptText& out, const JobPlan& plan) {
+  if (!is_chained_program(plan)) return;
+  const auto limit = std::to_string(plan.queue.chain);
+  out.paragraph("Before the time is up Slurm warns this shell, and the run goes on in the next job, " + limit +
+                " in all at most.");
+  out.line("warned=");
+  out.line("trap 'warned=1; next_job' USR1");
+}
+
+/// `next_job`, called where the run is to go on.
+void add_next_job(ScriptText& out, const JobPlan& plan) {
+  const bool counts = plan.queue.chain > 0 || !plan.can_requeue;
+  out.paragraph("The run goes on in a next job, unless `lockstep stop` has left its mark.");
+  if (counts) out.line(link_line(plan));
+  out.line("next_job() { if " + may_go_on(plan) + "; then " + next_job(plan) + "; fi; }");
+}
+
+void add_step(ScriptText& out, const JobPlan& plan) {
+  out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
+  out.line("status=0");
+  if (is_chained_program(plan)) {
+    out.line(step(plan) + " &");
+    out.line("wait $! || status=$?");
+    out.line("if [ -n \"$warned\" ]; then status=0; wait $! || status=$?; fi  # the warning ended the first wait");
+  } else {
+    out.line(step(plan) + " || status=$?");
+  }
+  if (plan.program.is_recipe) {
+    out.paragraph("75: the time was up and a snapshot is written. The next job goes on from it.");
+  } else {
+    out.paragraph("A program that ends with 75 asks to be started again: `lockstep exec` has left a mark for it.");
+    out.line("if [ -e " + kAgainMark + " ]; then rm -f " + kAgainMark + "; status=75; fi");
+  }
+  out.line("[ \"$status\" != 75 ] || next_job");
+  out.line("exit \"$status\"");
+}
+
+}  // namespace
+
+std::filesystem::path script_path(const JobPlan& plan) { return plan.places.run_dir / "job.sh"; }
+
+std::filesystem::path log_path(const JobPlan& plan) { return plan.places.run_dir / "logs" / "job.log"; }
+
+std::string batch_script(const JobPlan& plan) {
+  ScriptText out;
+  out.line("#!/bin/bash");
+  out.line("# " + summary(plan));
+  add_head(out, plan);
+  add_next_job(out, plan);
+  add_trap(out, plan);
+  add_surroundings(out, plan);
+  add_trial(out, plan);
+  add_step(out, plan);
+  return std::move(out).take();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/container_command.h"
+
+#include <algorithm>
+
+#include "lockstep/base/shell_text.h"
+
+namespace lockstep {
+namespace {
+
+/// "DIR:DIR" for "DIR", as runtimes want it that have no short form.
+std::string both_sides(const std::string& bind) {
+  return bind.find(':') == std::string::npos ? bind + ":" + bind : bind;
+}
+
+std::vector<std::string> binds_of(const JobPlan& plan) {
+  std::vector<std::string> binds = plan.container.binds;
+  const auto add = [&](const std::filesystem::path& path) {
+    const auto text = path.string();
+    const bool is_inside =
+        std::ranges::any_of(binds, [&](const auto& bind) { return text == bind || text.starts_with(bind + "/"); });
+    if (!text.empty() && !is_inside) binds.push_back(text);
+  };
+  add(plan.places.work_dir);
+  add(plan.places.run_dir);
+  add(plan.places.lockstep.parent_path());
+  add(plan.places.trainer.parent_path());
+  return binds;
+}
+
+}  // namespace
+
+bool is_image_file(const std::string& image, const std::string& runtime) {
+  if (image.find("://") != std::string::npos) return false;
+  return runtime != "shifter" && runtime != "podman-hpc";
+}
+
+std::vector<std::string> container_command(const JobPlan& plan) {
+  const auto& runtime = plan.container.runtime;
+  const auto image = shell_quoted(plan.container.image);
+  std::vector<std::string> lines;
+  const auto add_flags = [&] {
+    if (!plan.container.flags.empty()) lines.push_back(shell_quoted(plan.container.flags));
+  };
+  if (runtime == "shifter") {
+    lines.push_back("shifter --image=" + image);
+    add_flags();
+    for (const auto& bind : plan.container.binds) lines.push_back("--volume=" + shell_expanding(both_sides(bind)));
+    return lines;
+  }
+  if (runtime == "podman-hpc") {
+    lines.emplace_back("podman-hpc run --rm --gpu --workdir=\"$PWD\"");
+    add_flags();
+    // It takes no variables over by itself; a name with a star stands for all that begin so.
+    lines.emplace_back("--env='SLURM_*' --env='LOCKSTEP_*' --env='NCCL_*' --env='FI_*'");
+    for (const auto& each : plan.own_env) lines.push_back("--env=" + shell_quoted(each.substr(0, each.find('='))));
+    for (const auto& bind : binds_of(plan)) lines.push_back("-v " + shell_expanding(both_sides(bind)));
+    lines.push_back(image);
+    return lines;
+  }
+  lines.push_back(runtime + " exec");
+  add_flags();
+  for (const auto& bind : binds_of(plan)) lines.push_back("-B " + shell_expanding(bind));
+  lines.push_back(image);
+  return lines;
+}
+
+}  // namespace lockstep

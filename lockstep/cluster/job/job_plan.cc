@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/job_plan.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/job/limits.h"
+#include "lockstep/cluster/job/nested_launcher.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// "60G" times 8 is "480G".
+std::string times(const std::string& amount, int factor) {
+  const auto unit = std::ranges::find_if_not(amount, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const auto number = parsed_int<long long>(std::string_view(amount.begin(), unit));
+  if (!number) {
+    throw Error(ErrorKind::kRecipe, "'" + amount + "' is no amount of memory, want a number and a unit",
+                "for example \"60G\"");
+  }
+  return std::to_string(*number * factor) + std::string(unit, amount.end());
+}
+
+std::string memory_of(const JobSize& size, const Profile& profile) {
+  const bool is_all = size.has_whole_nodes || size.devices == profile.devices.count;
+  if (is_all && !profile.sbatch.memory.empty()) return profile.sbatch.memory;
+  if (size.devices == 0 || profile.sbatch.memory_per_device.empty()) return {};
+  return times(profile.sbatch.memory_per_device, size.devices);
+}
+
+const ProfileQueue* queue_of(const JobQueue& queue, const Profile& profile) {
+  if (const auto qos = profile.qos.find(queue.qos); qos != profile.qos.end()) return &qos->second;
+  const auto partition = profile.partitions.find(queue.partition);
+  return partition == profile.partitions.end() ? nullptr : &partition->second;
+}
+
+int tasks_of(const JobShape& shape, int devices) {
+  if (shape.tasks) return *shape.tasks;
+  return std::max(devices, 1);
+}
+
+void require_positive(const JobShape& shape) {
+  const auto refuse = [](const char* flag, int value, const char* least) {
+    throw Error(ErrorKind::kUsage, std::string(flag) + " is " + std::to_string(value) + ", want " + least + " or more",
+                "leave it out to take what the profile says");
+  };
+  if (shape.nodes < 1) refuse("--nodes", shape.nodes, "1");
+  if (shape.devices && *shape.devices < 0) refuse("--devices", *shape.devices, "0");
+  if (shape.tasks && *shape.tasks < 1) refuse("--tasks-per-node", *shape.tasks, "1");
+  if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
+}
+
+JobSize size_of(const JobShape& shape, const JobQueue& queue, const Profile& profile) {
+  require_positive(shape);
+  JobSize size;
+  size.nodes = shape.nodes;
+  size.devices = shape.devices.value_or(static_cast<int>(profile.devices.count));
+  size.tasks = tasks_of(shape, size.devices);
+  if (size.devices > 0 && size.devices % size.tasks != 0) {
+    throw Error(ErrorKind::kUsage,
+                std::to_string(size.devices) + " devices of a node cannot be shared evenly by " +
+                    std::to_string(size.tasks) + " tasks",
+                "--tasks-per-node " + std::to_string(size.devices) + " gives each task one device");
+  }
+  const auto known = queue_of(queue, profile);
+  size.has_whole_nodes = known != nullptr && known->whole_node;
+  const auto per_task = static_cast<int>(profile.sbatch.cores_per_device) * size.devices / size.tasks;
+  size.cores_per_task = shape.cores_per_task.value_or(per_task);
+  size.memory = memory_of(size, profile);
+  return size;
+}
+
+JobQueue filled_in(JobQueue queue, const Profile& profile) {
+  if (queue.qos.empty() && queue.partition.empty()) queue.qos = profile.slurm.qos;
+  if (queue.partition.empty()) queue.partition = profile.slurm.partition;
+  if (!queue.time) queue.time = profile.slurm.time;
+  return queue;
+}
+
+/// From the warning to the limit: less in a short job. Slurm may send the signal up to a minute early (sbatch(1)).
+/// A recipe's job of less than four minutes gets none: the signal could find ranks that have only begun to start.
+std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
+  if (program.is_recipe && *queue.time < 4min) return 0s;
+  const auto lead = std::min(profile.sbatch.signal_lead, *queue.time / 10);
+  return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
+}
+
+std::map<std::string, std::string> places_of(const JobSize& size, const Profile& profile) {
+  return {{"nodes", std::to_string(size.nodes)},
+          {"devices", std::to_string(size.devices)},
+          {"tasks", std::to_string(size.tasks)},
+          {"cores", std::to_string(size.cores_per_task)},
+          {"masks", joined(profile.devices.cpu_masks, ",")}};
+}
+
+void append_expanded(std::vector<std::string>& out, const std::vector<std::string>& flags,
+                     const std::map<std::string, std::string>& values) {
+  for (const auto& flag : flags) out.push_back(expand_template(flag, values));
+}
+
+std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profile) {
+  std::vector<std::string> flags;
+  const auto values = places_of(size, profile);
+  append_expanded(flags, profile.sbatch.flags, values);
+  if (size.nodes > 1) append_expanded(flags, profile.sbatch.many_nodes, values);
+  return flags;
+}
+
+std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile, const JobProgram& program) {
+  std::vector<std::string> flags;
+  const auto values = places_of(size, profile);
+  append_expanded(flags, profile.srun.flags, values);
+  const bool is_one_each = size.devices > 0 && size.tasks == size.devices;
+  if (is_one_each) append_expanded(flags, profile.srun.devices, values);
+  // The masks name the cores of all of a node's devices.
+  if (is_one_each && size.has_whole_nodes && size.devices == profile.devices.count) {
+    append_expanded(flags, profile.srun.whole_nodes, values);
+  }
+  if (program.is_recipe) {
+    // Ranks of a recipe notice a dead one by themselves. When the time is up each ends with 75, and the first to do so
+    // is no reason to kill the others: srun's own code would no longer be 75, and the run would not go on.
+    std::erase_if(flags, [](const auto& flag) { return flag.starts_with("--kill-on-bad-exit"); });
+    flags.insert(flags.end(), {"--kill-on-bad-exit=0", "--wait=300"});
+  }
+  return flags;
+}
+
+std::map<std::string, std::string> variables_of(const JobSize& size, const Profile& profile) {
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : env_for(profile, size.nodes)) variables[name] = value;
+  const auto& devices = profile.devices;
+  if (devices.order.empty() || size.devices != devices.count) return variables;
+  std::vector<std::string> order;
+  for (const auto index : devices.order) order.push_back(std::to_string(index));
+  variables[devices.backend == "rocm" ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] = joined(order, ",");
+  return variables;
+}
+
+std::vector<std::string> module_lines(const JobSoftware& software, const Profile& profile) {
+  const auto& modules = profile.modules;
+  std::vector<std::string> lines = software.container.empty() ? modules.before : modules.container;
+  const auto load = software.modules             ? *software.modules
+                    : software.container.empty() ? modules.load
+                                                 : std::vector<std::string>{};
+  if (!load.empty()) lines.push_back("module load " + joined(load, " "));
+  if (software.container.empty() && !load.empty())
+    lines.insert(lines.end(), modules.after.begin(), modules.after.end());
+  return lines;
+}
+
+ProfileContainer container_of(const JobSoftware& software, const Profile& profile) {
+  ProfileContainer container = profile.container;
+  container.image = software.container;
+  container.binds.insert(container.binds.end(), software.binds.begin(), software.binds.end());
+  if (software.stage.kind != StageKind::kNone) container.binds.emplace_back("$LOCKSTEP_STAGED");
+  return container;
+}
+
+void refuse_nesting(const JobPlan& plan) {
+  const auto nested = nested_launcher(plan.program.command);
+  if (!nested || plan.size.tasks == 1) return;
+  const auto& size = plan.size;
+  throw Error(ErrorKind::kUsage,
+              nested->name + " starts ranks of its own, and would be started " + std::to_string(size.tasks) +
+                  " times on each node, once for each task",
+              "leave it out, each task is a rank already: -- " +
+                  (nested->launched.empty() ? "python train.py" : joined(nested->launched, " ")) +
+                  "; or keep it, and let it start the ranks of a node: --tasks-per-node 1");
+}
+
+void check_env(const std::vector<std::string>& env) {
+  for (const auto& each : env) {
+    const auto name = each.substr(0, each.find('='));
+    const bool is_name = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+                         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (is_name && name.size() < each.size()) continue;
+    throw Error(ErrorKind::kRecipe, "cluster.env: '" + each + "' sets no variable, want NAME=value",
+                "for example env = [\"HF_HOME=/scratch/me/hf\"]");
+  }
+}
+
+}  // namespace
+
+JobPlan job_plan(const JobWish& wish, const Profile& profile) {
+  JobPlan plan;
+  plan.cluster = profile.name;
+  plan.queue = filled_in(wish.queue, profile);
+  plan.size = size_of(wish.shape, plan.queue, profile);
+  plan.signal_lead = lead_of(plan.queue, profile, wish.program);
+  plan.can_requeue = profile.sbatch.requeue;
+  if (plan.size.devices > 0) plan.devices_flag = expand_template(profile.sbatch.devices, places_of(plan.size, profile));
+  plan.sbatch = sbatch_flags(plan.size, profile);
+  plan.stage = wish.software.stage;
+  if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
+  plan.sbatch.insert(plan.sbatch.end(), wish.sbatch.begin(), wish.sbatch.end());
+  plan.srun = srun_flags(plan.size, profile, wish.program);
+  plan.before = module_lines(wish.software, profile);
+  plan.conda = wish.software.conda;
+  plan.env = variables_of(plan.size, profile);
+  check_env(wish.software.env);
+  plan.own_env = wish.software.env;
+  plan.setup = wish.software.setup;
+  plan.container = container_of(wish.software, profile);
+  plan.program = wish.program;
+  plan.places = wish.places;
+  plan.exports_nothing = profile.sbatch.export_mode == "NONE";
+  plan.tunnel = profile.software.tunnel;
+  plan.login = profile.software.login.empty() ? wish.places.host : profile.software.login;
+  refuse_nesting(plan);
+  check_limits(plan, profile);
+  return plan;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/job_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lockstep/cluster/job/batch_script.h"
+#include "lockstep/cluster/job/nested_launcher.h"
+#include "lockstep/cluster/profile/library.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using namespace std::chrono_literals;
+
+const ProfileLibrary kLibrary{Environment{}};
+
+JobWish wish(int nodes) {
+  JobWish asked;
+  asked.shape.nodes = nodes;
+  asked.queue.account = "abc123";
+  asked.program = {.name = "train", .command = {"python", "train.py"}, .is_recipe = false};
+  asked.places = {.run_dir = "/runs/train",
+                  .work_dir = "/work dir",
+                  .lockstep = "/opt/bin/lockstep",
+                  .profile = "x",
+                  .profile_path = {}};
+  return asked;
+}
+
+JobPlan planned(const JobWish& asked, const std::string& cluster) { return job_plan(asked, kLibrary.named(cluster)); }
+
+std::string refusal(const JobWish& asked, const std::string& cluster, ErrorKind kind = ErrorKind::kEnvironment) {
+  return message_of(kind, [&] { planned(asked, cluster); });
+}
+
+TEST(JobNumbers, FollowFromNodesAndDevices) {
+  const auto plan = planned(wish(4), "lumi-g");
+  EXPECT_EQ(plan.size.devices, 8);
+  EXPECT_EQ(plan.size.tasks, 8);
+  EXPECT_EQ(plan.size.cores_per_task, 7);
+  EXPECT_EQ(plan.size.memory, "480G");
+  EXPECT_EQ(plan.size.world(), 32);
+  EXPECT_EQ(plan.queue.partition, "standard-g");
+  EXPECT_EQ(plan.queue.time, 1h);
+}
+
+TEST(JobNumbers, GiveFewerTasksTheCoresOfTheirDevices) {
+  auto asked = wish(2);
+  asked.shape.tasks = 2;
+  const auto plan = planned(asked, "lumi-g");
+  EXPECT_EQ(plan.size.cores_per_task, 28);
+  EXPECT_TRUE(std::ranges::none_of(plan.srun, [](const auto& flag) { return flag.starts_with("--cpu-bind"); }))
+      << "the masks are for one task each device";
+}
+
+TEST(JobNumbers, KnowThatAPartOfANodeHasAPartOfItsMemory) {
+  auto asked = wish(1);
+  asked.shape.devices = 2;
+  asked.queue.partition = "small-g";
+  EXPECT_EQ(planned(asked, "lumi-g").size.memory, "120G");
+  asked.queue.partition = "booster";
+  EXPECT_EQ(planned(asked, "juwels-booster").size.memory, "0") << "whole nodes: all of it";
+}
+
+TEST(JobNumbers, AreTheUsersWhereHeSaysThem) {
+  auto asked = wish(1);
+  asked.shape = {.nodes = 1, .devices = 0, .tasks = 4, .cores_per_task = 2};
+  const auto plan = planned(asked, "generic");
+  EXPECT_EQ(plan.size.devices, 0);
+  EXPECT_TRUE(plan.devices_flag.empty());
+  EXPECT_EQ(plan.size.tasks, 4);
+  EXPECT_EQ(plan.size.cores_per_task, 2);
+}
+
+TEST(JobNumbers, MustGoTogether) {
+  auto asked = wish(1);
+  asked.shape.tasks = 3;
+  EXPECT_EQ(
+      refusal(asked, "lumi-g", ErrorKind::kUsage),
+      "8 devices of a node cannot be shared evenly by 3 tasks\n  hint: --tasks-per-node 8 gives each task one device");
+  asked.shape.tasks = 0;
+  EXPECT_HAS(refusal(asked, "lumi-g", ErrorKind::kUsage), "--tasks-per-node is 0, want 1 or more");
+  EXPECT_HAS(refusal(wish(0), "lumi-g", ErrorKind::kUsage), "--nodes is 0, want 1 or more");
+}
+
+TEST(JobSignal, ComesEarlierTheLongerTheJob) {
+  const auto lead = [](std::chrono::seconds time) {
+    auto asked = wish(1);
+    asked.queue.time = time;
+    return planned(asked, "generic").signal_lead;
+  };
+  EXPECT_EQ(lead(24h), 300s);
+  EXPECT_EQ(lead(30min), 180s);
+  EXPECT_EQ(lead(5min), 60s) << "Slurm may send it a minute early";
+  EXPECT_EQ(lead(1min), 30s);
+}
+
+TEST(JobSignal, IsLeftOutWhereItCouldFindRanksThatAreStillStarting) {
+  auto asked = wish(1);
+  asked.program.is_recipe = true;
+  asked.queue.time = 3min;
+  EXPECT_EQ(batch_script(planned(asked, "generic")).find("--signal"), std::string::npos);
+  asked.queue.time = 4min;
+  EXPECT_HAS(batch_script(planned(asked, "generic")), "#SBATCH --signal=USR1@60\n");
+}
+
+TEST(JobVariables, OrderTheDevicesOnlyWhereAllAreOurs) {
+  EXPECT_EQ(planned(wish(1), "perlmutter").env.at("CUDA_VISIBLE_DEVICES"), "3,2,1,0");
+  auto asked = wish(1);
+  asked.shape.devices = 1;
+  EXPECT_FALSE(planned(asked, "perlmutter").env.contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST(JobFlags, OfManyNodesAreForManyNodes) {
+  EXPECT_EQ(planned(wish(2), "frontier").sbatch, (std::vector<std::string>{"--network=disable_rdzv_get"}));
+  EXPECT_TRUE(planned(wish(1), "frontier").sbatch.empty());
+  EXPECT_EQ(planned(wish(1), "frontier").env.at("NCCL_NET"), "Socket");
+}
+
+TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
+  auto asked = wish(40);
+  asked.queue.partition = "dev-g";
+  EXPECT_HAS(refusal(asked, "lumi-g"), "partition 'dev-g' of lumi-g takes at most 32 nodes (lumi-g.toml:");
+  EXPECT_HAS(refusal(asked, "lumi-g"),
+             "40 are asked for\n  hint: --partition standard-g gives 40 nodes 48:00:00; or --nodes 32");
+}
+
+TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
+  auto asked = wish(4);
+  asked.queue.time = 6h;
+  const auto message = refusal(asked, "frontier");
+  EXPECT_HAS(message, "partition 'batch' of frontier gives 4 nodes at most 02:00:00 (frontier.toml:");
+  EXPECT_HAS(message,
+             "06:00:00 is asked for\n  hint: --partition extended gives 4 nodes 24:00:00; 92 nodes and more get "
+             "06:00:00; --time 02:00:00 --chain 3 runs it in as many jobs");
+  asked.shape.nodes = 92;
+  EXPECT_NO_THROW(planned(asked, "frontier"));
+}
+
+TEST(JobLimits, WantAnAccountWhereTheSiteDoes) {
+  auto asked = wish(1);
+  asked.queue.account = "";
+  EXPECT_HAS(refusal(asked, "lumi-g"), "no account is named, and lumi-g wants one (lumi-g.toml:");
+  EXPECT_HAS(refusal(asked, "lumi-g"), "--account NAME (project_ and nine digits)");
+  EXPECT_NO_THROW(planned(asked, "generic"));
+}
+
+TEST(JobLimits, CountTheDevicesAndCoresOfANode) {
+  auto asked = wish(2);
+  asked.shape.devices = 16;
+  EXPECT_HAS(refusal(asked, "frontier"), "a node of frontier has 8 devices (frontier.toml:");
+  EXPECT_HAS(refusal(asked, "frontier"), "16 are asked for\n  hint: --nodes 4 --devices 8");
+  asked = wish(1);
+  asked.shape.cores_per_task = 8;
+  EXPECT_HAS(refusal(asked, "lumi-g"), "a node of lumi-g has 56 cores for jobs");
+  EXPECT_HAS(refusal(asked, "lumi-g"), "64 are asked for: 8 tasks of 8\n  hint: --cores-per-task 7");
+}
+
+TEST(JobLimits, AreThoseOfTheQosWhereOneIsNamed) {
+  auto asked = wish(100);
+  asked.queue.qos = "boost_qos_bprod";
+  EXPECT_NO_THROW(planned(asked, "leonardo"));
+  asked.queue.qos = "";
+  EXPECT_HAS(refusal(asked, "leonardo"), "partition 'boost_usr_prod' of leonardo takes at most 64 nodes");
+  asked.queue.qos = "boost_qos_bprd";
+  EXPECT_HAS(refusal(asked, "leonardo"), "did you mean --qos boost_qos_bprod?");
+}
+
+TEST(JobLimits, ForbidChainsWhereTheSiteDoes) {
+  auto asked = wish(1);
+  asked.queue.qos = "debug";
+  asked.queue.chain = 3;
+  EXPECT_HAS(refusal(asked, "frontier"), "QOS 'debug' of frontier forbids chains of jobs (frontier.toml:");
+}
+
+TEST(NestedLaunchers, AreFoundByTheirNames) {
+  const auto launched = [](std::vector<std::string> command) { return nested_launcher(command)->launched; };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(launched({"torchrun", "--nnodes=2", "--nproc_per_node", "8", "train.py", "--lr", "3"}),
+            (Words{"python", "train.py", "--lr", "3"}));
+  EXPECT_EQ(launched({"/env/bin/python3", "-m", "torch.distributed.run", "--standalone", "train.py"}),
+            (Words{"/env/bin/python3", "train.py"}));
+  EXPECT_EQ(launched({"torchrun", "--nproc-per-node=4", "-m", "pkg.train"}), (Words{"python", "-m", "pkg.train"}));
+  EXPECT_EQ(launched({"accelerate", "launch", "--multi_gpu", "train.py"}), (Words{"python", "train.py"}));
+  EXPECT_EQ(launched({"mpirun", "-np", "4", "./solve"}), (Words{"./solve"}));
+  EXPECT_FALSE(nested_launcher({"python", "torchrun.py"}));
+  EXPECT_FALSE(nested_launcher({"accelerate", "config"}));
+  EXPECT_FALSE(nested_launcher({}));
+}
+
+TEST(NestedLaunchers, AreRefusedUnderOneTaskForEachDevice) {
+  auto asked = wish(2);
+  asked.program.command = {"torchrun", "--nproc_per_node=8", "train.py"};
+  EXPECT_EQ(
+      refusal(asked, "lumi-g", ErrorKind::kUsage),
+      "torchrun starts ranks of its own, and would be started 8 times on each node, once for each task\n  hint: leave "
+      "it out, each task is a rank already: -- python train.py; or keep it, and let it start the ranks of a node: "
+      "--tasks-per-node 1");
+  asked.shape.tasks = 1;
+  EXPECT_NO_THROW(planned(asked, "lumi-g"));
+}
+
+TEST(OwnVariables, MustBeOnes) {
+  auto asked = wish(1);
+  asked.software.env = {"HF HOME=/x"};
+  EXPECT_HAS(refusal(asked, "generic", ErrorKind::kRecipe),
+             "cluster.env: 'HF HOME=/x' sets no variable, want NAME=value");
+}
+
+TEST(BatchScript, QuotesWhatAShellWouldTakeApart) {
+  auto asked = wish(1);
+  asked.program.command = {"python", "train.py", "--note", "it's $HOME"};
+  asked.software.env = {"DATA=$SCRATCH/my data"};
+  asked.sbatch = {"--comment=two words"};
+  const auto script = batch_script(planned(asked, "generic"));
+  EXPECT_HAS(script, "#SBATCH --chdir=\"/work dir\"\n");
+  EXPECT_HAS(script, "#SBATCH --comment=\"two words\"\n");
+  EXPECT_HAS(script, "\"$program\" train.py --note 'it'\\''s $HOME'");
+  EXPECT_HAS(script, "export DATA=\"$SCRATCH/my data\"\n");
+}
+
+TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
+  Profile profile = kLibrary.named("generic");
+  profile.sbatch.requeue = false;
+  auto asked = wish(1);
+  asked.queue.chain = 4;
+  const auto script = batch_script(job_plan(asked, profile));
+  EXPECT_HAS(script, "#SBATCH --no-requeue\n");
+  EXPECT_HAS(script, "link=${1:-1}\n");
+  EXPECT_HAS(script,
+             "next_job() { if [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] && [ \"$link\" -lt 4 ]; then sbatch ");
+  EXPECT_HAS(script,
+             "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
+             "\"$LOCKSTEP_RUN_DIR/job.next\"; fi; }");
+}
+
+TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {
+  auto asked = wish(2);
+  asked.program.is_recipe = true;
+  const auto script = batch_script(planned(asked, "lumi-g"));
+  EXPECT_HAS(script, "--kill-on-bad-exit=0 --wait=300");
+  EXPECT_HAS(script, "#SBATCH --signal=USR1@300\n");
+  EXPECT_HAS(batch_script(planned(wish(2), "lumi-g")), "--kill-on-bad-exit=1");
+}
+
+TEST(BatchScript, EndsTheSetUpWithAWordThatIsNoneOfItsLines) {
+  auto asked = wish(1);
+  asked.software.setup = {"SETUP"};
+  EXPECT_HAS(batch_script(planned(asked, "generic")), "setup=$(cat << 'SETUP_'\nset -e\nSETUP\nexec \"$@\"\nSETUP_\n)");
+}
+
+}  // namespace
+}  // namespace lockstep

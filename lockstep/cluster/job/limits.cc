@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/limits.h"
+
+#include <algorithm>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+
+namespace lockstep {
+namespace {
+
+using Queues = std::map<std::string, ProfileQueue, std::less<>>;
+
+/// Of partitions, or of qualities of service: the words in which they are spoken of.
+struct QueueKind {
+  const Queues& all;
+  const std::string& name;   ///< The one that the job is for.
+  std::string_view word;     ///< "partition"
+  std::string_view flag;     ///< "--partition"
+  std::string_view section;  ///< "partition.": what its keys begin with.
+};
+
+std::string text_of(std::chrono::seconds time) { return time.count() > 0 ? hh_mm_ss(time) : "its own limit"; }
+
+bool fits(const ProfileQueue& queue, const JobPlan& plan) {
+  const auto limit = time_limit(queue, plan.size.nodes);
+  const auto devices = plan.size.nodes * plan.size.devices;
+  return limit && !queue.on_request && (limit->count() == 0 || *plan.queue.time <= *limit) &&
+         (queue.max_devices == 0 || devices <= queue.max_devices);
+}
+
+/// "--partition extended gives 4 nodes 24:00:00; ", or nothing.
+std::string one_that_fits(const QueueKind& kind, const JobPlan& plan) {
+  for (const auto& [name, queue] : kind.all) {
+    if (name == kind.name || !fits(queue, plan)) continue;
+    return std::string(kind.flag) + " " + name + " gives " + counted(plan.size.nodes, "node") + " " +
+           text_of(*time_limit(queue, plan.size.nodes)) + "; ";
+  }
+  return {};
+}
+
+void check_name(const QueueKind& kind, const Profile& profile) {
+  if (kind.name.empty() || kind.all.empty() || kind.all.contains(kind.name)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, queue] : kind.all) names.push_back(name);
+  const auto near = nearest_name(kind.name, names);
+  throw Error(
+      ErrorKind::kEnvironment,
+      profile.name + " has no " + std::string(kind.word) + " '" + kind.name + "', want one of " + joined(names, ", "),
+      (near ? "did you mean " + std::string(kind.flag) + " " + *near + "? " : std::string()) +
+          "A new one can be told in a profile of your own: [" + std::string(kind.section) + kind.name + "]");
+}
+
+void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan& plan, const Profile& profile) {
+  if (queue.limits.empty() || time_limit(queue, plan.size.nodes)) return;
+  const int least = std::ranges::min(queue.limits, {}, &NodeLimit::min_nodes).min_nodes;
+  const int most = std::ranges::max(queue.limits, {}, &NodeLimit::max_nodes).max_nodes;
+  const bool is_few = plan.size.nodes < least;
+  throw Error(ErrorKind::kEnvironment,
+              std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " takes " +
+                  (is_few ? "at least " + counted(least, "node") : "at most " + counted(most, "node")) + " (" +
+                  profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
+                  std::to_string(plan.size.nodes) + " are asked for",
+              one_that_fits(kind, plan) + "or --nodes " + std::to_string(is_few ? least : most));
+}
+
+/// Where a larger job may run longer: "92 nodes and more get 06:00:00; ".
+std::string larger_job(const ProfileQueue& queue, const JobPlan& plan) {
+  for (const auto& limit : queue.limits) {
+    if (limit.min_nodes > plan.size.nodes && limit.time >= *plan.queue.time) {
+      return counted(limit.min_nodes, "node") + " and more get " + hh_mm_ss(limit.time) + "; ";
+    }
+  }
+  return {};
+}
+
+void check_time(const QueueKind& kind, const ProfileQueue& queue, const JobPlan& plan, const Profile& profile) {
+  const auto limit = time_limit(queue, plan.size.nodes);
+  if (!limit || limit->count() == 0 || *plan.queue.time <= *limit) return;
+  const auto jobs = (plan.queue.time->count() + limit->count() - 1) / limit->count();
+  const std::string chain = queue.chaining ? " --chain " + std::to_string(jobs) + " runs it in as many jobs" : "";
+  throw Error(ErrorKind::kEnvironment,
+              std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " gives " +
+                  counted(plan.size.nodes, "node") + " at most " + hh_mm_ss(*limit) + " (" +
+                  profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
+                  hh_mm_ss(*plan.queue.time) + " is asked for",
+              one_that_fits(kind, plan) + larger_job(queue, plan) + "--time " + hh_mm_ss(*limit) + chain);
+}
+
+void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& profile) {
+  check_name(kind, profile);
+  const auto found = kind.all.find(kind.name);
+  if (found == kind.all.end()) return;
+  const auto& queue = found->second;
+  check_nodes(kind, queue, plan, profile);
+  check_time(kind, queue, plan, profile);
+  const auto devices = plan.size.nodes * plan.size.devices;
+  if (queue.max_devices > 0 && devices > queue.max_devices) {
+    throw Error(ErrorKind::kEnvironment,
+                std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " gives a job at most " +
+                    std::to_string(queue.max_devices) + " devices, " + std::to_string(devices) + " are asked for",
+                one_that_fits(kind, plan) + "or --devices " + std::to_string(queue.max_devices));
+  }
+  if (plan.queue.chain > 1 && !queue.chaining) {
+    throw Error(ErrorKind::kEnvironment,
+                std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " forbids chains of jobs (" +
+                    profile.origin(std::string(kind.section) + kind.name + ".chaining") + ")",
+                one_that_fits(kind, plan) + "or leave out --chain");
+  }
+}
+
+}  // namespace
+
+std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int nodes) {
+  if (queue.limits.empty()) return std::chrono::seconds(0);
+  for (const auto& limit : queue.limits) {
+    if (nodes >= limit.min_nodes && nodes <= limit.max_nodes) return limit.time;
+  }
+  return std::nullopt;
+}
+
+void check_limits(const JobPlan& plan, const Profile& profile) {
+  if (profile.devices.count > 0 && plan.size.devices > profile.devices.count) {
+    const auto devices = std::int64_t{plan.size.nodes} * plan.size.devices;
+    const auto nodes = (devices + profile.devices.count - 1) / profile.devices.count;
+    throw Error(ErrorKind::kEnvironment,
+                "a node of " + profile.name + " has " + std::to_string(profile.devices.count) + " devices (" +
+                    profile.origin("devices.count") + "), " + std::to_string(plan.size.devices) + " are asked for",
+                "--nodes " + std::to_string(nodes) + " --devices " + std::to_string(profile.devices.count));
+  }
+  const int cores = plan.size.tasks * plan.size.cores_per_task;
+  const auto usable = std::max(profile.node.usable_cores, profile.sbatch.cores_per_device * profile.devices.count);
+  if (profile.node.usable_cores > 0 && cores > usable) {
+    throw Error(ErrorKind::kEnvironment,
+                "a node of " + profile.name + " has " + std::to_string(usable) + " cores for jobs (" +
+                    profile.origin("node.usable_cores") + "), " + std::to_string(cores) + " are asked for: " +
+                    counted(plan.size.tasks, "task") + " of " + std::to_string(plan.size.cores_per_task),
+                "--cores-per-task " + std::to_string(usable / plan.size.tasks));
+  }
+  if (profile.slurm.account_required && plan.queue.account.empty()) {
+    throw Error(
+        ErrorKind::kEnvironment,
+        "no account is named, and " + profile.name + " wants one (" + profile.origin("slurm.account_required") + ")",
+        "--account NAME (" + profile.slurm.account_form +
+            "), or for all your runs [cluster] account in ~/.config/lockstep/config.toml");
+  }
+  check_queue({profile.qos, plan.queue.qos, "QOS", "--qos", "qos."}, plan, profile);
+  // A QOS that has limits of its own is there to replace the partition's.
+  if (!plan.queue.qos.empty() && profile.qos.contains(plan.queue.qos)) return;
+  check_queue({profile.partitions, plan.queue.partition, "partition", "--partition", "partition."}, plan, profile);
+}
+
+}  // namespace lockstep

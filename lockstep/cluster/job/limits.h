@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/cluster/job/job_plan.h"
+#include "lockstep/cluster/profile/profile.h"
+
+namespace lockstep {
+
+/// The most time that a job of so many nodes gets in `queue`; nothing where it takes no job of that size, 0 where the
+/// time is not known.
+std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int nodes);
+
+/// Holds a job against what its profile knows of account, partition, QOS, nodes, time and devices.
+///
+/// Throws: Error(kEnvironment) with the limit, the file and line that it stands in, and what fits. A partition is never
+/// switched: the error names one.
+void check_limits(const JobPlan& plan, const Profile& profile);
+
+}  // namespace lockstep

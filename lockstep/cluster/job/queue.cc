@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/queue.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/base/cache_folder.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The text of `path` where it was written less than `age` ago.
+std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds age) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  const auto written = std::chrono::system_clock::from_time_t(status.st_mtime);
+  const auto now = std::chrono::system_clock::now();
+  if (now < written || now - written >= age) return std::nullopt;
+  try {
+    return text_of_file(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+JobQueueView::JobQueueView(const Environment& env) : env_(env) {
+  // One user may work with several clusters: each has an answer of its own.
+  std::string name = "queue" + env.get("SLURM_CONF").value_or("");
+  std::ranges::replace(name, '/', '-');
+  kept_ = cache_folder(env) / name;
+}
+
+QueuedJobs JobQueueView::jobs() const {
+  if (const auto text = fresh_text(kept_, kQueueAge)) return parsed_queue(*text);
+  const auto asked = run_process({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
+  if (asked.exit_code != 0) {
+    throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + std::string(trimmed(asked.errors)),
+                "ask from a login node of the cluster, and again in a while");
+  }
+  try {
+    make_folder(kept_.parent_path());
+    write_whole(kept_, asked.output, false);
+  } catch (const Error&) {
+    // Without a cache the answer is as good.
+  }
+  return parsed_queue(asked.output);
+}
+
+void JobQueueView::forget() const { ::unlink(kept_.c_str()); }
+
+QueuedJobs parsed_queue(std::string_view text) {
+  QueuedJobs jobs;
+  for (const auto& line : split(text, '\n')) {
+    const auto fields = split(trimmed(line), '|');
+    if (fields.size() == 4) jobs[fields[0]] = {.state = fields[1], .reason = fields[2], .start = fields[3]};
+  }
+  return jobs;
+}
+
+}  // namespace lockstep

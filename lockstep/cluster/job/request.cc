@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/request.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/job/container_command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_or_empty(const Recipe& settings, std::string_view key) {
+  return settings.has(key) ? settings.text(key) : std::string();
+}
+
+/// Flags of sbatch that a job's numbers follow from, and our option for each: with two sources for one number, one of
+/// them would be wrong.
+constexpr auto kOwnFlags = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"--account", "--account"},
+    {"-A", "--account"},
+    {"--partition", "--partition"},
+    {"-p", "--partition"},
+    {"--qos", "--qos"},
+    {"-q", "--qos"},
+    {"--time", "--time"},
+    {"-t", "--time"},
+    {"--nodes", "--nodes"},
+    {"-N", "--nodes"},
+    {"--ntasks", "--tasks-per-node"},
+    {"-n", "--tasks-per-node"},
+    {"--ntasks-per-node", "--tasks-per-node"},
+    {"--gpus-per-node", "--devices"},
+    {"--cpus-per-task", "--cores-per-task"},
+    {"-c", "--cores-per-task"},
+    {"--job-name", "--name"},
+    {"-J", "--name"},
+    {"--output", "--run-dir"},
+    {"-o", "--run-dir"},
+});
+
+void check_sbatch_flag(const std::string& flag) {
+  if (!flag.starts_with('-')) {
+    throw Error(ErrorKind::kUsage, "'" + flag + "' is no flag of sbatch, want one that begins with a dash",
+                "for example --sbatch=--exclusive");
+  }
+  const auto name = flag.substr(0, flag.find('='));
+  const auto own = std::ranges::find(kOwnFlags, name, [](const auto& each) { return each.first; });
+  if (own == kOwnFlags.end()) return;
+  throw Error(ErrorKind::kUsage, "--sbatch=" + flag + ": other numbers of the job follow from it",
+              "give it as " + std::string(own->second));
+}
+
+/// The image as the runtime wants it: a file by its whole path, another thing by its name.
+std::string image_of(const Recipe& settings, const Profile& profile, const Environment& env) {
+  if (!settings.has("cluster.container")) return {};
+  const auto& setting = settings.settings().at("cluster.container");
+  const auto image = expanded(settings.text("cluster.container"), env);
+  if (!is_image_file(image, profile.container.runtime)) return image;
+  return fs::absolute(setting.base / image).lexically_normal().string();
+}
+
+JobSoftware software_of(const Recipe& settings, const Profile& profile, const Environment& env) {
+  JobSoftware software;
+  if (settings.has("cluster.modules")) software.modules = settings.texts("cluster.modules");
+  software.conda = expanded(text_or_empty(settings, "cluster.conda"), env);
+  software.setup = settings.texts("cluster.setup");
+  software.container = image_of(settings, profile, env);
+  software.binds = settings.texts("cluster.binds");
+  software.env = settings.texts("cluster.env");
+  return software;
+}
+
+/// Returns a setting, else the variable that sbatch would take it from: the checks must see that value, too.
+std::string setting_or_variable(const Recipe& settings, std::string_view key, const Environment& env,
+                                const char* variable) {
+  return settings.has(key) ? settings.text(key) : env.get(variable).value_or("");
+}
+
+JobQueue queue_of(const Recipe& settings, const Environment& env) {
+  JobQueue queue;
+  queue.account = job_account(settings, env);
+  queue.partition = setting_or_variable(settings, "cluster.partition", env, "SBATCH_PARTITION");
+  queue.qos = setting_or_variable(settings, "cluster.qos", env, "SBATCH_QOS");
+  if (settings.has("cluster.time")) {
+    queue.time = std::chrono::seconds(static_cast<std::int64_t>(std::ceil(settings.real("cluster.time"))));
+  }
+  return queue;
+}
+
+JobShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
+  JobShape shape;
+  if (settings.has("cluster.nodes")) shape.nodes = static_cast<int>(settings.integer("cluster.nodes"));
+  std::optional<int> devices = flags.devices;
+  if (!devices && settings.has("trainer.devices")) devices = static_cast<int>(settings.integer("trainer.devices"));
+  shape.devices = devices;
+  shape.tasks = flags.tasks;
+  shape.cores_per_task = flags.cores_per_task;
+  if (settings.has("trainer.accelerator") && settings.text("trainer.accelerator") == "cpu") {
+    shape.devices = 0;
+    if (!shape.tasks) shape.tasks = devices;
+  }
+  return shape;
+}
+
+}  // namespace
+
+JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
+  JobWish wish;
+  wish.shape = shape_of(settings, flags);
+  wish.queue = queue_of(settings, env);
+  wish.software = software_of(settings, profile, env);
+  wish.sbatch = settings.texts("cluster.sbatch");
+  wish.sbatch.insert(wish.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
+  std::ranges::for_each(wish.sbatch, check_sbatch_flag);
+  wish.program.is_recipe = !flags.recipe.empty();
+  wish.program.command = flags.program;
+  wish.program.name = job_name(settings, flags);
+  return wish;
+}
+
+std::string job_name(const Recipe& settings, const SubmitFlags& flags) {
+  if (!flags.name.empty()) return flags.name;
+  return flags.recipe.empty() ? name_of_program(flags.program) : settings.name();
+}
+
+std::string job_account(const Recipe& settings, const Environment& env) {
+  return setting_or_variable(settings, "cluster.account", env, "SBATCH_ACCOUNT");
+}
+
+std::string name_of_program(const std::vector<std::string>& command) {
+  if (command.empty()) return "shell";
+  const fs::path program(command.front());
+  if (!program.filename().string().starts_with("python")) return program.filename().string();
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const auto& word = command[i];
+    if (word == "-c") return program.filename().string();
+    if (word == "-m" && i + 1 < command.size()) return command[i + 1];
+    if (!word.starts_with('-')) return fs::path(word).stem().string();
+  }
+  return program.filename().string();
+}
+
+std::vector<std::string> with_absolute_program(std::vector<std::string> command, const std::string& conda,
+                                               const Environment& env) {
+  LOCKSTEP_ASSERT(!command.empty());
+  const std::string name = command.front();
+  if (name.find('/') != std::string::npos) return command;
+  std::vector<std::string> folders;
+  if (conda.find('/') != std::string::npos) folders.push_back(conda + "/bin");
+  for (auto& each : split(env.get("PATH").value_or(""), ':')) folders.push_back(std::move(each));
+  for (const auto& folder : folders) {
+    const auto path = fs::path(folder) / name;
+    std::error_code ignored;
+    if (!folder.starts_with('/') || fs::is_directory(path, ignored) || ::access(path.c_str(), X_OK) != 0) continue;
+    command.front() = path.string();
+    break;
+  }
+  return command;
+}
+
+fs::path runs_folder(const Profile& profile, const std::string& account, const Environment& env) {
+  if (const auto given = env.get("LOCKSTEP_RUNS")) return fs::absolute(*given);
+  const auto& scratch = profile.storage.scratch;
+  const auto user = env.get("USER");
+  const bool is_own = scratch.find("{user}") != std::string::npos || scratch.starts_with('$');
+  const bool is_known = (!account.empty() || scratch.find("{project}") == std::string::npos) && user &&
+                        (!scratch.starts_with('$') || env.get(scratch.substr(1)));
+  if (!is_own || !is_known) return fs::absolute("runs");
+  return fs::path(expanded(expand_template(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
+}
+
+}  // namespace lockstep

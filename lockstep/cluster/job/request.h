@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/job/job_plan.h"
+#include "lockstep/cluster/profile/profile.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep {
+
+/// What `submit` was given besides settings: flags that no recipe can hold.
+struct SubmitFlags {
+  std::string recipe;                ///< The recipe's file; empty for a program.
+  std::vector<std::string> program;  ///< What follows `--`.
+  std::vector<std::string> sets;     ///< "a.b=v", as typed.
+  std::string name;                  ///< For the queue and the run folder; by default the recipe's or the program's.
+  std::vector<std::string> sbatch;   ///< Each "--flag" or "--flag=value".
+  std::optional<int> devices{};
+  std::optional<int> tasks{};
+  std::optional<int> cores_per_task{};
+};
+
+/// What the settings and the flags ask for, on the system of `profile`; its places are left open, but for the working
+/// folder's binds.
+///
+/// Throws: Error(kUsage) for a flag of sbatch that has an option of its own here; Error(kRecipe) for a path with a
+/// variable that is not set.
+JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env);
+
+/// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
+std::string job_name(const Recipe& settings, const SubmitFlags& flags);
+
+/// Returns the Slurm account to charge: the setting, else $SBATCH_ACCOUNT, else nothing.
+std::string job_account(const Recipe& settings, const Environment& env);
+
+/// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
+/// "shell" for none.
+std::string name_of_program(const std::vector<std::string>& command);
+
+/// The command with its first word as an absolute path, found in the conda environment that is named by its path, else
+/// through PATH. A word with a slash, and one that is found nowhere, stay as they are.
+std::vector<std::string> with_absolute_program(std::vector<std::string> command, const std::string& conda,
+                                               const Environment& env);
+
+/// Where this user's runs lie: $LOCKSTEP_RUNS, else the profile's scratch where this user's own folder in it is known,
+/// else runs/ in the working folder.
+std::filesystem::path runs_folder(const Profile& profile, const std::string& account, const Environment& env);
+
+}  // namespace lockstep

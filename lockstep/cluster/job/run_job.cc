@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/run_job.h"
+
+#include <algorithm>
+#include <cctype>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> folders_in(const fs::path& root) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::directory_iterator it(root, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored)) folders.push_back(it->path());
+  }
+  return folders;
+}
+
+void add_runs(const fs::path& root, bool with_sweeps, std::vector<RunJob>& runs) {
+  for (const auto& folder : folders_in(root)) {
+    if (auto record = job_record(folder)) {
+      runs.push_back({folder, std::move(*record)});
+    } else if (with_sweeps) {
+      add_runs(folder, false, runs);
+    }
+  }
+}
+
+void cancel(const std::vector<std::string>& command, const Environment& env) {
+  const auto result = run_process(command, env);
+  if (result.exit_code == 0) return;
+  throw Error(ErrorKind::kEnvironment, "scancel refuses: " + std::string(trimmed(result.errors)),
+              "`squeue --me` tells whether the job is yours and still there");
+}
+
+/// The step of a packed job that is this trial, "4711.3"; empty where it does not run.
+std::string step_of(const RunJob& trial, const Environment& env) {
+  const auto asked =
+      run_process({"squeue", "--steps", "--noheader", "--format=%i|%j", "--jobs=" + trial.record.job}, env);
+  for (const auto& line : split(asked.output, '\n')) {
+    const auto fields = split(trimmed(line), '|');
+    if (fields.size() == 2 && fields[1] == trial.path.filename()) return fields[0];
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<RunJob> run_jobs(const fs::path& root) {
+  std::vector<RunJob> runs;
+  add_runs(root, true, runs);
+  std::ranges::sort(runs, [](const auto& a, const auto& b) {
+    return std::pair(b.record.submitted, a.path) < std::pair(a.record.submitted, b.path);
+  });
+  return runs;
+}
+
+RunJob run_job(const std::string& word, const fs::path& root) {
+  for (const auto& path : {fs::absolute(word).lexically_normal(), root / word}) {
+    if (auto record = job_record(path)) return {path, std::move(*record)};
+  }
+  std::error_code ignored;
+  if (fs::is_directory(word, ignored)) {
+    throw Error(ErrorKind::kUsage, "'" + word + "' has no job: it was not made by `lockstep submit`",
+                "`lockstep ls` lists the runs that have one");
+  }
+  std::vector<std::string> names;
+  for (const auto& run : run_jobs(root)) names.push_back(run.path.filename().string());
+  const auto near = nearest_name(word, names);
+  throw Error(ErrorKind::kUsage, "there is no run '" + word + "', neither here nor in " + root.string(),
+              (near ? "did you mean '" + *near + "'? " : std::string()) + "`lockstep ls` lists them");
+}
+
+fs::path named_folder(const std::string& word, const fs::path& root) {
+  std::error_code ignored;
+  if (fs::is_directory(word, ignored)) {
+    const auto path = fs::path(word).lexically_normal();
+    if (path.has_filename() && path != "." && path != "..") return path;
+    const auto whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
+  if (fs::is_directory(root / word, ignored)) return root / word;
+  return run_job(word, root).path;
+}
+
+std::string state_of(const RunJob& run, const QueuedJobs& queue) {
+  const auto found = queue.find(run.record.job);
+  std::error_code ignored;
+  const bool is_finished = fs::exists(run.path / "result.json", ignored);
+  if (found == queue.end()) return is_finished ? "finished" : "ended";
+  // The trials that share a job with this one may go on without it.
+  if (is_finished && !run.record.packed_in.empty()) return "finished";
+  std::string state = found->second.state;
+  std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (found->second.state == "PENDING") state += " (" + found->second.reason + ")";
+  return state;
+}
+
+std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environment& env) {
+  const auto& job = run.record.job;
+  const auto found = queue.find(job);
+  if (found == queue.end()) return "job " + job + " has ended already";
+  // The job's script looks for it before it puts the job back into the queue.
+  write_whole(run.path / ("stop-" + job), "", false);
+  if (!run.record.packed_in.empty()) {
+    const auto step = step_of(run, env);
+    if (step.empty()) return "the trial is left out when job " + job + " starts";
+    cancel({"scancel", "--signal=USR1", step}, env);
+    return "the trial writes a snapshot and ends; the others of job " + job + " go on";
+  }
+  if (run.record.is_recipe && found->second.state == "RUNNING") {
+    cancel({"scancel", "--signal=USR1", job}, env);
+    return "job " + job + " writes a snapshot and ends";
+  }
+  cancel({"scancel", job}, env);
+  return "job " + job + " is cancelled";
+}
+
+}  // namespace lockstep

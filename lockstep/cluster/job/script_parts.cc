@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/script_parts.h"
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/shell_text.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/job/batch_script.h"
+#include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/stage.h"
+
+namespace lockstep {
+namespace {
+
+/// What `lockstep stop` leaves for the script: the run is not to go on.
+const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\"";
+
+/// `#SBATCH --flag=value`, quoted as sbatch reads such lines.
+std::string directive(const std::string& flag) {
+  const auto equals = flag.find('=');
+  if (equals == std::string::npos) return "#SBATCH " + flag;
+  return "#SBATCH " + flag.substr(0, equals + 1) + sbatch_quoted(flag.substr(equals + 1));
+}
+
+std::vector<std::string> conda_lines(const std::string& environment) {
+  return {"eval \"$(conda shell.bash hook)\"", "conda activate " + shell_quoted(environment)};
+}
+
+/// What each task runs before the program.
+std::vector<std::string> task_lines(const JobPlan& plan) {
+  std::vector<std::string> lines = activation_lines(plan.stage);
+  if (plan.has_container() && !plan.conda.empty()) {
+    const auto conda = conda_lines(plan.conda);
+    lines.insert(lines.end(), conda.begin(), conda.end());
+  }
+  lines.insert(lines.end(), plan.setup.begin(), plan.setup.end());
+  return lines;
+}
+
+void add_modules(ScriptText& out, const JobPlan& plan) {
+  if (!plan.before.empty()) {
+    out.paragraph("Software.");
+    out.lines(plan.before);
+  }
+  if (!plan.has_container() && !plan.conda.empty()) {
+    out.paragraph("The conda environment: tasks get it from here, instead of activating it one by one.");
+    out.lines(conda_lines(plan.conda));
+  }
+}
+
+void add_environment(ScriptText& out, const JobPlan& plan) {
+  if (!plan.env.empty()) {
+    out.paragraph("Network and devices, by the profile of " + plan.cluster + ".");
+    for (const auto& [name, value] : plan.env) out.line("export " + name + "=" + shell_expanding(value));
+  }
+  if (!plan.own_env.empty()) {
+    out.paragraph("Your own.");
+    for (const auto& each : plan.own_env) {
+      const auto equals = each.find('=');
+      out.line("export " + each.substr(0, equals + 1) + shell_expanding(each.substr(equals + 1)));
+    }
+  }
+  out.paragraph("Where this run's logs and snapshots lie, for lockstep and for the program.");
+  out.line("export LOCKSTEP_RUN_DIR=" + shell_quoted(plan.places.run_dir.string()));
+  if (!plan.places.trainer.empty()) out.line("export LOCKSTEP_TRAINER=" + shell_quoted(plan.places.trainer.string()));
+  if (!plan.places.profile_path.empty()) {
+    out.line("export LOCKSTEP_PROFILE_PATH=" + shell_quoted(plan.places.profile_path));
+  }
+}
+
+void add_container(ScriptText& out, const JobPlan& plan) {
+  if (!plan.has_container()) return;
+  out.paragraph("Into the container goes nothing of the Python, and none of the libraries, outside.");
+  out.line("for name in $(compgen -e); do");
+  out.line(
+      "  case $name in CONDA_* | _CE_* | PYTHON* | VIRTUAL_ENV* | LD_LIBRARY_PATH | LD_PRELOAD) unset \"$name\" ;; "
+      "esac");
+  out.line("done");
+  out.line("container=(");
+  for (const auto& words : container_command(plan)) out.line("  " + words);
+  out.line(")");
+}
+
+void add_setup(ScriptText& out, const JobPlan& plan) {
+  auto lines = task_lines(plan);
+  if (lines.empty()) return;
+  out.paragraph(plan.has_container() ? "What each task runs in the container before its program."
+                                     : "What each task runs before its program.");
+  lines.insert(lines.begin(), "set -e");
+  lines.emplace_back("exec \"$@\"");
+  out.quoted_lines("setup", lines);
+}
+
+std::string with_setup(const JobPlan& plan) {
+  return task_lines(plan).empty() ? std::string() : "bash -c \"$setup\" task ";
+}
+
+/// A command that only succeeds where the program is there and, as far as that can be tried, starts.
+std::string trial_of(const JobPlan& plan) {
+  if (plan.program.is_recipe) return "\"$program\" --version > /dev/null";
+  const auto name = std::filesystem::path(plan.program.command.front()).filename().string();
+  if (name.starts_with("python")) return "\"$program\" -c ''";
+  return "sh -c 'command -v \"$0\"' \"$program\" > /dev/null";
+}
+
+}  // namespace
+
+std::vector<std::string> allocation_flags(const JobPlan& plan) {
+  const auto& size = plan.size;
+  std::vector<std::string> flags;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) flags.push_back(std::string(flag) + "=" + value);
+  };
+  add("--job-name", plan.program.name);
+  add("--account", plan.queue.account);
+  add("--partition", plan.queue.partition);
+  add("--qos", plan.queue.qos);
+  add("--time", hh_mm_ss(*plan.queue.time));
+  add("--nodes", std::to_string(size.nodes));
+  if (!plan.devices_flag.empty()) flags.push_back(plan.devices_flag);
+  add("--ntasks-per-node", std::to_string(size.tasks));
+  if (size.cores_per_task > 0) add("--cpus-per-task", std::to_string(size.cores_per_task));
+  add("--mem", size.memory);
+  add("--chdir", plan.places.work_dir.string());
+  return flags;
+}
+
+void add_head(ScriptText& out, const JobPlan& plan) {
+  out.line("# Written by `lockstep submit`; `sbatch " + shell_quoted(script_path(plan).string()) + "` runs it again.");
+  for (const auto& flag : allocation_flags(plan)) out.line(directive(flag));
+  out.line(directive("--output=" + sbatch_file_name(log_path(plan).string())));
+  out.line(directive("--open-mode=append"));
+  const auto lead = std::to_string(plan.signal_lead.count());
+  if (plan.program.is_recipe && plan.signal_lead.count() > 0) {
+    out.line(directive("--signal=USR1@" + lead));
+  } else if (is_chained_program(plan)) {
+    out.line(directive("--signal=B:USR1@" + lead));
+  }
+  out.line(directive(plan.can_requeue ? "--requeue" : "--no-requeue"));
+  if (plan.exports_nothing) out.line(directive("--export=NONE"));
+  for (const auto& flag : plan.sbatch) out.line(directive(flag));
+  out.line("");
+  out.line("set -eo pipefail");
+  out.line(
+      "echo \"== job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST, $(date -Is)\"");
+}
+
+void add_surroundings(ScriptText& out, const JobPlan& plan) {
+  add_modules(out, plan);
+  add_environment(out, plan);
+  add_staging(out, plan);
+  add_container(out, plan);
+  add_setup(out, plan);
+}
+
+void add_trial(ScriptText& out, const JobPlan& plan) {
+  const auto world = plan.size.world();
+  out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
+                (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
+  out.line("program=" + staged_program(plan.stage).value_or(shell_quoted(plan.program.command.front())));
+  out.line("srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan) +
+           " \\");
+  out.line("  " + wrapped_alone(plan) + trial_of(plan) + " || {");
+  const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
+  out.line("  echo \"lockstep: error: '$program' was not found, or does not start, " + where + "\" >&2");
+  out.line(
+      "  echo \"  hint: name it by its full path there, or load what it needs in [cluster] setup or modules\" >&2");
+  out.line("  exit 4");
+  out.line("}");
+}
+
+std::string wrapped_alone(const JobPlan& plan) {
+  return (plan.has_container() ? "\"${container[@]}\" " : "") + with_setup(plan);
+}
+
+std::string wrapped(const JobPlan& plan, const std::string& exec_options) {
+  return (plan.has_container() ? std::string("\"${container[@]}\" ") : std::string()) +
+         shell_quoted(plan.places.lockstep.string()) + " exec --cluster " + shell_quoted(plan.places.profile) +
+         exec_options + " -- " + with_setup(plan);
+}
+
+std::string arguments_of(const JobPlan& plan) {
+  std::string text;
+  for (std::size_t i = 1; i < plan.program.command.size(); ++i) {
+    const auto& word = plan.program.command[i];
+    text += word == plan.places.run_dir ? " \"$LOCKSTEP_RUN_DIR\"" : " " + shell_quoted(word);
+  }
+  return text;
+}
+
+std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
+
+bool is_chained_program(const JobPlan& plan) { return !plan.program.is_recipe && plan.queue.chain > 1; }
+
+std::string link_line(const JobPlan& plan) {
+  return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
+}
+
+std::string may_go_on(const JobPlan& plan) {
+  return "[ ! -e " + kStopMark + " ]" +
+         (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
+}
+
+std::string next_job(const JobPlan& plan) {
+  if (plan.can_requeue) return "scontrol requeue \"$SLURM_JOB_ID\"";
+  return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
+         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/job/job_plan.h"
+#include "lockstep/cluster/job/script_text.h"
+
+namespace lockstep {
+
+// The parts that batch scripts, packed jobs and interactive sessions have in common. Each adds its paragraph, or
+// nothing where the plan has no need of it.
+
+/// What the job asks for, each "--flag" or "--flag=value", as sbatch and salloc take them; the plan's further flags are
+/// not among them.
+std::vector<std::string> allocation_flags(const JobPlan& plan);
+
+/// How a batch script begins: all of that as #SBATCH lines, with what only a batch job has (where its output goes, the
+/// warning before the limit, whether it may be requeued), and a line for the log.
+void add_head(ScriptText& out, const JobPlan& plan);
+
+/// Modules, staged files, variables, the container's command line, and what each task runs first.
+void add_surroundings(ScriptText& out, const JobPlan& plan);
+
+/// Starts the program once on one node: one that is not there, or does not start, ends the script with 4.
+void add_trial(ScriptText& out, const JobPlan& plan);
+
+/// What stands between `srun` and the program: the container, `lockstep exec` with these options of its own, the lines
+/// that each task runs first.
+std::string wrapped(const JobPlan& plan, const std::string& exec_options);
+/// The same without `lockstep exec`.
+std::string wrapped_alone(const JobPlan& plan);
+
+/// The program's arguments, with a space before each.
+std::string arguments_of(const JobPlan& plan);
+
+/// " --export=ALL" where srun would hand on nothing by itself.
+std::string step_flags(const JobPlan& plan);
+
+/// A claim: the job is warned before its time is up, so that a program without snapshots of its own goes on.
+bool is_chained_program(const JobPlan& plan);
+
+/// `link`: how many jobs the run has taken, this one included.
+std::string link_line(const JobPlan& plan);
+
+/// The condition on which the run may go on in another job: nobody stopped it, and its chain has a link left.
+std::string may_go_on(const JobPlan& plan);
+
+/// The command that puts the job, or a next one, into the queue.
+std::string next_job(const JobPlan& plan);
+
+}  // namespace lockstep

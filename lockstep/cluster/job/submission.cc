@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/submission.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/shell_text.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/job/batch_script.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path record_path(const fs::path& run_dir) { return run_dir / "job.json"; }
+
+/// Slurm's message without what srun-like tools put before it.
+std::string message_of(const ProcessResult& result) {
+  std::vector<std::string> lines;
+  for (const auto& line : split(result.errors, '\n')) {
+    const auto text = trimmed(line);
+    if (!text.empty()) lines.emplace_back(text);
+  }
+  return joined(lines, "; ");
+}
+
+std::string submitted_id(const fs::path& script, const Environment& env) {
+  const auto result = run_process({"sbatch", "--parsable", script.string()}, environment_for_sbatch(env));
+  if (result.exit_code == 127) {
+    throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message_of(result),
+                "submit from a login node of the cluster; --dry-run prints the script anywhere");
+  }
+  if (result.exit_code != 0) {
+    throw Error(ErrorKind::kEnvironment, "sbatch refuses the job: " + message_of(result),
+                "change what it names and submit again; --dry-run shows the script");
+  }
+  // "1234" or "1234;cluster".
+  const auto id = split(trimmed(result.output), ';').front();
+  if (!parsed_int<long long>(id)) {
+    throw Error(ErrorKind::kEnvironment,
+                "sbatch said '" + std::string(trimmed(result.output)) + "', want a job's number",
+                "`squeue --me` tells whether the job is queued");
+  }
+  return id;
+}
+
+/// The number that a script has left of the job that it submitted.
+std::optional<std::string> next_job(const fs::path& run_dir) {
+  std::error_code ignored;
+  const auto path = run_dir / "job.next";
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const auto id = split(trimmed(text_of_file(path)), ';').front();
+  return parsed_int<long long>(id) ? std::optional(id) : std::nullopt;
+}
+
+void keep(const JobRecord& record, const fs::path& run_dir) {
+  const json object = {{"schema", 1},
+                       {"job", record.job},
+                       {"name", record.name},
+                       {"cluster", record.cluster},
+                       {"command", record.command},
+                       {"nodes", record.nodes},
+                       {"tasks", record.tasks},
+                       {"is_recipe", record.is_recipe},
+                       {"time_s", record.time_s},
+                       {"submitted", record.submitted},
+                       {"packed_in", record.packed_in}};
+  write_whole(record_path(run_dir), object.dump(2) + "\n", false);
+}
+
+void make_executable(const fs::path& script) {
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  ::chmod(script.c_str(), 0755 & ~mask);
+}
+
+JobRecord submitted(const JobPlan& plan, const std::string& text, const Environment& env) {
+  const auto& run_dir = plan.places.run_dir;
+  std::error_code ignored;
+  const bool was_there = fs::exists(run_dir, ignored);
+  make_folder(log_path(plan).parent_path());
+  const auto script = script_path(plan);
+  write_whole(script, text, false);
+  make_executable(script);
+  JobRecord record{
+      .job = {},
+      .name = plan.program.name,
+      .cluster = plan.cluster,
+      .command = shell_quoted(plan.program.command),
+      .nodes = plan.size.nodes,
+      .tasks = plan.size.world(),
+      .is_recipe = plan.program.is_recipe,
+      .time_s = plan.queue.time->count(),
+      .submitted = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+                       .count()};
+  try {
+    record.job = submitted_id(script, env);
+  } catch (const Error&) {
+    if (!was_there) fs::remove_all(run_dir, ignored);
+    throw;
+  }
+  fs::remove(run_dir / "job.next", ignored);
+  keep(record, run_dir);
+  return record;
+}
+
+}  // namespace
+
+Environment environment_for_sbatch(const Environment& env) {
+  static constexpr std::array kOverriding = {
+      "SBATCH_ACCOUNT", "SBATCH_PARTITION",    "SBATCH_QOS",           "SBATCH_TIMELIMIT", "SBATCH_JOB_NAME",
+      "SBATCH_OUTPUT",  "SBATCH_OPEN_MODE",    "SBATCH_SIGNAL",        "SBATCH_REQUEUE",   "SBATCH_NO_REQUEUE",
+      "SBATCH_EXPORT",  "SBATCH_MEM_PER_NODE", "SBATCH_GPUS_PER_NODE", "SBATCH_GRES"};
+  Environment::Map kept;
+  for (const auto& [name, value] : env.all()) {
+    const bool is_of_a_job = name.starts_with("SLURM_") && name != "SLURM_CONF" && name != "SLURM_CLUSTERS";
+    const bool overrides = std::ranges::find(kOverriding, name) != kOverriding.end();
+    if (!is_of_a_job && !overrides) kept.emplace(name, value);
+  }
+  return Environment(std::move(kept));
+}
+
+JobRecord submit_job(const JobPlan& plan, const Environment& env) { return submitted(plan, batch_script(plan), env); }
+
+JobRecord submit_packed(const PackedJob& job, const Environment& env) {
+  const auto whole = submitted(job.node, packed_script(job), env);
+  for (const auto& trial : job.trials) {
+    const auto run_dir = job.sweep / trial.name;
+    make_folder(run_dir / "logs");
+    JobRecord record = whole;
+    record.tasks = 1;
+    record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
+    record.packed_in = job.node.places.run_dir.string();
+    keep(record, run_dir);
+  }
+  return whole;
+}
+
+std::optional<JobRecord> job_record(const fs::path& run_dir) {
+  std::error_code ignored;
+  const auto path = record_path(run_dir);
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  try {
+    const auto object = json::parse(text_of_file(path));
+    const std::string packed_in = object.value("packed_in", std::string());
+    const fs::path job_dir = packed_in.empty() ? run_dir : fs::path(packed_in);
+    return JobRecord{.job = next_job(job_dir).value_or(object.at("job")),
+                     .name = object.at("name"),
+                     .cluster = object.at("cluster"),
+                     .command = object.at("command"),
+                     .nodes = object.at("nodes"),
+                     .tasks = object.at("tasks"),
+                     .is_recipe = object.at("is_recipe"),
+                     .time_s = object.at("time_s"),
+                     .submitted = object.at("submitted"),
+                     .packed_in = packed_in};
+  } catch (const json::exception& error) {
+    throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),
+                "`squeue --me` tells what is queued");
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/job/job_plan.h"
+#include "lockstep/cluster/job/packed_sweep.h"
+
+namespace lockstep {
+
+/// What a run folder keeps of its job, as job.json.
+struct JobRecord {
+  std::string job;      ///< Slurm's number.
+  std::string name;     ///< "mnist"
+  std::string cluster;  ///< The profile's name.
+  std::string command;  ///< As a shell would be given it.
+  int nodes = 0;
+  int tasks = 0;  ///< Of all nodes.
+  bool is_recipe = false;
+  std::int64_t time_s = 0;
+  std::int64_t submitted = 0;  ///< Seconds since 1970.
+  std::string packed_in{};     ///< The folder of the job that this trial shares with others; its step has its name.
+};
+
+/// Makes the run folder, writes job.sh into it, hands that to sbatch, and keeps what came of it as job.json.
+///
+/// Throws: Error(kEnvironment) with sbatch's own message where it refuses: the folder is then gone again if it was made
+///         here, and with how to go on where there is no sbatch; Error(kIo) where the folder cannot be made.
+JobRecord submit_job(const JobPlan& plan, const Environment& env);
+
+/// The same for a job that holds several trials. Each trial's folder gets a job.json of its own.
+JobRecord submit_packed(const PackedJob& job, const Environment& env);
+
+/// The variables that sbatch is to have: without those of a surrounding job, and without those that would override what
+/// the script says.
+Environment environment_for_sbatch(const Environment& env);
+
+/// The job.json of a run folder, or nothing where it has none. Where the run went on in a job of another number, it is
+/// that one; a trial's is that of the job that holds it.
+///
+/// Throws: Error(kData) for one that holds something else.
+std::optional<JobRecord> job_record(const std::filesystem::path& run_dir);
+
+}  // namespace lockstep

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/submit_request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/sweep.h"
+#include "lockstep/cluster/profile/site.h"
+#include "lockstep/cluster/setup/trainer_build.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/recipe/builtin.h"
+#include "lockstep/recipe/raw_setting.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A job's settings, and the system that it is for.
+struct Target {
+  Recipe settings;
+  Profile profile;
+  std::string profile_word;  ///< What names the profile on a node.
+  bool is_here = false;      ///< This is the system that the job is for.
+};
+
+/// The surroundings of a submission.
+struct Submitter {
+  const LockstepProgram& lockstep;
+  const Environment& env;
+  const Site& site;
+};
+
+[[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
+  throw Error(ErrorKind::kUsage, fact, hint);
+}
+
+void check_request(const SubmitRequest& request) {
+  const bool has_recipe = !request.flags.recipe.empty();
+  const bool has_program = !request.flags.program.empty();
+  if (has_recipe && has_program) {
+    refuse("both a recipe and a program were given, want one",
+           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
+  }
+  if (request.is.interactive) {
+    if (has_recipe || !request.sweeps.empty() || request.chain > 0) {
+      refuse("--interactive takes no recipe, sweep or chain: it gives a shell",
+             "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
+    }
+    return;
+  }
+  if (!has_recipe && !has_program) {
+    refuse("neither a recipe nor a program was given",
+           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
+  }
+  if (request.chain < 0) {
+    refuse("--chain is " + std::to_string(request.chain) + ", want 1 or more",
+           "it is the number of jobs that the run may take, one after the other");
+  }
+  if (!request.sweeps.empty() && !has_recipe) {
+    refuse("--sweep varies settings of a recipe, but a program was given",
+           "submit the program once for each of its values");
+  }
+  if (request.is.pack && request.sweeps.empty()) {
+    refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
+  }
+  if (request.stage == "lockstep" && !has_recipe) {
+    refuse("--stage lockstep takes the training half along, but a program was given",
+           "name the program's conda environment or venv: --stage DIR");
+  }
+}
+
+Target find_target(const SubmitRequest& request, const Submitter& by) {
+  auto overrides = overrides_of(request.flags.sets);
+  overrides.insert(overrides.end(), request.settings.begin(), request.settings.end());
+  Target target{.settings = request.flags.recipe.empty()
+                                ? Recipe::without_file(by.env, overrides)
+                                : Recipe::load(recipe_file(request.flags.recipe, by.lockstep.path), by.env, overrides),
+                .profile = {},
+                .profile_word = {}};
+  const std::string word = !request.cluster.empty()              ? request.cluster
+                           : target.settings.has("cluster.name") ? target.settings.text("cluster.name")
+                                                                 : "auto";
+  target.profile = by.site.chosen(word);
+  target.is_here = by.site.is_here(target.profile);
+  const bool is_file = word.find('/') != std::string::npos || word.ends_with(".toml");
+  target.profile_word = is_file ? fs::absolute(word).string() : target.profile.name;
+  return target;
+}
+
+/// LOCKSTEP_PROFILE_PATH as it holds in any folder.
+std::string absolute_profile_path(const Environment& env) {
+  std::vector<std::string> entries;
+  for (const auto& entry : split(env.get("LOCKSTEP_PROFILE_PATH").value_or(""), ':')) {
+    if (!entry.empty()) entries.push_back(fs::absolute(entry).string());
+  }
+  return joined(entries, ":");
+}
+
+/// Returns the run folder of a job, or the folder that holds those of a sweep's trials. Creates nothing.
+fs::path run_folder(const SubmitRequest& request, const Target& target, const Environment& env) {
+  if (!request.run_dir.empty()) return fs::absolute(request.run_dir).lexically_normal();
+  auto variables = env.all();
+  variables["LOCKSTEP_RUNS"] = runs_folder(target.profile, job_account(target.settings, env), env).string();
+  return run_dir_at(job_name(target.settings, request.flags), std::chrono::system_clock::now(),
+                    Environment(std::move(variables)));
+}
+
+JobPlaces job_places(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  JobPlaces places{.run_dir = run_folder(request, target, by.env),
+                   .work_dir = fs::current_path(),
+                   .lockstep = by.lockstep.path,
+                   .profile = target.profile_word,
+                   .profile_path = absolute_profile_path(by.env),
+                   .host = host_name()};
+  if (places.host.empty()) places.host = "LOGIN_NODE";
+  return places;
+}
+
+/// `lockstep train` with what was said here, so that the tasks find the same numbers.
+std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobWish& wish) {
+  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, wish.places.lockstep)).lexically_normal();
+  std::vector<std::string> command = {wish.places.lockstep.string(), "train", recipe.string(), "--run-dir",
+                                      wish.places.run_dir.string()};
+  for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
+  if (target.settings.has("cluster.nodes")) {
+    command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(wish.shape.nodes)});
+  }
+  if (wish.shape.devices.value_or(0) > 0) {
+    command.insert(command.end(), {"--devices", std::to_string(*wish.shape.devices)});
+  }
+  return command;
+}
+
+void check_image(const JobPlan& plan, const Recipe& settings) {
+  std::error_code ignored;
+  const auto& image = plan.container.image;
+  if (image.empty() || !is_image_file(image, plan.container.runtime) || fs::exists(image, ignored)) return;
+  throw Error(ErrorKind::kEnvironment,
+              "there is no container image '" + image + "' (" + settings.origin("cluster.container").where + ")",
+              "check the path; the site's own image is in `lockstep profile show " + plan.cluster + "`");
+}
+
+/// Packs lie beside runs, on a file system for large files, unless a folder for all that is kept is named.
+fs::path packs_folder(const Target& target, const JobWish& wish, const Environment& env) {
+  if (const auto cache = env.get("LOCKSTEP_CACHE")) return fs::absolute(*cache) / "packs";
+  return runs_folder(target.profile, wish.queue.account, env) / ".packs";
+}
+
+void add_stage(JobWish& wish, const SubmitRequest& request, const Target& target, const Submitter& by) {
+  if (request.stage.empty()) return;
+  const bool is_trainer = request.stage == "lockstep";
+  wish.software.stage = job_stage({.word = request.stage,
+                                   .trainer = is_trainer ? trainer_program(by.lockstep, by.env) : std::string(),
+                                   .packs = packs_folder(target, wish, by.env),
+                                   .is_here = target.is_here},
+                                  target.profile);
+  if (!wish.program.is_recipe && !wish.program.command.empty()) {
+    wish.program.command.front() = staged_word(wish.software.stage, wish.program.command.front());
+  }
+}
+
+/// A recipe's data, where they lie here: else the profile's binds are to show them.
+std::optional<std::string> data_here(const Target& target) {
+  if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
+  try {
+    const auto path = target.settings.path("data.path");
+    std::error_code ignored;
+    return fs::exists(path, ignored) ? std::optional(path.string()) : std::nullopt;
+  } catch (const Error&) {
+    // It names a variable that is set where the tasks run.
+    return std::nullopt;
+  }
+}
+
+JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  JobWish wish = job_wish(target.settings, request.flags, target.profile, by.env);
+  wish.queue.chain = request.chain;
+  wish.places = job_places(request, target, by);
+  add_stage(wish, request, target, by);
+  if (wish.program.is_recipe) {
+    wish.program.command = train_command(request, target, wish);
+    if (!wish.software.container.empty()) {
+      if (const auto built = chosen_build(by.env, by.lockstep.version, wish.software.container)) {
+        wish.places.trainer = built->program;
+      }
+      wish.software.binds.push_back(fs::path(wish.program.command[2]).parent_path().string());
+      if (const auto data = data_here(target)) wish.software.binds.push_back(*data);
+    }
+  } else if (!wish.program.command.empty() && target.is_here && wish.software.container.empty() &&
+             wish.software.setup.empty() && request.stage.empty()) {
+    wish.program.command = with_absolute_program(wish.program.command, wish.software.conda, by.env);
+  }
+  return job_plan(wish, target.profile);
+}
+
+/// Returns the request with one trial's settings.
+SubmitRequest with_sets(SubmitRequest request, const Trial& trial) {
+  request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+  return request;
+}
+
+/// One job for each trial, in folders side by side.
+std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  const auto sweep = run_folder(request, target, by.env);
+  std::vector<JobPlan> jobs;
+  for (const auto& trial : trials_of(request.sweeps)) {
+    SubmitRequest one = with_sets(request, trial);
+    one.run_dir = (sweep / trial.name).string();
+    jobs.push_back(plan_job(one, find_target(one, by), by));
+  }
+  return jobs;
+}
+
+/// One job for as many trials as a node takes.
+std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  const auto sweep = run_folder(request, target, by.env);
+  const auto shape = job_wish(target.settings, request.flags, target.profile, by.env).shape;
+  if (shape.nodes != 1) {
+    refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
+           "leave --nodes out: there is a job for each node that is needed");
+  }
+  const int each = trials_on_a_node(shape, target.profile);
+  SubmitRequest alone = request;
+  alone.flags.tasks = 1;
+  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  alone.run_dir = sweep.string();
+  const auto plan_alone = plan_job(alone, target, by);
+  SubmitRequest whole = request;
+  whole.flags.tasks = each;
+  std::vector<PackedJob> jobs;
+  for (const auto& trial : trials_of(request.sweeps)) {
+    // A value that a setting does not take is found now, not by a job.
+    find_target(with_sets(request, trial), by);
+    if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
+      whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
+      jobs.push_back({.node = plan_job(whole, target, by), .trial = plan_alone, .sweep = sweep});
+    }
+    PackedTrial packed{.name = trial.name, .arguments = {}};
+    for (const auto& set : trial.sets) packed.arguments.insert(packed.arguments.end(), {"--set", set});
+    jobs.back().trials.push_back(std::move(packed));
+  }
+  return jobs;
+}
+
+}  // namespace
+
+Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
+                           const Log& log) {
+  check_request(request);
+  const Site site(env);
+  const Submitter by{lockstep, env, site};
+  const Target target = find_target(request, by);
+  for (const auto& note : target.settings.notes()) log.info(note);
+  Submission out{.is_here = target.is_here};
+  if (request.is.pack) {
+    out.packed = plan_packed_trials(request, target, by);
+  } else if (!request.sweeps.empty()) {
+    out.jobs = plan_trials(request, target, by);
+  } else {
+    out.jobs.push_back(plan_job(request, target, by));
+  }
+  if (target.is_here || !request.is.dry_run) check_image(out.first(), target.settings);
+  return out;
+}
+
+}  // namespace lockstep

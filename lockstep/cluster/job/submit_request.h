@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cluster/job/job_plan.h"
+#include "lockstep/cluster/job/packed_sweep.h"
+#include "lockstep/cluster/job/request.h"
+#include "lockstep/cluster/setup/trainer_program.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep {
+
+/// The arguments of `lockstep submit`.
+struct SubmitRequest {
+  SubmitFlags flags;
+  std::vector<Override> settings{};  ///< From flags that stand for a setting.
+  std::string cluster{};             ///< A profile's name or file; empty: the recipe's, else "auto".
+  std::string run_dir{};
+  std::string stage{};
+  std::vector<std::string> sweeps{};
+  int chain = 0;
+  struct {
+    bool pack = false;
+    bool interactive = false;
+    bool dry_run = false;  ///< A missing container image is no error if the job is for another system.
+  } is{};
+};
+
+/// The jobs to submit: one job each, or, for a packed sweep, jobs of several trials.
+struct Submission {
+  std::vector<JobPlan> jobs{};
+  std::vector<PackedJob> packed{};
+  bool is_here = false;  ///< The jobs are for the system that this process runs on.
+
+  const JobPlan& first() const { return packed.empty() ? jobs.front() : packed.front().node; }
+};
+
+/// Plans every job of the request, and creates nothing. Notes on settings go to the log. Jobs run `lockstep`.
+///
+/// Throws: as Recipe::load(), ProfileLibrary::chosen(), job_plan() and trials_of() do; Error(kUsage) for flags that do
+///         not go together; Error(kEnvironment) if the container image is missing.
+Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
+                           const Log& log);
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/sweep.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMostTrials = 1000;
+
+struct Variation {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+std::vector<std::string> values_in(std::string_view list) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  char quote = 0;
+  for (const char c : list) {
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[') {
+      ++depth;
+    } else if (c == ']') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      values.emplace_back();
+      continue;
+    }
+    values.back() += c;
+  }
+  for (auto& value : values) value = std::string(trimmed(value));
+  return values;
+}
+
+Variation variation_of(const std::string& text, const std::string& flag) {
+  const auto equals = text.find('=');
+  Variation found{.key = std::string(trimmed(std::string_view(text).substr(0, equals))), .values = {}};
+  if (equals != std::string::npos) found.values = values_in(std::string_view(text).substr(equals + 1));
+  const bool has_gap = std::ranges::any_of(found.values, [](const auto& value) { return value.empty(); });
+  if (found.key.empty() || found.values.empty() || has_gap) {
+    throw Error(ErrorKind::kUsage, flag + ": '" + text + "' varies nothing, want KEY=VALUE,VALUE…",
+                "for example " + flag + " optimizer.lr=0.1,0.01");
+  }
+  return found;
+}
+
+std::string folder_name(std::size_t number, std::size_t count, const std::vector<std::string>& sets) {
+  const auto width = std::max<std::size_t>(2, std::to_string(count).size());
+  std::string name = zero_padded(static_cast<std::int64_t>(number), width);
+  for (const auto& set : sets) {
+    const auto dot = set.substr(0, set.find('=')).rfind('.');
+    name += "-" + set.substr(dot == std::string::npos ? 0 : dot + 1);
+  }
+  return fit_for_a_file(name).substr(0, 120);
+}
+
+}  // namespace
+
+std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::string& flag) {
+  std::vector<std::vector<std::string>> combinations(1);
+  std::set<std::string> keys;
+  for (const auto& text : sweeps) {
+    const auto variation = variation_of(text, flag);
+    if (!keys.insert(variation.key).second) {
+      throw Error(ErrorKind::kUsage, flag + " varies '" + variation.key + "' twice",
+                  "put all of its values into one: " + flag + " " + variation.key + "=VALUE,VALUE");
+    }
+    if (combinations.size() * variation.values.size() > kMostTrials) {
+      throw Error(ErrorKind::kUsage, "the sweep has more than " + std::to_string(kMostTrials) + " trials",
+                  "vary fewer settings at once");
+    }
+    std::vector<std::vector<std::string>> next;
+    for (const auto& so_far : combinations) {
+      for (const auto& value : variation.values) {
+        next.push_back(so_far);
+        next.back().push_back(variation.key + "=" + value);
+      }
+    }
+    combinations = std::move(next);
+  }
+  std::vector<Trial> trials;
+  for (auto& sets : combinations) {
+    auto name = folder_name(trials.size() + 1, combinations.size(), sets);
+    trials.push_back({.sets = std::move(sets), .name = std::move(name)});
+  }
+  return trials;
+}
+
+}  // namespace lockstep

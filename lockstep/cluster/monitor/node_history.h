@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/monitor/run_status.h"
+#include "lockstep/cluster/record/node_findings.h"
+#include "lockstep/telemetry/telemetry.h"
+
+namespace lockstep {
+
+/// What one node has said of itself, line after line.
+class NodeHistory {
+ public:
+  /// A line of this node's telemetry, in the order of its file. A start of its agent begins anew.
+  void take(const TelemetryLine& line);
+
+  /// As of `now`, in seconds since 1970.
+  NodeStatus status(double now) const;
+  /// A claim: a sample came within three periods, and the agent has not ended.
+  bool is_fresh(double now) const;
+  bool has_ended() const { return has_ended_; }
+  std::vector<NodeFinding> findings() const { return findings_.open(); }  ///< Not over.
+
+ private:
+  double period_s_ = 2;
+  int local_world_ = 0;
+  std::string node_;
+  bool has_ended_ = false;
+  double started_ = 0;
+  std::optional<NodeSample> before_;
+  std::optional<NodeSample> last_;
+  NodeFindings findings_;
+};
+
+/// The rank that differs from all others: the only one that waits for a disk or a device, the only one that used
+/// a core, or the only one that used none. Nothing where there are several such, or fewer than two ranks.
+std::optional<OddRank> odd_rank(std::span<const NodeStatus> nodes);
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/record/node_findings.h"
+#include "lockstep/telemetry/device_sensor.h"
+#include "lockstep/telemetry/process_tree.h"
+
+namespace lockstep {
+
+/// One task, as of its node's last sample.
+struct TaskStatus {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;
+  char state = '?';               ///< Of its first thread, as the kernel has it.
+  std::optional<double> cores{};  ///< Busy between the last two samples; absent where it is in one only.
+  std::uint64_t memory_bytes = 0;
+  int processes = 0;
+  int threads = 0;
+};
+
+/// One node, as of its last samples.
+struct NodeStatus {
+  std::string node{};
+  int local_world = 0;              ///< Tasks that it started with; 0 where nobody said.
+  bool has_ended = false;           ///< Its agent said goodbye.
+  bool is_silent = false;           ///< It said nothing for more than three periods, though the run lives.
+  std::optional<double> age_s{};    ///< Of its last sample.
+  std::vector<TaskStatus> tasks{};  ///< Those that lived then, by rank.
+  MemorySample memory{};
+  std::optional<double> read_bytes_per_s{};
+  std::optional<double> written_bytes_per_s{};
+  std::vector<DeviceSample> devices{};
+
+  std::optional<double> cores() const;  ///< Of all tasks.
+  std::uint64_t tasks_memory_bytes() const;
+};
+
+/// What metrics.jsonl tells of a run that trains. Absent is what it has not told yet.
+struct TrainingStatus {
+  std::int64_t step = 0;
+  std::int64_t steps_total = 0;         ///< 0 where the plan has no such end.
+  std::int64_t epochs = 0;              ///< The same.
+  std::optional<std::int64_t> epoch{};  ///< From 0.
+  std::optional<double> loss{};
+  std::optional<double> samples_per_second{};
+  std::optional<double> seconds_left{};
+  std::map<std::string, double> validation{};  ///< Of the last one, by name.
+  std::string stopped_by{};                    ///< Of a run that has ended.
+  bool has_ended = false;
+};
+
+/// The one rank that differs from all others while tasks are stuck: the one that they wait for, as a rule.
+struct OddRank {
+  int rank = 0;
+  std::string node{};
+  std::string how{};  ///< "alone waits for a disk or a device (state D)"
+};
+
+/// A run, as far as its folder, its queue or its nodes tell.
+struct RunStatus {
+  std::string name{};
+  std::filesystem::path run_dir{};      ///< Empty where there is none.
+  std::string job{};                    ///< The same.
+  std::string state{};                  ///< "running", "pending (Priority)", "finished", "ended"…
+  int nodes = 0;                        ///< That it was given; 0 where nobody said.
+  int tasks = 0;                        ///< The same.
+  bool is_over = false;                 ///< Nothing more will come.
+  std::vector<NodeStatus> node_list{};  ///< Those that have said something, by their first rank.
+  std::optional<TrainingStatus> training{};
+  std::vector<NodeFinding> findings{};  ///< Not over.
+  std::optional<OddRank> odd_rank{};
+  std::string note{};  ///< Why there is less to see than one may expect.
+};
+
+}  // namespace lockstep

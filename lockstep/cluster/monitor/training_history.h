@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "lockstep/cluster/monitor/run_status.h"
+#include "lockstep/observe/metrics.h"
+
+namespace lockstep {
+
+/// What metrics.jsonl has told of a run, line after line. A start of the run begins anew.
+class TrainingHistory {
+ public:
+  void take(const MetricsLine& line);
+
+  /// As of `now`, in seconds since 1970. Nothing where no line has come.
+  std::optional<TrainingStatus> status(double now) const;
+
+ private:
+  struct Mark {
+    double time;
+    std::int64_t step;
+  };
+  void mark(const MetricsLine& line);
+  /// Seconds that a step takes, validation and snapshots included.
+  std::optional<double> seconds_a_step() const;
+
+  std::optional<TrainingStatus> told_;
+  std::optional<Mark> start_;
+  std::deque<Mark> steps_;  // The latest.
+};
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/cluster/plan/plan.h"
+#include "lockstep/cluster/profile/profile.h"
+
+namespace lockstep {
+
+/// What a plan's job asks for, besides its recipe.
+struct PlanTarget {
+  int ranks = 1;         ///< Of a node.
+  bool is_here = false;  ///< The facts were timed on a node of that system, on the devices that the job will use.
+  std::optional<MeasuredStep> measured{};
+  std::string measured_in{};  ///< The run that `measured` is from.
+};
+
+/// The system of `profile` as `plan` sees it.
+///
+/// Throws: Error(kRecipe) where the profile's rates are no "PRECISION NUMBER"; Error(kEnvironment) where nothing tells
+/// how fast its devices are.
+PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, const PlanTarget& target);
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/plan/facts.h"
+#include "lockstep/cluster/plan/step.h"
+
+namespace lockstep {
+
+/// What a recipe says of a training's length.
+struct PlanSchedule {
+  std::int64_t batch = 0;         ///< Of one rank, where `global_batch` is 0.
+  std::int64_t global_batch = 0;  ///< Of all ranks.
+  std::int64_t accumulate = 1;
+  bool drop_last = false;
+  double bucket_bytes = 25 << 20;
+  std::int64_t epochs = 0;          ///< 0 where only steps end it.
+  std::int64_t max_steps = 0;       ///< 0 for no such end.
+  double max_s = 0;                 ///< The same.
+  std::int64_t validate_every = 1;  ///< Epochs; 0 for never.
+  std::int64_t save_every = 1;      ///< The same of snapshots.
+};
+
+/// Where the time that a rank computes comes from.
+enum class PlanBasis {
+  kMeasuredHere,   ///< Steps timed on this machine, which the job is for.
+  kMeasuredThere,  ///< A run on that system.
+  kPublished,      ///< Operations counted here, over the rate that others published for that device.
+  kDataSheet,      ///< The same over a share of the data sheet's peak: an order of magnitude.
+};
+
+/// A step that was timed on the system that the job is for.
+struct MeasuredStep {
+  RankLayout at;
+  double seconds = 0;
+  double batch = 0;  ///< Of one rank.
+};
+
+/// The system that a job is for.
+struct PlanMachine {
+  std::string cluster;
+  int ranks = 1;  ///< Of a node.
+  PlanBasis basis = PlanBasis::kMeasuredHere;
+  double flops_per_s = 0;  ///< Of one device, for kPublished and kDataSheet.
+  std::optional<MeasuredStep> measured{};
+  PlanLinks links;
+  RankSpread spread;
+  bool overlaps = true;
+  int workers = 2;  ///< Of each rank's loader.
+  double device_memory_bytes = 0;
+  double start_calls = 0;  ///< File-system calls until the first step…
+  double call_s = 0;       ///< …and what one costs there.
+  double save_s_per_byte = 0;
+  std::vector<std::string> sources;  ///< A line for each number, for people.
+};
+
+struct PlanQuestion {
+  TrainingFacts facts;
+  PlanSchedule schedule;
+  PlanMachine machine;
+  std::vector<int> nodes;  ///< One point for each.
+};
+
+/// What a rank's device must hold, in bytes.
+struct PlanMemory {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double buffers = 0;
+  double activations = 0;
+
+  double total() const { return weights + gradients + optimizer + buffers + activations; }
+};
+
+/// One job of a study.
+struct PlanPoint {
+  RankLayout at;
+  double batch = 0;  ///< Of the rank with most.
+  std::int64_t global_batch = 0;
+  std::int64_t steps_per_epoch = 0;
+  PlanMemory memory;
+  StepTime step;
+  double epoch_s = 0;
+  double run_s = 0;
+  double node_hours = 0;
+  double speed_up = 1;            ///< Of an epoch, over the first point.
+  double efficiency = 1;          ///< That over what more nodes were taken.
+  std::optional<double> error{};  ///< Of the times: within this share; absent where they are an order of magnitude.
+  std::string limit;              ///< "compute", "communication", "data" or "stragglers".
+};
+
+/// How sure a number is by where it comes from, as a share of it: measured on the system that it is for, published for
+/// it, or worked out from its hardware.
+inline constexpr double kMeasuredError = 0.10;
+inline constexpr double kPublishedError = 0.20;
+inline constexpr double kHardwareError = 0.25;
+
+/// The weights, optimizer's state and buffers: what a snapshot holds.
+double snapshot_bytes(const TrainingFacts& facts);
+
+/// The batch of the rank with most of `ranks`, and the global batch.
+double batch_of_rank(const PlanSchedule& schedule, int ranks);
+std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks);
+
+/// A prediction for each number of nodes.
+///
+/// Throws: Error(kRecipe) where a global batch leaves a rank without a sample, with the largest number of ranks that
+/// has work, or is larger than the data set.
+std::vector<PlanPoint> predicted(const PlanQuestion& question);
+
+}  // namespace lockstep

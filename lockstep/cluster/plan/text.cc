@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/plan/text.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_table.h"
+
+namespace lockstep {
+namespace {
+
+std::string bytes_text(double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }
+
+std::string basis_name(PlanBasis basis) {
+  switch (basis) {
+    case PlanBasis::kMeasuredHere:
+      return "measured here";
+    case PlanBasis::kMeasuredThere:
+      return "measured there";
+    case PlanBasis::kPublished:
+      return "published";
+    case PlanBasis::kDataSheet:
+      return "data sheet";
+  }
+  return {};
+}
+
+std::string percent(double share) { return fixed(share * 100, 0) + " %"; }
+
+/// "within 12 %".
+std::string human_error(const std::optional<double>& error) {
+  return error ? "within " + percent(*error) : "order of magnitude";
+}
+
+std::string memory_text(const PlanQuestion& question, const PlanPoint& point) {
+  const auto& memory = point.memory;
+  std::string text = bytes_text(memory.total()) + " of a device with a batch of " + fixed(point.batch, 0) +
+                     ": weights " + bytes_text(memory.weights) + ", gradients " + bytes_text(memory.gradients) +
+                     ", optimizer " + bytes_text(memory.optimizer) + ", buffers " + bytes_text(memory.buffers) +
+                     ", activations " + bytes_text(memory.activations);
+  const double room = question.machine.device_memory_bytes;
+  if (room > 0)
+    text += memory.total() > room ? " — MORE than its " + bytes_text(room) : " (it has " + bytes_text(room) + ")";
+  return text;
+}
+
+nlohmann::ordered_json json_of(const PlanPoint& point) {
+  return {{"nodes", point.at.nodes},
+          {"ranks", point.at.ranks()},
+          {"batch", point.batch},
+          {"global_batch", point.global_batch},
+          {"steps_per_epoch", point.steps_per_epoch},
+          {"memory_bytes",
+           {{"weights", point.memory.weights},
+            {"gradients", point.memory.gradients},
+            {"optimizer", point.memory.optimizer},
+            {"buffers", point.memory.buffers},
+            {"activations", point.memory.activations},
+            {"total", point.memory.total()}}},
+          {"step_s", point.step.seconds},
+          {"compute_s", point.step.compute_s},
+          {"all_reduce_s", point.step.reduce_s},
+          {"exposed_s", point.step.exposed_s},
+          {"waiting_s", point.step.waiting_s},
+          {"data_s", point.step.data_s},
+          {"epoch_s", point.epoch_s},
+          {"run_s", point.run_s},
+          {"node_hours", point.node_hours},
+          {"speed_up", point.speed_up},
+          {"efficiency", point.efficiency},
+          {"limit", point.limit},
+          {"error", point.error ? nlohmann::ordered_json(*point.error) : nlohmann::ordered_json(nullptr)}};
+}
+
+}  // namespace
+
+std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
+  const auto& facts = question.facts;
+  std::string text = facts.model + " on " + question.machine.cluster + ", " + counted(question.machine.ranks, "rank") +
+                     " a node, " + facts.precision + "\n";
+  text += "parameters  " + std::to_string(facts.parameters) + " in " + std::to_string(facts.gradients.size()) +
+          " tensors\n";
+  text += "snapshot    " + bytes_text(snapshot_bytes(facts)) + "\n";
+  text += "memory      " + memory_text(question, points.front()) + "\n";
+  text += "data        " + std::to_string(facts.train_samples) + " samples to train on, " +
+          std::to_string(facts.validation_samples) + " for validation\n\n";
+  std::vector<std::vector<std::string>> rows = {{"nodes", "ranks", "batch", "steps/epoch", "step", "epoch", "run",
+                                                 "node-hours", "speed-up", "efficiency", "limit", "sure"}};
+  for (const auto& point : points) {
+    rows.push_back({std::to_string(point.at.nodes), std::to_string(point.at.ranks()), fixed(point.batch, 0),
+                    std::to_string(point.steps_per_epoch), human_seconds(point.step.seconds),
+                    human_seconds(point.epoch_s), human_seconds(point.run_s),
+                    fixed(point.node_hours, point.node_hours < 10 ? 3 : 1), fixed(point.speed_up, 2),
+                    percent(point.efficiency), point.limit, human_error(point.error)});
+  }
+  text += text_table(rows) + "\n";
+  for (const auto& source : question.machine.sources) text += source + "\n";
+  return text;
+}
+
+nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
+  const auto& facts = question.facts;
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& point : points) list.push_back(json_of(point));
+  return {{"schema", 1},
+          {"model", facts.model},
+          {"cluster", question.machine.cluster},
+          {"precision", facts.precision},
+          {"parameters", facts.parameters},
+          {"snapshot_bytes", snapshot_bytes(facts)},
+          {"train_samples", facts.train_samples},
+          {"validation_samples", facts.validation_samples},
+          {"basis", basis_name(question.machine.basis)},
+          {"sources", question.machine.sources},
+          {"points", list}};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/plan/plan.h"
+
+namespace lockstep {
+
+/// The plan for a person: what the training is, a table by nodes, and where each number is from.
+std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points);
+
+/// The same as one object.
+nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector<PlanPoint>& points);
+
+}  // namespace lockstep

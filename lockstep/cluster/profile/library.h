@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/profile/profile.h"
+
+namespace lockstep {
+
+/// A profile's file, as text.
+struct ProfileText {
+  std::string name;  ///< "lumi-g"
+  std::string file;  ///< For messages and origins: "lumi-g.toml", "/etc/lockstep/lumi-g.toml".
+  std::string toml;
+};
+
+/// The profiles that are part of this program, from the source tree's profiles/.
+std::span<const ProfileText> builtin_profiles();
+
+/// What tells on which system this is.
+struct Surroundings {
+  Environment env;
+  std::string host;
+  std::filesystem::path root = "/";  ///< Where the files and paths of `detect` are looked for.
+
+  static Surroundings of_process(const Environment& env);
+};
+
+/// All profiles that this user has: those built in, and over them the files that LOCKSTEP_PROFILE_PATH names.
+class ProfileLibrary {
+ public:
+  /// LOCKSTEP_PROFILE_PATH is a list of files and folders with `:` between them, the first before the later ones. A
+  /// file NAME.toml lays its keys over the profile NAME, or makes a new one, over the one that its `base` names.
+  ///
+  /// Throws: Error(kRecipe) for an entry that is not there; Error(kIo) for one that cannot be read.
+  explicit ProfileLibrary(const Environment& env, std::span<const ProfileText> builtin = builtin_profiles());
+
+  /// Sorted, generic first.
+  std::vector<std::string> names() const;
+
+  /// The profile of that name, or of a file where `word` has a `/` or ends in ".toml".
+  ///
+  /// Throws: Error(kUsage) naming the nearest for a name that is not known; Error(kRecipe) with file and line for what
+  /// a
+  ///         file should not hold; Error(kIo) for one that cannot be read.
+  Profile named(const std::string& word) const;
+
+  /// The profile of the system that this is: by variables, else by files and paths, else by the host's name; generic
+  /// where none is recognised.
+  ///
+  /// Throws: Error(kUsage) naming both where two are recognised equally well.
+  Profile detected(const Surroundings& here) const;
+
+  /// named() of `word`, or detected() where it is "auto".
+  Profile chosen(const std::string& word, const Surroundings& here) const;
+
+ private:
+  void add(ProfileText text);
+  void lay(Profile& profile, const std::string& name, std::vector<std::string>& chain) const;
+
+  std::map<std::string, std::vector<ProfileText>, std::less<>> texts_;  ///< By profile; later ones override.
+};
+
+/// What a person should mend or know in a profile, each a line: keys in `about.unverified` first, then numbers that do
+/// not agree with each other.
+struct ProfileFindings {
+  std::vector<std::string> unverified;
+  std::vector<std::string> faults;
+};
+ProfileFindings checked(const Profile& profile);
+
+}  // namespace lockstep

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/profile/schema.h"
+
+#include <algorithm>
+#include <array>
+#include <regex>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/mapped.h"
+#include "lockstep/base/text.h"
+#include "lockstep/recipe/schema.h"
+
+namespace lockstep {
+namespace {
+
+using P = Profile;
+using Name = const std::string&;
+using Slot = ProfileSlot;
+
+// clang-format off
+constexpr auto kRows = std::to_array<ProfileRow>({
+    {"base", [](P& p, Name) -> Slot { return &p.base; }, "the profile that this one starts from; generic by default"},
+
+    {"about.description", [](P& p, Name) -> Slot { return &p.about.description; }, "the system in one line"},
+    {"about.site", [](P& p, Name) -> Slot { return &p.about.site; }, "who runs it"},
+    {"about.machine", [](P& p, Name) -> Slot { return &p.about.machine; }, "what was built"},
+    {"about.date", [](P& p, Name) -> Slot { return &p.about.date; }, "when these facts were looked up"},
+    {"about.sources", [](P& p, Name) -> Slot { return &p.about.sources; }, "where they are from"},
+    {"about.unverified", [](P& p, Name) -> Slot { return &p.about.unverified; }, "keys that are from memory, or in doubt"},
+    {"about.notes", [](P& p, Name) -> Slot { return &p.about.notes; }, "what a person should know besides"},
+
+    {"detect.env", [](P& p, Name) -> Slot { return &p.detect.env; }, "variables that tell, \"NAME\" or \"NAME=value\""},
+    {"detect.files", [](P& p, Name) -> Slot { return &p.detect.files; }, "files that tell, \"/path=content\""},
+    {"detect.paths", [](P& p, Name) -> Slot { return &p.detect.paths; }, "paths that are on this system only"},
+    {"detect.hosts", [](P& p, Name) -> Slot { return &p.detect.hosts; }, "regular expressions for host names"},
+
+    {"node.cpu", [](P& p, Name) -> Slot { return &p.node.cpu; }, "processors of a node"},
+    {"node.cores", [](P& p, Name) -> Slot { return &p.node.cores; }, "cores of a node"},
+    {"node.usable_cores", [](P& p, Name) -> Slot { return &p.node.usable_cores; }, "cores that a job can have"},
+    {"node.reserved_cores", [](P& p, Name) -> Slot { return &p.node.reserved_cores; }, "cores kept for the system"},
+    {"node.numa_domains", [](P& p, Name) -> Slot { return &p.node.numa_domains; }, "NUMA domains of a node"},
+    {"node.memory_gib", [](P& p, Name) -> Slot { return &p.node.memory_gib; }, "memory of a node in GiB"},
+
+    {"devices.count", [](P& p, Name) -> Slot { return &p.devices.count; }, "devices of a node, as Slurm counts them"},
+    {"devices.name", [](P& p, Name) -> Slot { return &p.devices.name; }, "what they are"},
+    {"devices.arch", [](P& p, Name) -> Slot { return &p.devices.arch; }, "their architecture, such as gfx90a or sm_80"},
+    {"devices.memory_gib", [](P& p, Name) -> Slot { return &p.devices.memory_gib; }, "memory of one in GiB"},
+    {"devices.backend", [](P& p, Name) -> Slot { return &p.devices.backend; }, "their runtime", "cuda rocm"},
+    {"devices.visible", [](P& p, Name) -> Slot { return &p.devices.visible; }, "what a task sees: its own as index 0, or all", "one all"},
+    {"devices.order", [](P& p, Name) -> Slot { return &p.devices.order; }, "the order that a job with all of a node's sees them in"},
+    {"devices.numa", [](P& p, Name) -> Slot { return &p.devices.numa; }, "the NUMA domain nearest to each device"},
+    {"devices.cpu_masks", [](P& p, Name) -> Slot { return &p.devices.cpu_masks; }, "the cores nearest to each device"},
+    {"devices.fast_bf16", [](P& p, Name) -> Slot { return &p.devices.fast_bf16; }, "bf16 is faster than fp32"},
+    {"devices.bus_gbs", [](P& p, Name) -> Slot { return &p.devices.bus_gbs; }, "GB/s of an all-reduce among a node's devices"},
+    {"devices.peak_tflops", [](P& p, Name) -> Slot { return &p.devices.peak_tflops; }, "by the data sheet, \"bf16 312\""},
+    {"devices.training_tflops", [](P& p, Name) -> Slot { return &p.devices.training_tflops; }, "as published trainings attain it, \"bf16 60\""},
+
+    {"network.kind", [](P& p, Name) -> Slot { return &p.network.kind; }, "the fast network"},
+    {"network.interfaces", [](P& p, Name) -> Slot { return &p.network.interfaces; }, "interfaces, best first"},
+    {"network.never", [](P& p, Name) -> Slot { return &p.network.never; }, "interfaces that ranks never use"},
+    {"network.hcas", [](P& p, Name) -> Slot { return &p.network.hcas; }, "InfiniBand adapters"},
+    {"network.host_suffix", [](P& p, Name) -> Slot { return &p.network.host_suffix; }, "what a host's name gets on the fast network"},
+    {"network.port", [](P& p, Name) -> Slot { return &p.network.port; }, "where ranks meet by this site's custom"},
+    {"network.node_gbs", [](P& p, Name) -> Slot { return &p.network.node_gbs; }, "GB/s of all of a node's adapters, one way"},
+    {"network.expected_log", [](P& p, Name) -> Slot { return &p.network.expected_log; }, "what NCCL's log says on the fast network"},
+
+    {"slurm.nodes", [](P& p, Name) -> Slot { return &p.slurm.nodes; }, "nodes there are"},
+    {"slurm.account_required", [](P& p, Name) -> Slot { return &p.slurm.account_required; }, "a job must name an account"},
+    {"slurm.account_form", [](P& p, Name) -> Slot { return &p.slurm.account_form; }, "what an account looks like"},
+    {"slurm.partition", [](P& p, Name) -> Slot { return &p.slurm.partition; }, "the partition where nobody names one"},
+    {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
+    {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
+    {"slurm.billing", [](P& p, Name) -> Slot { return &p.slurm.billing; }, "what hours are counted of", "node device core"},
+    {"slurm.max_jobs", [](P& p, Name) -> Slot { return &p.slurm.max_jobs; }, "jobs that a user may have queued"},
+
+    {"partition.*.limits", [](P& p, Name n) -> Slot { return &p.partitions[n].limits; }, "\"NODES TIME\", such as \"1-91 02:00:00\""},
+    {"partition.*.whole_node", [](P& p, Name n) -> Slot { return &p.partitions[n].whole_node; }, "jobs have their nodes to themselves"},
+    {"partition.*.max_devices", [](P& p, Name n) -> Slot { return &p.partitions[n].max_devices; }, "devices of one job"},
+    {"partition.*.on_request", [](P& p, Name n) -> Slot { return &p.partitions[n].on_request; }, "open to those who asked only"},
+    {"partition.*.chaining", [](P& p, Name n) -> Slot { return &p.partitions[n].chaining; }, "jobs may follow each other"},
+    {"partition.*.note", [](P& p, Name n) -> Slot { return &p.partitions[n].note; }, "what a person should know"},
+    {"qos.*.limits", [](P& p, Name n) -> Slot { return &p.qos[n].limits; }, "\"NODES TIME\", such as \"1-8 00:30:00\""},
+    {"qos.*.whole_node", [](P& p, Name n) -> Slot { return &p.qos[n].whole_node; }, "jobs have their nodes to themselves"},
+    {"qos.*.max_devices", [](P& p, Name n) -> Slot { return &p.qos[n].max_devices; }, "devices of one job"},
+    {"qos.*.on_request", [](P& p, Name n) -> Slot { return &p.qos[n].on_request; }, "open to those who asked only"},
+    {"qos.*.chaining", [](P& p, Name n) -> Slot { return &p.qos[n].chaining; }, "jobs may follow each other"},
+    {"qos.*.note", [](P& p, Name n) -> Slot { return &p.qos[n].note; }, "what a person should know"},
+
+    {"sbatch.devices", [](P& p, Name) -> Slot { return &p.sbatch.devices; }, "the flag that asks for {devices} of a node"},
+    {"sbatch.cores_per_device", [](P& p, Name) -> Slot { return &p.sbatch.cores_per_device; }, "cores that go with a device, as Slurm counts"},
+    {"sbatch.memory", [](P& p, Name) -> Slot { return &p.sbatch.memory; }, "memory of a whole node, for --mem"},
+    {"sbatch.memory_per_device", [](P& p, Name) -> Slot { return &p.sbatch.memory_per_device; }, "memory that goes with a device"},
+    {"sbatch.flags", [](P& p, Name) -> Slot { return &p.sbatch.flags; }, "flags of every job"},
+    {"sbatch.many_nodes", [](P& p, Name) -> Slot { return &p.sbatch.many_nodes; }, "flags of a job on several nodes"},
+    {"sbatch.export", [](P& p, Name) -> Slot { return &p.sbatch.export_mode; }, "what a job gets of the shell's variables", "ALL NONE"},
+    {"sbatch.signal_lead", [](P& p, Name) -> Slot { return &p.sbatch.signal_lead; }, "from the warning to the limit"},
+    {"sbatch.requeue", [](P& p, Name) -> Slot { return &p.sbatch.requeue; }, "a job may go back into the queue"},
+    {"srun.flags", [](P& p, Name) -> Slot { return &p.srun.flags; }, "flags of every step"},
+    {"srun.devices", [](P& p, Name) -> Slot { return &p.srun.devices; }, "flags where each task has one device"},
+    {"srun.whole_nodes", [](P& p, Name) -> Slot { return &p.srun.whole_nodes; }, "flags where a job has its nodes whole; {masks}"},
+
+    {"modules.before", [](P& p, Name) -> Slot { return &p.modules.before; }, "lines of shell before `module load`"},
+    {"modules.load", [](P& p, Name) -> Slot { return &p.modules.load; }, "modules to load"},
+    {"modules.after", [](P& p, Name) -> Slot { return &p.modules.after; }, "lines of shell after it"},
+    {"modules.container", [](P& p, Name) -> Slot { return &p.modules.container; }, "lines instead of all those, with a container"},
+    {"env.*", [](P& p, Name n) -> Slot { return &p.env[n]; }, "a variable of every job"},
+    {"env_one_node.*", [](P& p, Name n) -> Slot { return &p.env_one_node[n]; }, "a variable of a job on one node"},
+    {"env_many_nodes.*", [](P& p, Name n) -> Slot { return &p.env_many_nodes[n]; }, "a variable of a job on several nodes"},
+    {"cache.variables", [](P& p, Name) -> Slot { return &p.cache_variables; }, "variables that name a folder on the node"},
+
+    {"container.runtime", [](P& p, Name) -> Slot { return &p.container.runtime; }, "what starts containers", "apptainer singularity shifter podman-hpc"},
+    {"container.image", [](P& p, Name) -> Slot { return &p.container.image; }, "the site's own image"},
+    {"container.binds", [](P& p, Name) -> Slot { return &p.container.binds; }, "what a container must see of the node"},
+    {"container.flags", [](P& p, Name) -> Slot { return &p.container.flags; }, "flags of the runtime"},
+    {"storage.home", [](P& p, Name) -> Slot { return &p.storage.home; }, "a user's own folder"},
+    {"storage.project", [](P& p, Name) -> Slot { return &p.storage.project; }, "a project's folder"},
+    {"storage.scratch", [](P& p, Name) -> Slot { return &p.storage.scratch; }, "the large parallel file system"},
+    {"storage.flash", [](P& p, Name) -> Slot { return &p.storage.flash; }, "the fast parallel file system"},
+    {"storage.node_local", [](P& p, Name) -> Slot { return &p.storage.node_local; }, "a folder on each node"},
+    {"storage.node_local_is_memory", [](P& p, Name) -> Slot { return &p.storage.node_local_is_memory; }, "it takes memory of the job"},
+    {"storage.node_local_large", [](P& p, Name) -> Slot { return &p.storage.node_local_large; }, "a disk on each node, on demand"},
+    {"storage.node_local_large_flag", [](P& p, Name) -> Slot { return &p.storage.node_local_large_flag; }, "the flag that gives it"},
+    {"storage.purge_days", [](P& p, Name) -> Slot { return &p.storage.purge_days; }, "after which scratch loses a file"},
+    {"storage.call_us", [](P& p, Name) -> Slot { return &p.storage.call_us; }, "microseconds of one file-system call there"},
+    {"storage.stripe", [](P& p, Name) -> Slot { return &p.storage.stripe; }, "how to spread large files"},
+    {"storage.proxy", [](P& p, Name) -> Slot { return &p.storage.proxy; }, "the way to the internet from a compute node"},
+    {"storage.internet", [](P& p, Name) -> Slot { return &p.storage.internet; }, "compute nodes reach the internet"},
+    {"software.torch", [](P& p, Name) -> Slot { return &p.software.torch; }, "the PyTorch to use"},
+    {"software.build_image", [](P& p, Name) -> Slot { return &p.software.build_image; }, "how images are built there"},
+    {"software.tensorboard", [](P& p, Name) -> Slot { return &p.software.tensorboard; }, "how TensorBoard is reached"},
+    {"software.tunnel", [](P& p, Name) -> Slot { return &p.software.tunnel; }, "how a port of a compute node is reached; {port} {node} {login}"},
+    {"software.login", [](P& p, Name) -> Slot { return &p.software.login; }, "the host that a person logs in to"},
+    {"software.telemetry", [](P& p, Name) -> Slot { return &p.software.telemetry; }, "how jobs are measured there"},
+});
+// clang-format on
+
+struct Reader {
+  const ProfileRow& row;
+  const RawSetting& raw;
+
+  [[noreturn]] void refuse(const std::string& hint = "`lockstep profile ls` explains each key") const {
+    throw Error(ErrorKind::kRecipe,
+                raw.origin.where + ": " + raw.key + " = " + raw.value.shown + ", want " + wanted(row), hint);
+  }
+  template <typename T>
+  const T& scalar() const {
+    const auto* one = std::get_if<RawScalar>(&raw.value.data);
+    const T* value = one != nullptr ? std::get_if<T>(one) : nullptr;
+    if (value == nullptr) refuse();
+    return *value;
+  }
+  template <typename T>
+  std::vector<T> list() const {
+    const auto* items = std::get_if<std::vector<RawScalar>>(&raw.value.data);
+    if (items == nullptr) refuse();
+    std::vector<T> out;
+    for (const auto& item : *items) {
+      const T* value = std::get_if<T>(&item);
+      if (value == nullptr) refuse();
+      out.push_back(*value);
+    }
+    return out;
+  }
+  std::chrono::seconds duration(const std::string& text) const {
+    const auto seconds = parsed_duration(text);
+    if (!seconds) refuse("for example \"02:00:00\" or \"2-00:00:00\"");
+    return std::chrono::seconds(static_cast<std::int64_t>(*seconds));
+  }
+  /// "1-91 02:00:00", "4 03:00:00", or "1-10" where the time is not known.
+  NodeLimit limit(const std::string& text) const {
+    const auto space = text.find(' ');
+    const auto range = split(std::string_view(text).substr(0, space), '-');
+    const auto first = parsed_int<int>(range.front());
+    const auto last = parsed_int<int>(range.back());
+    if (!first || !last || range.size() > 2 || *first < 1 || *last < *first) {
+      refuse("nodes, then time: \"1-91 02:00:00\"");
+    }
+    return {.min_nodes = *first,
+            .max_nodes = *last,
+            .time = space == std::string::npos ? std::chrono::seconds(0) : duration(text.substr(space + 1))};
+  }
+
+  void operator()(std::string* to) const {
+    *to = scalar<std::string>();
+    const auto allowed = words(row.names);
+    if (allowed.empty() || std::ranges::find(allowed, *to) != allowed.end()) return;
+    const auto near = nearest_name(*to, allowed);
+    refuse(near ? "did you mean '" + *near + "'?" : "take one of them");
+  }
+  void operator()(std::int64_t* to) const {
+    *to = scalar<std::int64_t>();
+    if (*to < 0) refuse();
+  }
+  void operator()(bool* to) const { *to = scalar<bool>(); }
+  void operator()(std::chrono::seconds* to) const { *to = duration(scalar<std::string>()); }
+  void operator()(std::vector<std::string>* to) const {
+    *to = list<std::string>();
+    if (row.key != "detect.hosts") return;
+    for (const auto& pattern : *to) {
+      try {
+        std::regex{pattern};
+      } catch (const std::regex_error& error) {
+        refuse("'" + pattern + "' is no regular expression: " + error.what());
+      }
+    }
+  }
+  void operator()(std::vector<std::int64_t>* to) const { *to = list<std::int64_t>(); }
+  void operator()(std::vector<NodeLimit>* to) const {
+    to->clear();
+    for (const auto& text : list<std::string>()) to->push_back(limit(text));
+  }
+};
+
+struct Writer {
+  static std::string text(const std::string& value) { return toml_quoted(value); }
+  static std::string text(std::int64_t value) { return std::to_string(value); }
+  static std::string text(bool value) { return value ? "true" : "false"; }
+  static std::string text(std::chrono::seconds value) { return toml_quoted(hh_mm_ss(value)); }
+  static std::string text(const NodeLimit& limit) {
+    std::string out = std::to_string(limit.min_nodes) + "-" + std::to_string(limit.max_nodes);
+    if (limit.time.count() > 0) out += " " + hh_mm_ss(limit.time);
+    return toml_quoted(out);
+  }
+  template <typename T>
+  static std::string text(const std::vector<T>& values) {
+    return "[" + joined(mapped(values, [](const T& value) { return text(value); }), ", ") + "]";
+  }
+};
+
+[[noreturn]] void refuse_unknown(const RawSetting& raw) {
+  const auto known = mapped(kRows, [](const auto& row) { return std::string(row.key); });
+  // "partition.standard-g.limit" is compared as "partition.*.limit".
+  std::string shape = raw.key;
+  if (const auto parts = split(raw.key, '.'); parts.size() == 3) shape = parts[0] + ".*." + parts[2];
+  const auto near = nearest_name(shape, known);
+  throw Error(ErrorKind::kRecipe, raw.origin.where + ": unknown key '" + raw.key + "'",
+              (near ? "did you mean " + *near + "? " : std::string()) + "`lockstep profile ls` lists every key");
+}
+
+}  // namespace
+
+std::span<const ProfileRow> profile_schema() { return kRows; }
+
+ProfileMatch profile_row_of(std::string_view key) {
+  for (const auto& row : kRows) {
+    if (row.key == key && row.key.find('*') == std::string_view::npos) return {&row, {}};
+    const auto star = row.key.find('*');
+    if (star == std::string_view::npos) continue;
+    const auto head = row.key.substr(0, star);
+    const auto tail = row.key.substr(star + 1);
+    if (key.size() <= head.size() + tail.size() || !key.starts_with(head) || !key.ends_with(tail)) continue;
+    const auto name = key.substr(head.size(), key.size() - head.size() - tail.size());
+    if (tail.empty() && name.find('.') != std::string_view::npos) continue;
+    return {&row, std::string(name)};
+  }
+  return {};
+}
+
+void set_profile_key(Profile& profile, const RawSetting& raw) {
+  const auto match = profile_row_of(raw.key);
+  if (match.row == nullptr) refuse_unknown(raw);
+  std::visit(Reader{*match.row, raw}, match.row->slot(profile, match.name));
+  profile.origins[raw.key] = raw.origin.where;
+}
+
+std::string toml_of(const ProfileSlot& slot) {
+  return std::visit([](const auto* value) { return Writer::text(*value); }, slot);
+}
+
+std::string wanted(const ProfileRow& row) {
+  if (!row.names.empty()) return "one of " + joined(words(row.names), ", ");
+  Profile any;
+  static constexpr std::array<const char*, 7> kTypes = {"text",
+                                                        "a whole number, at least 0",
+                                                        "true or false",
+                                                        "\"HH:MM:SS\"",
+                                                        "a list of texts",
+                                                        "a list of whole numbers",
+                                                        "a list of \"NODES TIME\""};
+  return kTypes.at(row.slot(any, "x").index());
+}
+
+}  // namespace lockstep

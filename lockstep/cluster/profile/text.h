@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/profile/profile.h"
+
+namespace lockstep {
+
+/// The keys that some file gave, by table, tables in the schema's order and names in their own.
+std::vector<std::string> given_keys(const Profile& profile);
+
+/// The value of one of them, as TOML.
+std::string toml_value(const Profile& profile, const std::string& key);
+
+/// The profile as TOML that reads back as the same; with each key's origin as a comment where `with_origin`, and
+/// a mark at those that are unverified.
+std::string to_toml(const Profile& profile, bool with_origin);
+
+}  // namespace lockstep

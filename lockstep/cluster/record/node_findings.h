@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/telemetry/telemetry.h"
+
+namespace lockstep {
+
+/// What a node's agent warned of. Times in seconds since 1970.
+struct NodeFinding {
+  std::string node{};
+  std::string code{};  ///< Empty from an agent that gave none.
+  std::string text{};
+  double since = 0;
+  std::optional<double> over{};  ///< When it was over; nothing where nobody said so.
+};
+
+/// One node's findings, from its telemetry line after line.
+class NodeFindings {
+ public:
+  /// Looks at warnings and their ends, and passes over all else; the first hundred are kept.
+  void take(const TelemetryLine& line);
+
+  const std::vector<NodeFinding>& all() const { return all_; }
+  /// Those that are not over.
+  std::vector<NodeFinding> open() const;
+
+ private:
+  std::vector<NodeFinding> all_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/record/scaling.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/observe/run_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunStart last_start(const RunFolder& folder) {
+  auto starts = run_starts(folder.metrics());
+  const bool has_ended = !starts.empty() && starts.back().has_ended();
+  if (has_ended && starts.back().steps() > 0) return std::move(starts.back());
+  throw Error(
+      ErrorKind::kData,
+      "the run in '" + folder.path().string() + "' " + (has_ended ? "took no step in its last start" : "has not ended"),
+      "figures come from a run that has ended; its log tells what became of it");
+}
+
+nlohmann::json layout_of(const RunFolder& folder) {
+  try {
+    return nlohmann::json::parse(text_of_file(folder.layout()));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorKind::kData, "'" + folder.layout().string() + "' is no layout: " + error.what(),
+                "it is written by `lockstep train`");
+  }
+}
+
+/// How much longer than its share each phase takes, when ranks are `by` times as many.
+std::string limit_of(const RunFigures& run, const RunFigures& first) {
+  const double share = static_cast<double>(first.ranks) / run.ranks;
+  PhaseSeconds lost{};
+  double all = 0;
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    lost.at(i) = run.ranks == first.ranks ? run.phases_s.at(i) : run.phases_s.at(i) - first.phases_s.at(i) * share;
+    all += lost.at(i);
+  }
+  if (all < kNoticedLoss * run.epoch_s) return "none";
+  return std::string(kEpochPhases.at(static_cast<std::size_t>(std::ranges::max_element(lost) - lost.begin())));
+}
+
+}  // namespace
+
+RunFigures figures_of_run(const fs::path& run_dir) {
+  const auto folder = RunFolder::open(run_dir);
+  const auto start = last_start(folder);
+  auto run = figures_of(start);
+  run.path = run_dir;
+  run.nodes = layout_of(folder).value("nodes", 1);
+  return run;
+}
+
+RunFigures figures_of(const RunStart& start) {
+  LOCKSTEP_ASSERT(start.steps() > 0);
+  RunFigures run;
+  run.ranks = static_cast<int>(number_of(start.started, "world", 1));
+  run.batch = number_of(start.started, "batch", 0);
+  run.global_batch = static_cast<std::int64_t>(number_of(start.started, "global_batch", 0));
+  run.steps = start.steps();
+  const double steps_per_epoch = number_of(start.started, "steps_per_epoch", 0);
+  const double epochs = static_cast<double>(run.steps) / (steps_per_epoch > 0 ? steps_per_epoch : 1);
+  // Of a resumed run the file holds all samples: those of this start follow from its steps.
+  run.samples = run.steps * run.global_batch;
+  if (start.started.step == 0) {
+    run.samples = static_cast<std::int64_t>(number_of(start.ended, "samples", static_cast<double>(run.samples)));
+  }
+  run.samples_per_second = number_of(start.ended, "samples_per_second", 0);
+  const double training_s = run.samples_per_second > 0 ? static_cast<double>(run.samples) / run.samples_per_second
+                                                       : start.seconds_in_steps(start.started.step, start.last_step);
+  if (run.samples_per_second <= 0 && training_s > 0) {
+    run.samples_per_second = static_cast<double>(run.samples) / training_s;
+  }
+  run.step_s = training_s / static_cast<double>(run.steps);
+  run.epoch_s = start.seconds() / epochs;
+  run.phases_s = {training_s / epochs, start.validation_s / epochs, start.snapshot_s / epochs, 0};
+  run.phases_s.back() = std::max(0.0, run.epoch_s - run.phases_s[0] - run.phases_s[1] - run.phases_s[2]);
+  run.start_s = number_of(start.ended, "time_to_first_step_s", 0);
+  run.run_s = run.start_s + start.seconds();
+  return run;
+}
+
+std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs) {
+  std::map<std::string, std::size_t> order;
+  for (const auto& run : runs) order.try_emplace(run.label, order.size());
+  std::ranges::stable_sort(runs, {}, [&](const auto& run) { return std::pair(order.at(run.label), run.ranks); });
+  std::vector<ScalingRow> rows;
+  std::map<std::string, RunFigures> firsts;
+  for (auto& run : runs) {
+    const auto& first = firsts.try_emplace(run.label, run).first->second;
+    ScalingRow row{.run = run, .limit = limit_of(run, first)};
+    row.speed_up = first.epoch_s / run.epoch_s;
+    row.efficiency = row.speed_up * first.ranks / run.ranks;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+TableRows scaling_table(const std::vector<ScalingRow>& rows) {
+  const bool has_labels = std::ranges::any_of(rows, [](const auto& row) { return !row.run.label.empty(); });
+  TableRows table = {{"nodes", "ranks", "batch", "step", "time per epoch", "speed-up", "efficiency", "node-hours",
+                      "samples/s", "limit"}};
+  for (const auto& row : rows) {
+    const auto& run = row.run;
+    table.push_back({std::to_string(run.nodes), std::to_string(run.ranks), fixed(run.batch, 0),
+                     human_seconds(run.step_s), human_seconds(run.epoch_s), fixed(row.speed_up, 2),
+                     fixed(row.efficiency * 100, 0) + " %", fixed(run.node_hours(), run.node_hours() < 1 ? 5 : 2),
+                     fixed(run.samples_per_second, 0), row.limit});
+  }
+  if (!has_labels) return table;
+  table[0].insert(table[0].begin(), "varied");
+  for (std::size_t i = 0; i < rows.size(); ++i) table[i + 1].insert(table[i + 1].begin(), rows[i].run.label);
+  return table;
+}
+
+nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& row : rows) {
+    const auto& run = row.run;
+    nlohmann::ordered_json phases;
+    for (std::size_t i = 0; i < kEpochPhases.size(); ++i) phases[std::string(kEpochPhases.at(i))] = run.phases_s.at(i);
+    list.push_back({{"run_dir", run.path.string()},
+                    {"varied", run.label},
+                    {"nodes", run.nodes},
+                    {"ranks", run.ranks},
+                    {"batch", run.batch},
+                    {"global_batch", run.global_batch},
+                    {"steps", run.steps},
+                    {"step_s", run.step_s},
+                    {"epoch_s", run.epoch_s},
+                    {"phases_s", phases},
+                    {"start_s", run.start_s},
+                    {"run_s", run.run_s},
+                    {"samples_per_second", run.samples_per_second},
+                    {"speed_up", row.speed_up},
+                    {"efficiency", row.efficiency},
+                    {"node_hours", run.node_hours()},
+                    {"limit", row.limit}});
+  }
+  return list;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/text_table.h"
+#include "lockstep/cluster/record/run_timeline.h"
+
+namespace lockstep {
+
+/// Less of an epoch than this is not worth a person's time: without it the epoch would be at most a ninth faster.
+inline constexpr double kNoticedLoss = 0.1;
+
+/// What a run's own record says of its speed. Of a run in several starts, the last one counts.
+struct RunFigures {
+  std::filesystem::path path;
+  std::string label;  ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
+  int nodes = 1;
+  int ranks = 1;
+  double batch = 0;  ///< Of one rank.
+  std::int64_t global_batch = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;  ///< Of all ranks.
+  double step_s = 0;
+  double epoch_s = 0;       ///< With validation and snapshots.
+  PhaseSeconds phases_s{};  ///< Of an epoch.
+  double start_s = 0;       ///< From a process's start to its first step; 0 until it ends.
+  double run_s = 0;         ///< From that start to the end.
+  double samples_per_second = 0;
+
+  double node_hours() const { return run_s * nodes / 3600; }
+};
+
+/// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.
+RunFigures figures_of_run(const std::filesystem::path& run_dir);
+
+/// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
+RunFigures figures_of(const RunStart& start);
+
+/// A run among others.
+struct ScalingRow {
+  RunFigures run{};
+  double speed_up = 1;    ///< Of an epoch, over the row with the fewest ranks and the same label.
+  double efficiency = 1;  ///< That over what more ranks were taken.
+  std::string
+      limit;  ///< The phase that holds it up: the longest of the first row, else what grew most beyond its share.
+};
+
+/// The runs by label, in the order in which labels come, then by ranks.
+std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs);
+
+/// With a head, for text_table() and its kin.
+TableRows scaling_table(const std::vector<ScalingRow>& rows);
+nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows);
+
+/// Speed-up over ranks, a line for each label beside the ideal one, as SVG.
+std::string scaling_chart(const std::vector<ScalingRow>& rows);
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/record/node_findings.h"
+#include "lockstep/cluster/record/time_curve.h"
+
+namespace lockstep {
+
+/// Mean, peak and how many values there were.
+struct Spread {
+  double sum = 0;
+  double max = 0;
+  std::int64_t count = 0;
+
+  void add(double value);
+  void add(const Spread& other);
+  std::optional<double> mean() const;
+  std::optional<double> peak() const;
+};
+
+struct DeviceSummary {
+  std::string pci{};
+  Spread busy_percent{};
+  Spread power_watts{};
+  Spread temperature_celsius{};
+  double energy_joules = 0;  ///< The power's integral, by trapezia between two samples of one agent.
+  std::optional<std::uint64_t> memory_peak_bytes{};
+  std::uint64_t memory_total_bytes = 0;  ///< 0 where the driver does not tell.
+};
+
+/// One node over a run and its restarts.
+struct NodeSummary {
+  std::string node{};
+  double first = 0;  ///< Of its lines, in seconds since 1970; 0 where it has none.
+  double last = 0;
+  double alive_s = 0;      ///< Of its agents together, so without what lies between two starts.
+  int agents = 0;          ///< That started here: one more than restarts.
+  bool has_ended = false;  ///< Its last agent.
+  int tasks = 0;           ///< As the last agent was told.
+  std::int64_t samples = 0;
+  Spread cores{};  ///< Of one task between two samples: processor seconds in a second.
+  double core_seconds = 0;
+  double task_seconds = 0;   ///< Over which core_seconds were measured.
+  double share_waiting = 0;  ///< Of task samples: the first thread waited for a disk or a device (state D).
+  std::uint64_t task_memory_peak_bytes = 0;  ///< Of the task with most.
+  std::uint64_t memory_peak_bytes = 0;       ///< Of all tasks together.
+  std::uint64_t memory_total_bytes = 0;      ///< The node's.
+  std::uint64_t read_bytes = 0;  ///< From storage. At least: what a process did since the last sample before its end is
+  std::uint64_t written_bytes = 0;  ///< lost.
+  std::vector<DeviceSummary> devices{};
+  std::vector<NodeFinding> findings{};
+
+  std::optional<double> mean_cores() const;
+  /// Of the devices that were ever busy: others may be another job's to use. Of all where none was.
+  Spread busy() const;
+  std::int64_t devices_never_busy() const;
+  Spread power() const;  ///< Of those that report it.
+  double energy_joules() const;
+  std::int64_t devices_with_power() const;
+};
+
+/// A run's telemetry, in memory that does not grow with its length.
+struct TelemetrySummary {
+  std::vector<NodeSummary> nodes{};
+  TimeCurve busy{2};   ///< Percent, mean of all devices.
+  TimeCurve power{2};  ///< Watts, mean of the devices that report it.
+  TimeCurve cores{2};  ///< Mean of all tasks.
+};
+
+/// Reads each node's file once, from its beginning to its end.
+///
+/// Throws: Error(kIo) where a file cannot be read; never for what it holds.
+TelemetrySummary telemetry_summary(const std::filesystem::path& run_dir);
+
+/// The node that differs most from the others, where there are two or more.
+struct OddNode {
+  std::string node{};
+  std::string measure{};  ///< "power", "device busy" or "cores of a task".
+  std::string unit{};     ///< " W", " %" or "".
+  double value = 0;
+  double median = 0;  ///< Of all nodes.
+};
+std::optional<OddNode> odd_node(const std::vector<NodeSummary>& nodes);
+
+}  // namespace lockstep

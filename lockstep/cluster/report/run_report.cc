@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/run_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/profile/library.h"
+#include "lockstep/observe/process_identity.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/recipe/recipe.h"
+#include "lockstep/recipe/typed_value.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// The nodes and tasks that the run was placed on: by its layout, else by its job, else by its agents.
+void take_size(RunReport& report) {
+  if (report.job) {
+    report.nodes = std::max(1, report.job->nodes);
+    report.tasks = report.job->tasks;
+  }
+  if (const auto path = report.path / "layout.json"; is_there(path)) {
+    const auto layout = nlohmann::json::parse(text_of_file(path), nullptr, false);
+    if (layout.is_object()) {
+      const auto whole = [&](const char* key, int otherwise) {
+        return layout.contains(key) && layout[key].is_number_integer() ? layout[key].get<int>() : otherwise;
+      };
+      report.nodes = std::max(1, whole("nodes", report.nodes));
+      report.tasks = whole("world", report.tasks);
+    }
+  }
+  const auto& nodes = report.telemetry.nodes;
+  if (report.tasks == 0 && !nodes.empty()) {
+    report.nodes = static_cast<int>(nodes.size());
+    for (const auto& node : nodes) report.tasks += node.tasks;
+  }
+}
+
+std::map<std::string, std::string> settings_of(const fs::path& recipe) {
+  std::map<std::string, std::string> found;
+  if (!is_there(recipe)) return found;
+  try {
+    // What the run used stands in the file: nothing of this process is to be laid over it.
+    const auto read = Recipe::load(recipe, Environment({}), {}, Gaps::kAllowed);
+    for (const auto& [key, setting] : read.settings()) found[key] = toml_of(setting.value);
+  } catch (const Error&) {
+    // Another version's recipe: the report does without.
+    found.clear();
+  }
+  return found;
+}
+
+void take_times(const std::vector<RunStart>& starts, RunReport& report) {
+  const auto seen = [&report](double first, double last) {
+    if (first <= 0) return;
+    report.started = std::min(report.started.value_or(first), first);
+    report.last = std::max(report.last.value_or(last), last);
+  };
+  for (const auto& start : starts) {
+    seen(start.started_at(), start.last_time);
+    report.alive_s += number_of(start.ended, "time_to_first_step_s", 0) + start.seconds();
+  }
+  report.starts = static_cast<int>(starts.size());
+  double longest = 0;
+  for (const auto& node : report.telemetry.nodes) {
+    seen(node.first, node.last);
+    longest = std::max(longest, node.alive_s);
+    if (starts.empty()) report.starts = std::max(report.starts, node.agents);
+  }
+  // Agents live as long as their tasks, also before the first and after the last step.
+  report.alive_s = std::max(report.alive_s, longest);
+}
+
+/// Whether the process that last held the folder lives, as far as this machine can tell.
+Liveness holder_of(const fs::path& run_dir, const Environment& env) {
+  if (!is_there(run_dir / "run.lock")) return Liveness::kUnknown;
+  const auto holder = ProcessIdentity::from_json(trimmed(text_of_file(run_dir / "run.lock")));
+  return holder ? liveness(*holder, ProcessIdentity::of_process(env)) : Liveness::kUnknown;
+}
+
+RunState state_without_end(const RunReport& report, const std::optional<QueuedJobs>& queue, const Environment& env) {
+  if (report.job) {
+    if (!queue) return RunState::kUnknown;
+    const auto found = queue->find(report.job->job);
+    if (found != queue->end()) return found->second.state == "PENDING" ? RunState::kWaiting : RunState::kRunning;
+  }
+  const auto holder = holder_of(report.path, env);
+  if (holder == Liveness::kAlive) return RunState::kRunning;
+  const auto& nodes = report.telemetry.nodes;
+  const bool agents_ended = !nodes.empty() && std::ranges::all_of(nodes, &NodeSummary::has_ended);
+  if (agents_ended) return report.training ? RunState::kBroken : RunState::kEnded;
+  if (holder == Liveness::kDead) return RunState::kBroken;
+  if (report.job) return report.training ? RunState::kBroken : RunState::kEnded;
+  return RunState::kUnknown;
+}
+
+bool has_event_files(const fs::path& run_dir) {
+  std::error_code error;
+  for (fs::directory_iterator it(run_dir, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().starts_with("events.out.tfevents")) return true;
+  }
+  return false;
+}
+
+void take_starts(const std::vector<RunStart>& starts, RunReport& report) {
+  constexpr std::string_view kPrefix = "facts.";
+  for (const auto& start : starts) {
+    for (const auto* line : {&start.started, &start.ended}) {
+      for (const auto& [key, value] : line->texts) {
+        if (key.starts_with(kPrefix)) report.facts[key.substr(kPrefix.size())] = value;
+      }
+    }
+  }
+  if (starts.empty()) return;
+  const auto& ended = starts.back().ended.texts;
+  if (const auto it = ended.find("stopped_by"); it != ended.end()) report.stopped_by = it->second;
+}
+
+}  // namespace
+
+std::string_view name_of(RunState state) {
+  switch (state) {
+    case RunState::kWaiting:
+      return "waiting";
+    case RunState::kRunning:
+      return "running";
+    case RunState::kFinished:
+      return "finished";
+    case RunState::kStopped:
+      return "stopped";
+    case RunState::kEnded:
+      return "ended";
+    case RunState::kBroken:
+      return "broken off";
+    case RunState::kUnknown:
+      return "no end recorded";
+  }
+  return {};
+}
+
+RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env) {
+  RunReport report{.path = run_dir, .name = run_dir.filename().string(), .job = job_record(run_dir)};
+  const auto metrics = run_dir / "metrics.jsonl";
+  std::vector<RunStart> starts;
+  if (is_there(metrics)) starts = run_starts(metrics);
+  report.telemetry = telemetry_summary(run_dir);
+  if (starts.empty() && report.telemetry.nodes.empty() && !report.job) {
+    throw Error(ErrorKind::kData,
+                "'" + run_dir.string() + "' holds nothing to report: no run in metrics.jsonl, no " +
+                    "telemetry-NODE.jsonl with a line, no job.json",
+                "give the folder of a run; `lockstep train` prints it at its end, `lockstep ls` lists submitted ones");
+  }
+  report.training = training_report(starts, run_dir / "snapshots");
+  report.settings = settings_of(run_dir / "recipe.toml");
+  report.has_event_files = has_event_files(run_dir);
+  take_size(report);
+  take_starts(starts, report);
+  take_times(starts, report);
+  if (report.training) {
+    report.training->figures.path = fs::absolute(run_dir);
+    report.training->figures.nodes = report.nodes;
+  }
+  if (is_there(run_dir / "result.json")) {
+    report.state = RunState::kFinished;
+  } else if (!starts.empty() && starts.back().has_ended()) {
+    report.state = RunState::kStopped;
+  } else {
+    report.state = state_without_end(report, queue, env);
+  }
+  return report;
+}
+
+std::string tensorboard_tunnel(const RunReport& report, const Environment& env) {
+  if (!report.has_event_files) return {};
+  const ProfileLibrary library(env);
+  const auto names = library.names();
+  const bool is_known = report.job && std::ranges::find(names, report.job->cluster) != names.end();
+  const auto profile = is_known ? library.named(report.job->cluster) : library.detected(Surroundings::of_process(env));
+  // On the generic system the machine that a person logs in to is not known.
+  if (profile.software.tunnel.empty() || profile.software.login.empty()) return {};
+  return expand_template(profile.software.tunnel,
+                         {{"port", kTensorboardPort}, {"node", "localhost"}, {"login", profile.software.login}});
+}
+
+}  // namespace lockstep

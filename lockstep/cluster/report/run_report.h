@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/submission.h"
+#include "lockstep/cluster/record/telemetry_summary.h"
+#include "lockstep/cluster/record/training_report.h"
+
+namespace lockstep {
+
+/// Whether a run still goes on.
+enum class RunState {
+  kWaiting,   ///< Its job is in the queue.
+  kRunning,   ///< As the queue says or, without a job, the process that holds its folder.
+  kFinished,  ///< It has its result.
+  kStopped,   ///< Its end is recorded, but more was planned: on request, or its time was over.
+  kEnded,     ///< Its agents have ended, and nothing tells how.
+  kBroken,    ///< It has no end in its record, and nothing runs any more.
+  kUnknown,   ///< It has no end in its record, and nothing tells whether it goes on.
+};
+std::string_view name_of(RunState state);
+
+/// One run, as far as its folder tells.
+struct RunReport {
+  std::filesystem::path path{};
+  std::string name{};
+  std::optional<JobRecord> job{};
+  RunState state = RunState::kUnknown;
+  int nodes = 1;
+  int tasks = 0;                    ///< 0 where nothing tells.
+  std::optional<double> started{};  ///< Seconds since 1970.
+  std::optional<double> last{};     ///< What was written last.
+  double alive_s = 0;               ///< Of all starts together, without what lies between.
+  int starts = 0;
+  std::string stopped_by{};
+  std::map<std::string, std::string> facts{};
+  std::map<std::string, std::string> settings{};  ///< Of its recipe.toml, by key; empty where that cannot be read.
+  std::optional<TrainingReport> training{};
+  TelemetrySummary telemetry{};
+  bool has_event_files = false;
+
+  double node_hours() const { return alive_s * nodes / 3600; }
+};
+
+/// `queue` is nothing where Slurm was not asked or does not answer.
+///
+/// Throws: Error(kData) where the folder holds neither metrics nor telemetry nor a job; Error(kIo) where what it holds
+///         cannot be read.
+RunReport run_report(const std::filesystem::path& run_dir, const std::optional<QueuedJobs>& queue,
+                     const Environment& env);
+
+inline constexpr const char* kTensorboardPort = "6006";  ///< What TensorBoard takes unless told.
+
+/// "ssh -L 6006:login:6006 …" for TensorBoard on a node where a person logs in; empty where the profile knows no
+/// tunnel.
+std::string tensorboard_tunnel(const RunReport& report, const Environment& env);
+
+}  // namespace lockstep

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/report/numbers.h"
+#include "lockstep/cluster/report/words.h"
+
+namespace lockstep {
+namespace {
+
+/// What a run's time may have gone to besides training on a busy device.
+struct Loss {
+  std::string limit{};
+  double seconds = 0;
+  std::string fact{};  ///< What it is, as a sentence's subject and verb: "Validation takes".
+  std::string advice{};
+};
+
+Spread busy_of(const RunReport& report) {
+  Spread busy;
+  for (const auto& node : report.telemetry.nodes) busy.add(node.busy());
+  return busy;
+}
+
+std::optional<double> cores_of(const RunReport& report) {
+  double used = 0;
+  double seconds = 0;
+  for (const auto& node : report.telemetry.nodes) {
+    used += node.core_seconds;
+    seconds += node.task_seconds;
+  }
+  return seconds > 0 ? std::optional(used / seconds) : std::nullopt;
+}
+
+bool trains_on_processors(const RunReport& report) {
+  const auto device = report.facts.find("device");
+  return device != report.facts.end() && device->second == "cpu";
+}
+
+/// Seconds in which devices, or the cores that tasks have threads for, did nothing though steps were being taken.
+std::optional<Loss> idle_loss(const RunReport& report, double all_s, double training_s) {
+  Loss loss{.limit = "idle"};
+  double idle_share = 0;
+  if (trains_on_processors(report)) {
+    const auto fact = report.facts.find("threads");
+    const auto cores = cores_of(report);
+    const auto threads = fact == report.facts.end() ? std::nullopt : parsed_double(fact->second);
+    std::int64_t tasks = 0;
+    for (const auto& node : report.telemetry.nodes) tasks += node.tasks;
+    if (!threads || !cores || *threads <= 0 || tasks <= 0) return std::nullopt;
+    // One task may have started several ranks.
+    const double wanted =
+        *threads * std::max(1.0, static_cast<double>(report.training->figures.ranks) / static_cast<double>(tasks));
+    idle_share = 1 - *cores / wanted;
+    loss.fact = "Each task used " + fixed(*cores, 1) + " cores on average and has " +
+                counted(std::llround(wanted), "thread") + " to compute with; its steps waited at least";
+    loss.advice =
+        "if an epoch's samples are read from a slow disk, raise data.workers or stage the data; if one rank waits "
+        "for another, look for a busy neighbour on its node";
+  } else {
+    const auto busy = busy_of(report).mean();
+    if (!busy) return std::nullopt;
+    idle_share = 1 - *busy / 100;
+    loss.fact = "Devices were busy " + fixed(*busy, 0) + " % of the time; in steps they waited at least";
+    loss.advice = "data comes too slowly or steps are too small: raise data.workers, then the batch";
+  }
+  loss.seconds = all_s * idle_share - (all_s - training_s);
+  return loss;
+}
+
+std::vector<Loss> losses_of(const RunReport& report) {
+  const auto& figures = report.training->figures;
+  const double epochs = figures.epoch_s > 0 ? (figures.run_s - figures.start_s) / figures.epoch_s : 0;
+  const auto phase = [&](EpochPhase each) { return figures.phases_s.at(static_cast<std::size_t>(each)) * epochs; };
+  std::vector<Loss> losses = {
+      {"start", figures.start_s, "The start, up to the first step, takes",
+       "a longer run outweighs it; on many nodes `submit --stage` brings an environment there once"},
+      {"validation", phase(EpochPhase::kValidation), "Validation takes",
+       "validate less often (trainer.validate_every) or on fewer samples (trainer.limit_val_batches)"},
+      {"snapshots", phase(EpochPhase::kSnapshots), "Writing snapshots takes",
+       "write them less often (snapshot.every_epochs, or snapshot.every_minutes), or to a faster file system"},
+      {"rest", phase(EpochPhase::kRest), "What is neither steps nor validation nor snapshots takes",
+       "larger epochs: what comes between two of them costs the same for each"}};
+  if (auto idle = idle_loss(report, figures.run_s, phase(EpochPhase::kTraining))) losses.push_back(*idle);
+  return losses;
+}
+
+/// How far a device's memory would let the batch grow: twice the batch needs at most twice the memory.
+std::string room_words(const RunReport& report) {
+  std::uint64_t peak = 0;
+  std::uint64_t total = 0;
+  for (const auto& node : report.telemetry.nodes) {
+    for (const auto& device : node.devices) {
+      if (device.memory_peak_bytes.value_or(0) <= peak) continue;
+      peak = *device.memory_peak_bytes;
+      total = device.memory_total_bytes;
+    }
+  }
+  if (peak == 0 || total < 2 * peak) return {};
+  return " At most " + human_bytes(peak) + " of a device's " + human_bytes(total) + " were used: a batch " +
+         std::to_string(total / peak) + " times as large fits.";
+}
+
+std::string room_or_more_nodes(const RunReport& report) {
+  const auto room = room_words(report);
+  return room.empty() ? " To be done sooner it takes more ranks: `lockstep scale` shows how far they help." : room;
+}
+
+RunVerdict verdict_of_training(const RunReport& report) {
+  const double all_s = report.training->figures.run_s;
+  if (!(all_s > 0)) return {"unknown", "Nothing has been measured yet: its first lines tell no time."};
+  const auto losses = losses_of(report);
+  const auto worst = std::ranges::max_element(losses, {}, &Loss::seconds);
+  if (worst->seconds < kNoticedLoss * all_s) {
+    const auto& figures = report.training->figures;
+    std::string text =
+        "Nothing stands out: " + percent_text(figures.phases_s[0] / figures.epoch_s) + " of an epoch is training";
+    if (const auto busy = busy_of(report).mean())
+      text += ", and devices were busy " + fixed(*busy, 0) + " % of the time";
+    return {"none", text + "." + room_or_more_nodes(report)};
+  }
+  const double share = std::min(worst->seconds / all_s, 0.999);
+  return {worst->limit, worst->fact + " " + seconds_text(worst->seconds) + " of " + seconds_text(all_s) + " (" +
+                            percent_text(share) + "): without it the run would be " + times_text(1 / (1 - share)) +
+                            " as fast. Try: " + worst->advice + "."};
+}
+
+/// Of a program of which only the nodes' agents tell.
+RunVerdict verdict_of_program(const RunReport& report) {
+  const auto cores = cores_of(report);
+  const auto busy = busy_of(report).mean();
+  if (!busy && !cores) {
+    return {"unknown", report.state == RunState::kWaiting
+                           ? "It waits in the queue: nothing has been measured yet."
+                           : "Nothing has been measured: it ended, or still is, before its "
+                             "first sample."};
+  }
+  const auto cores_text = cores ? "each task used " + fixed(*cores, 1) + " cores on average" : std::string();
+  if (!busy) return {"none", "Of this program only its nodes are known: " + cores_text + ", and no device was seen."};
+  const double idle = 1 - *busy / 100;
+  const std::string with_cores = cores ? "; " + cores_text : std::string();
+  if (idle < kNoticedLoss) {
+    return {"none", "Nothing stands out: devices were busy " + fixed(*busy, 0) + " % of the time" + with_cores + "." +
+                        room_words(report)};
+  }
+  return {"idle", "Devices did nothing in " + percent_text(idle) + " of the time (" +
+                      seconds_text(idle * report.alive_s) + " of " + seconds_text(report.alive_s) + ")" + with_cores +
+                      ". Try: more processes that read data if its cores are busy, a larger batch if they are not."};
+}
+
+const NodeFinding* finding_of(const RunReport& report, std::string_view code, bool only_open) {
+  for (const auto& node : report.telemetry.nodes) {
+    for (const auto& finding : node.findings) {
+      if (finding.code == code && !(only_open && finding.over)) return &finding;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+RunVerdict verdict_of(const RunReport& report) {
+  const bool has_ended = report.state == RunState::kFinished || report.state == RunState::kStopped;
+  const auto* stuck = finding_of(report, "tasks-stuck", /*only_open=*/true);
+  if (stuck != nullptr && !has_ended) {
+    return {"stuck", "It is stuck, since " + moment_text(stuck->since) + " on " + stuck->node + ": " + stuck->text +
+                         ". Try: the ranks' logs tell who waits for whom; `lockstep stop` ends it."};
+  }
+  if (report.state == RunState::kBroken) {
+    std::string text = "It broke off";
+    if (report.training) text += " after step " + std::to_string(report.training->steps_done);
+    if (report.last) text += ", last heard of at " + moment_text(*report.last);
+    return {"broken", text + ", and no end is recorded. Try: the end of its logs in " +
+                          (report.path / "logs").string() +
+                          (report.training ? "; started again it goes on from its last snapshot." : ".")};
+  }
+  if (const auto* sockets = finding_of(report, "sockets", /*only_open=*/false)) {
+    return {"sockets", "Ranks talk over plain sockets on a node with a fast network: " + sockets->text +
+                           ". Try: `lockstep doctor` on the job's nodes."};
+  }
+  return report.training ? verdict_of_training(report) : verdict_of_program(report);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/record/scaling.h"
+
+namespace lockstep {
+
+/// One run of a study: a recipe on so many nodes, with some settings varied.
+struct StudyPoint {
+  std::string folder;               ///< Of its run, within the study's: "01-nodes-2-name-cnn".
+  int nodes = 1;                    ///< Or ranks, of a study on this machine.
+  std::vector<std::string> sets{};  ///< "model.name=cnn"
+
+  std::string label() const;  ///< What is varied: "model.name=cnn".
+};
+
+/// A recipe on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
+struct Study {
+  std::filesystem::path folder;
+  bool is_local = false;
+  std::string command{};  ///< As a shell would be given it, to go on with it.
+  std::vector<StudyPoint> points{};
+
+  std::filesystem::path run_dir(const StudyPoint& point) const { return folder / point.folder; }
+};
+
+/// A point for each number of nodes with each combination of "a.b=v,w".
+///
+/// Throws: as trials_of().
+std::vector<StudyPoint> study_points(const std::vector<int>& nodes, const std::vector<std::string>& vary);
+
+/// Throws: Error(kIo).
+void write_study(const Study& study);
+/// Nothing where the folder holds none.
+///
+/// Throws: Error(kData) for a study.json that is something else.
+std::optional<Study> read_study(const std::filesystem::path& folder);
+
+/// Where a point's run stands.
+enum class PointState { kAbsent, kWaiting, kRunning, kFinished, kFailed };
+
+/// From its folder and, for a job, the queue. A run that ended without a result has failed.
+PointState state_of(const Study& study, const StudyPoint& point, const QueuedJobs& queue);
+
+/// "1 of 3 finished, 1 running, 1 waiting".
+std::string progress_of(const std::vector<PointState>& states);
+
+/// The figures of the points that have finished.
+std::vector<ScalingRow> study_rows(const Study& study);
+
+/// Writes scaling.md, scaling.csv, scaling.json and scaling.svg into the study's folder.
+void write_results(const Study& study, const std::vector<ScalingRow>& rows);
+
+}  // namespace lockstep

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/task/exec_task.h"
+
+#include <algorithm>
+
+#include "lockstep/agent/cache_pack.h"
+#include "lockstep/base/cache_folder.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/profile/library.h"
+#include "lockstep/launch/node_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
+  if (!options.run_dir.empty()) return fs::absolute(options.run_dir);
+  const auto given = env.get("LOCKSTEP_RUN_DIR");
+  return given ? fs::absolute(*given) : fs::path();
+}
+
+std::string node_name(const Placement& at) {
+  const auto index = static_cast<std::size_t>(at.node_rank);
+  if (index < at.hosts.size()) return at.hosts[index];
+  const auto name = host_name();
+  return name.empty() ? "node-" + std::to_string(at.node_rank) : split(name, '.').front();
+}
+
+SocketPolicy policy_of(const ExecOptions& options, const Environment& env) {
+  const std::string word =
+      options.on_sockets.empty() ? env.get("LOCKSTEP_ON_SOCKETS").value_or("warn") : options.on_sockets;
+  if (word == "warn") return SocketPolicy::kWarn;
+  if (word == "stop") return SocketPolicy::kStop;
+  if (word == "ignore") return SocketPolicy::kIgnore;
+  throw Error(ErrorKind::kUsage, "on sockets: '" + word + "', want warn, stop or ignore",
+              "--on-sockets or LOCKSTEP_ON_SOCKETS says what to do where NCCL falls back to sockets");
+}
+
+double stuck_after(const ExecOptions& options, const Environment& env) {
+  const auto own = env.get("LOCKSTEP_STUCK_AFTER");
+  if (options.stuck_after.empty() && !own) return HealthLimits{}.window_s;
+  const std::string text = options.stuck_after.empty() ? *own : options.stuck_after;
+  const auto seconds = parsed_int<int>(text);
+  if (seconds && *seconds >= 0) return *seconds;
+  throw Error(
+      ErrorKind::kUsage, "stuck after: '" + text + "', want a whole number of seconds",
+      "--stuck-after or LOCKSTEP_STUCK_AFTER says after how long a node that does nothing is told of; 0: never");
+}
+
+/// Without the folder the program does as it would by itself, only slower.
+void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
+  TaskFacts facts = task.facts;
+  try {
+    make_private_folder(task.node_folder);
+    // First of all: the agent of a program that this step ran before leaves the folder to those who have entered.
+    enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
+    if (!with_caches) return;
+    facts.caches = task.node_folder / "caches";
+    const CachePack pack(task.cache_pack, facts.caches);
+    pack.warm([&log](const std::string& text) { log.warning(text); });
+    const auto folders = cache_folders(task.at, facts);
+    for (const auto& shared : folders.shared) make_private_folder(shared);
+    pack.make_own(folders.own);
+    task.facts.caches = facts.caches;
+  } catch (const Error& error) {
+    if (task.at.local_rank == 0) log.warning(std::string("caches stay where they are: ") + error.what());
+    task.node_folder.clear();
+  }
+}
+
+void place_folders(ExecTask& task, const ExecOptions& options, const Environment& env, const Log& log) {
+  if (!task.at.job.empty()) {
+    task.node_folder = node_folder(task.at, env, task.settings);
+    if (!options.dry_run) {
+      make_node_folder(task, !options.no_caches, log);
+    } else if (!options.no_caches) {
+      task.facts.caches = task.node_folder / "caches";
+    }
+  }
+  if (!task.run_dir.empty() && !options.dry_run) make_folder(task.run_dir / "logs");
+  if (task.at.world > 1) task.facts.nccl_log = nccl_log(task.run_dir, task.node_folder, task.at.rank);
+}
+
+void bind_task(ExecTask& task, const ExecOptions& options, const Environment& env, const Topology& topology) {
+  task.allowed = cpus_of_process();
+  if (options.no_bind) {
+    task.binding.cpus = task.allowed;
+    task.binding.why = "as the launcher set them (--no-bind)";
+  } else {
+    task.binding = binding_of(task.at, env, task.settings, topology, task.allowed);
+    if (!options.dry_run) task.binding = applied(task.binding, task.allowed);
+  }
+  const int cores = topology.cores_of(task.binding.cpus);
+  // Where nobody bound this task, its neighbours run on the same cores.
+  const bool is_its_own = task.binding.is_change || env.get("SLURM_CPUS_PER_TASK");
+  task.facts.threads = is_its_own ? cores : std::max(1, cores / task.at.local_world);
+}
+
+}  // namespace
+
+TaskSettings settings_of(const Profile& profile) {
+  TaskSettings settings;
+  settings.cluster = profile.name;
+  settings.variables.always = {profile.env.begin(), profile.env.end()};
+  settings.variables.on_one_node = {profile.env_one_node.begin(), profile.env_one_node.end()};
+  settings.variables.on_several_nodes = {profile.env_many_nodes.begin(), profile.env_many_nodes.end()};
+  settings.cpu_masks = profile.devices.cpu_masks;
+  for (const auto index : profile.devices.order) settings.device_order.push_back(std::to_string(index));
+  if (profile.devices.visible == "one") settings.devices = DeviceVisibility::kOne;
+  if (profile.devices.visible == "all") settings.devices = DeviceVisibility::kAll;
+  for (const auto& names : profile.network.interfaces) {
+    for (auto& name : split(names, ',')) {
+      // Here the first letters of a name are enough.
+      if (name.ends_with('*')) name.pop_back();
+      settings.network.interfaces.push_back(std::move(name));
+    }
+  }
+  settings.network.host_suffix = profile.network.host_suffix;
+  settings.caches.node_local = profile.storage.node_local;
+  settings.caches.variables = profile.cache_variables;
+  return settings;
+}
+
+ExecTask prepare_task(const ExecOptions& options, const Environment& process, const Log& log) {
+  ExecTask task;
+  task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, Surroundings::of_process(process)));
+  const auto env = with_device_order(process, task.settings);
+  task.at = placement_from(env);
+  task.sockets = policy_of(options, env);
+  task.stuck_after_s = stuck_after(options, env);
+  task.cache_pack = cache_folder(env) / "node-caches" / (task.settings.cluster + ".zip");
+  task.node = node_name(task.at);
+  task.run_dir = task_run_dir(options, env);
+  const Topology topology;
+  const auto gpus = topology.gpus();
+  if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;
+  bind_task(task, options, env, topology);
+  task.rendezvous = options.dry_run ? expected_rendezvous(task.at, env, task.settings)
+                                    : rendezvous_of(task.at, env, task.settings, rendezvous_folder(task.run_dir, env));
+  task.facts.master = task.rendezvous.master;
+  place_folders(task, options, env, log);
+  task.environment = task_environment(task.at, env, task.settings, task.facts);
+  return task;
+}
+
+void start_task_agent(const ExecTask& task, const Environment& env, const Log& log) {
+  const auto self = this_task(task.at.rank, task.at.local_rank);
+  const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || task.rendezvous.published.has_value();
+  if (task.at.local_rank != 0 || !has_work) return;
+  // Nodes compile the same: one of them is enough.
+  const bool gives_back = task.at.node_rank == 0 && !task.facts.caches.empty();
+  start_agent({.task = self,
+               .local_world = task.at.local_world,
+               .node = task.node,
+               .cpus = task.allowed,
+               .folders = {.run_dir = task.run_dir,
+                           .node_folder = task.node_folder,
+                           .published = task.rendezvous.published,
+                           .caches = task.facts.caches,
+                           .cache_pack = gives_back ? task.cache_pack : fs::path()},
+               .network = {.sockets = task.sockets, .spans_nodes = task.at.nodes > 1},
+               .health = {.window_s = task.stuck_after_s}},
+              env, log);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/batch_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/epoch_order.h"
+
+namespace lockstep {
+namespace {
+
+/// Rows [begin, end) of a batch: what one thread decodes at a time.
+struct Chunk {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+struct Failure {
+  std::int64_t row = 0;
+  std::exception_ptr error;
+};
+
+/// A batch on its way. `claimed`, `finished` and `failure` are guarded by State::mutex; ids and memory belong to the
+/// claimant of the row until it is finished.
+struct Task {
+  LoadedBatch batch{};
+  EpochOrder order;
+  std::int64_t part_begin = 0;
+  std::int64_t chunk_rows = 1;
+  std::int64_t claimed = 0;
+  std::int64_t finished = 0;
+  std::optional<Failure> failure{};
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(batch.ids.size()); }
+  bool is_claimed() const { return claimed == rows(); }
+  bool is_decoded() const { return finished == rows(); }
+
+  Chunk claim() {
+    const Chunk chunk{claimed, std::min(claimed + chunk_rows, rows())};
+    claimed = chunk.end;
+    return chunk;
+  }
+};
+
+/// Where a batch begins.
+struct Position {
+  std::int64_t epoch = 0;
+  std::int64_t place = 0;
+
+  bool operator==(const Position&) const = default;
+};
+
+// Enough chunks that workers end a batch at nearly the same time, few enough that claiming them costs nothing.
+constexpr std::int64_t kChunksPerThread = 4;
+
+void require(bool holds, const std::string& fact, const std::string& hint = {}) {
+  if (!holds) throw Error(ErrorKind::kUsage, fact, hint);
+}
+
+CoreLoaderOptions checked(const SampleSource& source, CoreLoaderOptions options) {
+  if (source.size() < 1) {
+    throw Error(ErrorKind::kData, "the data set is empty, want at least one sample",
+                "look at data.path and data.split");
+  }
+  require(options.workers >= -1, "workers is " + std::to_string(options.workers) + ", want 0 or more, or -1 to choose");
+  if (options.workers == -1) options.workers = source.is_in_memory() ? 0 : 2;
+  require(options.workers == 0 || options.prefetch >= 1,
+          "prefetch is " + std::to_string(options.prefetch) + ", want 1 or more", "workers = 0 reads nothing ahead");
+  if (options.workers == 0) options.prefetch = 0;
+  part_of({}, options.shard);
+  require(batches_in_epoch(source.size(), options.global_batch, options.drop_last) > 0,
+          "global_batch is " + std::to_string(options.global_batch) + " with drop_last, want at most the data set's " +
+              std::to_string(source.size()) + " samples",
+          "without drop_last the short batch is used");
+  return options;
+}
+
+}  // namespace
+
+struct CoreLoader::State {
+  State(const SampleSource& from, const CoreLoaderOptions& checked_options, BatchAllocator allocator);
+
+  void run_worker(const std::stop_token& stop);
+  Task* unclaimed_task();
+  void decode(Task& task, std::unique_lock<std::mutex>& lock);
+  std::optional<Failure> rows_read(Task& task, Chunk chunk) const;
+  void schedule(int count);
+  Task task_at(Position position) const;
+  PlaceRange batch_at(std::int64_t place) const;
+  bool is_epoch_end(std::int64_t place) const;
+  bool is_first_task(Position position);
+  void drop_tasks();
+  [[noreturn]] void throw_named(const Task& task) const;
+
+  const SampleSource& source;
+  const CoreLoaderOptions options;
+  const BatchAllocator allocate;
+  std::vector<std::size_t> field_bytes;
+
+  Position upcoming;   ///< What next() returns, an epoch's end included.
+  Position scheduled;  ///< What schedule() appends.
+
+  std::mutex mutex;
+  std::condition_variable_any work_added;
+  std::condition_variable chunk_ended;
+  std::deque<Task> tasks;  ///< In order of delivery. Guarded; only the caller's thread adds and removes.
+  int decoding = 0;        ///< Chunks that threads are at. Guarded.
+  std::atomic<bool> is_dropping = false;
+
+  std::vector<std::jthread> threads;
+};
+
+CoreLoader::State::State(const SampleSource& from, const CoreLoaderOptions& checked_options, BatchAllocator allocator)
+    : source(from), options(checked_options), allocate(std::move(allocator)) {
+  for (const Field& field : source.fields()) field_bytes.push_back(field.bytes());
+  try {
+    for (int i = 0; i < options.workers; ++i) {
+      threads.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
+    }
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kEnvironment,
+                "worker " + std::to_string(threads.size()) + " of " + std::to_string(options.workers) +
+                    " did not start: " + error.code().message(),
+                "set fewer data.workers, or raise the limit on threads (ulimit -u)");
+  }
+}
+
+void CoreLoader::State::run_worker(const std::stop_token& stop) {
+  std::unique_lock lock(mutex);
+  while (work_added.wait(lock, stop, [this] { return unclaimed_task() != nullptr; })) {
+    Task* task = unclaimed_task();
+    decode(*task, lock);
+  }
+}
+
+/// The first batch with rows that nobody has claimed. The caller holds the mutex.
+Task* CoreLoader::State::unclaimed_task() {
+  if (is_dropping.load(std::memory_order_relaxed)) return nullptr;
+  const auto found = std::ranges::find_if(tasks, [](const Task& task) { return !task.is_claimed(); });
+  return found == tasks.end() ? nullptr : &*found;
+}
+
+/// Claims a chunk of `task` and decodes it, with the lock open meanwhile.
+void CoreLoader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
+  const Chunk chunk = task.claim();
+  ++decoding;
+  // Each worker that found work wakes the next, so the caller pays for one wake-up only.
+  const bool is_more_left = unclaimed_task() != nullptr;
+  lock.unlock();
+  if (is_more_left) work_added.notify_one();
+  std::optional<Failure> failure = rows_read(task, chunk);
+  lock.lock();
+  --decoding;
+  if (failure && (!task.failure || failure->row < task.failure->row)) task.failure = std::move(failure);
+  task.finished += chunk.end - chunk.begin;
+  if (task.is_decoded() || is_dropping.load(std::memory_order_relaxed)) chunk_ended.notify_one();
+}
+
+std::optional<Failure> CoreLoader::State::rows_read(Task& task, Chunk chunk) const {
+  std::int64_t row = chunk.begin;
+  try {
+    const std::span<std::int64_t> ids(task.batch.ids);
+    task.order.take(task.part_begin + chunk.begin, ids.subspan(chunk.begin, chunk.end - chunk.begin));
+    std::vector<std::byte*> to = task.batch.memory.fields;
+    for (std::size_t f = 0; f < to.size(); ++f) to[f] += static_cast<std::size_t>(row) * field_bytes[f];
+    for (; row < chunk.end && !is_dropping.load(std::memory_order_relaxed); ++row) {
+      source.read({.seed = options.seed, .epoch = task.batch.epoch, .id = ids[row]}, to);
+      for (std::size_t f = 0; f < to.size(); ++f) to[f] += field_bytes[f];
+    }
+    return {};
+  } catch (...) {
+    return Failure{row, std::current_exception()};
+  }
+}
+
+/// Appends batches until `count` are on their way.
+void CoreLoader::State::schedule(int count) {
+  while (static_cast<int>(tasks.size()) < count) {
+    Task task = task_at(scheduled);
+    {
+      const std::lock_guard lock(mutex);
+      tasks.push_back(std::move(task));
+    }
+    work_added.notify_one();
+    scheduled.place = batch_at(scheduled.place).end;
+    if (is_epoch_end(scheduled.place)) scheduled = {scheduled.epoch + 1, 0};
+  }
+}
+
+PlaceRange CoreLoader::State::batch_at(std::int64_t place) const {
+  return {place, place + std::min(options.global_batch, source.size() - place)};
+}
+
+bool CoreLoader::State::is_epoch_end(std::int64_t place) const {
+  return batch_at(place).size() < (options.drop_last ? options.global_batch : 1);
+}
+
+Task CoreLoader::State::task_at(Position position) const {
+  const PlaceRange whole = batch_at(position.place);
+  const PlaceRange part = part_of(whole, options.shard);
+  Task task{.order = EpochOrder(source.size(), options.seed, position.epoch, options.shuffle),
+            .part_begin = part.begin};
+  task.batch.epoch = position.epoch;
+  task.batch.index = position.place / options.global_batch;
+  task.batch.first_place = position.place;
+  task.batch.global_samples = whole.size();
+  task.batch.ids.resize(static_cast<std::size_t>(part.size()));
+  task.batch.memory = allocate(part.size());
+  require(task.batch.memory.fields.size() == field_bytes.size(),
+          "the allocator gave memory for " + std::to_string(task.batch.memory.fields.size()) + " fields, want " +
+              std::to_string(field_bytes.size()));
+  const std::int64_t chunks = options.workers > 0 ? kChunksPerThread * options.workers : 1;
+  task.chunk_rows = std::max<std::int64_t>(1, (part.size() + chunks - 1) / chunks);
+  return task;
+}
+
+/// A batch that failed is none: seeking to it reads it again.
+bool CoreLoader::State::is_first_task(Position position) {
+  const std::lock_guard lock(mutex);
+  if (tasks.empty() || tasks.front().failure) return false;
+  return Position{tasks.front().batch.epoch, tasks.front().batch.first_place} == position;
+}
+
+void CoreLoader::State::drop_tasks() {
+  std::deque<Task> dropped;
+  {
+    std::unique_lock lock(mutex);
+    is_dropping.store(true, std::memory_order_relaxed);
+    chunk_ended.wait(lock, [this] { return decoding == 0; });
+    dropped.swap(tasks);
+    is_dropping.store(false, std::memory_order_relaxed);
+  }
+}
+
+void CoreLoader::State::throw_named(const Task& task) const {
+  const std::string name = source.name_of(task.batch.ids[static_cast<std::size_t>(task.failure->row)]);
+  try {
+    std::rethrow_exception(task.failure->error);
+  } catch (const Error& error) {
+    throw Error(error.kind(), name + ": " + std::string(error.fact()), error.hint());
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kBug, name + ": " + error.what());
+  }
+}
+
+CoreLoader::CoreLoader(const SampleSource& source, CoreLoaderOptions options, BatchAllocator allocate)
+    : state_(std::make_unique<State>(source, checked(source, options), std::move(allocate))) {}
+
+CoreLoader::~CoreLoader() { state_->drop_tasks(); }
+
+const CoreLoaderOptions& CoreLoader::options() const { return state_->options; }
+
+std::int64_t CoreLoader::batches() const {
+  return batches_in_epoch(state_->source.size(), state_->options.global_batch, state_->options.drop_last);
+}
+
+void CoreLoader::seek(std::int64_t epoch, std::int64_t batch) {
+  require(batch >= 0 && batch <= batches(),
+          "seek to batch " + std::to_string(batch) + ", want 0 to " + std::to_string(batches()));
+  const std::int64_t size = state_->source.size();
+  seek_place(epoch, batch > size / state_->options.global_batch ? size : batch * state_->options.global_batch);
+}
+
+void CoreLoader::seek_place(std::int64_t epoch, std::int64_t place) {
+  State& s = *state_;
+  require(epoch >= 0, "seek to epoch " + std::to_string(epoch) + ", want 0 or more");
+  require(place >= 0 && place <= s.source.size(),
+          "seek to place " + std::to_string(place) + ", want 0 to " + std::to_string(s.source.size()));
+  s.upcoming = {epoch, place};
+  const Position first = s.is_epoch_end(place) ? Position{epoch + 1, 0} : s.upcoming;
+  if (!s.is_first_task(first)) {
+    s.drop_tasks();
+    s.scheduled = first;
+  }
+  s.schedule(s.options.prefetch);
+}
+
+std::optional<LoadedBatch> CoreLoader::next() {
+  State& s = *state_;
+  if (s.is_epoch_end(s.upcoming.place)) {
+    s.upcoming = {s.upcoming.epoch + 1, 0};
+    return {};
+  }
+  s.schedule(s.options.prefetch + 1);
+  std::unique_lock lock(s.mutex);
+  Task& task = s.tasks.front();
+  while (!task.is_decoded()) {
+    if (task.is_claimed()) {
+      s.chunk_ended.wait(lock);
+    } else {
+      s.decode(task, lock);
+    }
+  }
+  if (task.failure) s.throw_named(task);
+  LoadedBatch batch = std::move(task.batch);
+  s.tasks.pop_front();
+  s.upcoming.place = s.batch_at(s.upcoming.place).end;
+  return batch;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/sample_source.h"
+#include "lockstep/data/transform/transform.h"
+
+namespace lockstep {
+
+/// Bytes of a file, not zeroed before they are read.
+struct FileBytes {
+  std::unique_ptr<std::byte[]> data;
+  std::size_t size = 0;
+
+  std::span<const std::byte> bytes() const { return {data.get(), size}; }
+};
+
+/// Encoded images with a class each, wherever they lie. Threads: const functions are safe.
+class EncodedImages {
+ public:
+  virtual ~EncodedImages() = default;
+
+  virtual std::int64_t size() const = 0;
+  /// Names of the classes; a label is a place in it.
+  virtual const std::vector<std::string>& classes() const = 0;
+  virtual std::int64_t label_of(std::int64_t id) const = 0;
+  virtual std::string name_of(std::int64_t id) const = 0;
+
+  /// Throws: Error(kIo), Error(kData), without the image's name.
+  virtual FileBytes read(std::int64_t id) const = 0;
+};
+
+/// Decodes and transforms: "input" U8 [3, height, width], "target" I64 [].
+///
+/// Throws: Error(kRecipe) where the transforms leave images at different sizes. read() throws Error(kData) for an image
+/// that is damaged or too small for a crop.
+std::unique_ptr<SampleSource> image_source(std::shared_ptr<const EncodedImages> images, ImageTransforms transforms);
+
+/// The same transforms on a source whose "input" is U8 [channels, height, width] already, with 1 or 3 channels.
+///
+/// Throws: Error(kRecipe) where it is not and there is anything to do.
+std::unique_ptr<SampleSource> transformed(std::shared_ptr<const SampleSource> source, ImageTransforms transforms);
+
+struct FolderOptions {
+  /// A file is an image where its first bytes say so, whatever its name. Off: where it is called .jpg .jpeg .png; then
+  /// no file is opened before it is read, which a data set of a million files on a shared file system asks for.
+  bool by_content = true;
+  /// A file that is no image is an error, and not just left out.
+  bool is_strict = false;
+};
+
+struct FolderImage {
+  std::string path;  ///< Relative to the root.
+  std::int64_t label = 0;
+};
+
+/// Images in one folder for each class, sub-folders included: the order of classes and of files is that of
+/// torchvision's ImageFolder. Names that begin with a dot are passed over.
+struct FolderIndex {
+  std::filesystem::path root;
+  std::vector<std::string> classes;
+  std::vector<FolderImage> images;
+  std::vector<std::string> left_out;  ///< Files that are no images, relative to the root.
+};
+
+/// Looks through `root`. `classes` are those of the training part, where this is another one; empty: those found.
+///
+/// Throws: Error(kData) where there is no such folder, no class folder in it, a class without an image, a class that
+/// training lacks, or, if asked to, a file that is no image; Error(kIo).
+FolderIndex folder_index(const std::filesystem::path& root, const std::vector<std::string>& classes = {},
+                         const FolderOptions& options = {});
+
+std::shared_ptr<const EncodedImages> folder_images(FolderIndex index);
+
+/// The folder of one part of a data set below `root`, by the names in use: train, training; val, valid, validation;
+/// test. Empty where there is none.
+std::filesystem::path split_folder(const std::filesystem::path& root, const std::string& split);
+
+/// One line for the log on what was left out: "set/train: 1 file is no image and left out: 'ants/a.gif'".
+std::string left_out_note(const std::filesystem::path& root, const std::vector<std::string>& left_out);
+
+}  // namespace lockstep

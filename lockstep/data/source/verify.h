@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/sample_source.h"
+
+namespace lockstep {
+
+/// A sample that cannot be read.
+struct BadSample {
+  std::int64_t id = 0;
+  std::string name;
+  std::string fact;
+};
+
+/// Reads every sample once on `threads` threads and returns those that throw Error(kData) or Error(kIo), in order.
+/// `tell` is told how many are done, about a hundred times in all, by the calling thread.
+///
+/// Throws: what else a sample throws; Error(kUsage) where threads < 1.
+std::vector<BadSample> bad_samples(const SampleSource& source, int threads,
+                                   const std::function<void(std::int64_t done)>& tell);
+
+}  // namespace lockstep

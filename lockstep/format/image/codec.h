@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lockstep/format/image/image.h"
+
+namespace lockstep {
+
+/// The inside of ImageDecoder.
+class ImageDecoder::Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual ImageKind kind() const = 0;
+  virtual ImageSize size() const = 0;
+  virtual Image decoded(ImageArea area) = 0;
+};
+
+/// Throws: Error(kData), as ImageDecoder.
+std::unique_ptr<ImageDecoder::Codec> jpeg_codec(std::span<const std::byte> bytes, const std::string& name);
+std::unique_ptr<ImageDecoder::Codec> png_codec(std::span<const std::byte> bytes, const std::string& name);
+
+/// Throws Error(kData) for an image that cannot be read.
+[[noreturn]] void refuse_image(const std::string& name, const std::string& fact);
+
+/// Refuses a size of 0, and one over kMostPixels or over `most_pixels`, which is what the bytes can hold.
+void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels);
+
+/// A claim: `mark` occurs in `bytes`. Looks from the end, where an image's end mark is.
+bool has_end_mark(std::span<const std::byte> bytes, std::span<const std::byte> mark);
+
+}  // namespace lockstep

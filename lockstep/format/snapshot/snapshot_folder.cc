@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/snapshot/snapshot_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <tuple>
+
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/mapped.h"
+#include "lockstep/base/text.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
+
+namespace lockstep {
+namespace {
+
+/// Reads a file of about `size` bytes to its end. read() and not a mapping: a disk that fails is then an error and no
+/// signal.
+///
+/// Throws: Error(kIo).
+WrittenFile read_file(int fd, const std::filesystem::path& path, std::uint64_t size) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+  std::vector<std::byte> block(std::clamp<std::uint64_t>(size, 1, kBlock));
+  Xxh3Stream sum;
+  WrittenFile found;
+  while (true) {
+    const ssize_t got = ::read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw io_error("read", path, errno);
+    if (got == 0) break;
+    sum.update(std::span(block).first(static_cast<std::size_t>(got)));
+    found.bytes += static_cast<std::uint64_t>(got);
+  }
+  found.xxh3 = sum.digest64();
+  return found;
+}
+
+/// How a file on disk differs from its line in MANIFEST, or nothing. Adds its bytes to `bytes`.
+std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const ManifestEntry& entry,
+                                    std::uint64_t& bytes) {
+  const std::filesystem::path path = snapshot / entry.file;
+  // O_NONBLOCK: a pipe in the file's place must not be waited for.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file && errno == ENOENT) return entry.file + " is missing";
+  if (!file) return std::string(io_error("open", path, errno).fact());
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return std::string(io_error("read", path, errno).fact());
+  if (!S_ISREG(status.st_mode)) return entry.file + " is no plain file";
+  auto found = WrittenFile{.bytes = static_cast<std::uint64_t>(status.st_size), .xxh3 = 0};
+  if (found.bytes == entry.written.bytes) {
+    try {
+      found = read_file(file.get(), path, found.bytes);
+    } catch (const Error& error) {
+      return std::string(error.fact());
+    }
+  }
+  bytes += found.bytes;
+  if (found.bytes != entry.written.bytes) {
+    return entry.file + " has " + std::to_string(found.bytes) + " bytes, want " + std::to_string(entry.written.bytes);
+  }
+  if (found.xxh3 != entry.written.xxh3) {
+    return entry.file + " has the checksum " + hex64(found.xxh3) + ", want " + hex64(entry.written.xxh3);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (auto it = std::filesystem::directory_iterator(folder, error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    names.push_back(it->path().filename());
+  }
+  if (error) throw io_error("read", folder, error.value());
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapshots) {
+  std::vector<std::tuple<std::int64_t, bool, std::string>> found;
+  std::error_code error;
+  if (!std::filesystem::exists(snapshots, error)) return {};
+  for (const auto& name : names_in(snapshots)) {
+    // One that is being replaced counts as the older of its step.
+    if (const auto parsed = parsed_snapshot_name(name)) found.emplace_back(parsed->step, !parsed->is_old, name);
+  }
+  std::ranges::sort(found);
+  return mapped(found, [&](const auto& each) {
+    const auto& [step, is_current, name] = each;
+    return SnapshotEntry{.path = snapshots / name, .step = step};
+  });
+}
+
+SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
+  const std::string manifest_name(kManifestName);
+  SnapshotCheck check;
+  std::vector<std::string> names;
+  std::vector<ManifestEntry> entries;
+  try {
+    names = names_in(snapshot);
+    if (!std::ranges::binary_search(names, manifest_name)) {
+      throw Error(ErrorKind::kData, manifest_name + " is missing");
+    }
+    if (std::error_code ignored; !std::filesystem::is_regular_file(snapshot / manifest_name, ignored)) {
+      throw Error(ErrorKind::kData, manifest_name + " is no plain file");
+    }
+    const std::string text = text_of_file(snapshot / manifest_name);
+    check.bytes = text.size();
+    entries = parsed_manifest(text, manifest_name);
+  } catch (const Error& error) {
+    check.faults.emplace_back(error.fact());
+    return check;
+  }
+  check.files = entries.size() + 1;
+  std::set<std::string> known = {manifest_name};
+  for (const auto& entry : entries) {
+    if (auto fault = fault_of(snapshot, entry, check.bytes)) check.faults.push_back(std::move(*fault));
+    known.insert(entry.file);
+  }
+  std::ranges::set_difference(names, known, std::back_inserter(check.extra));
+  return check;
+}
+
+void verify_snapshot(const std::filesystem::path& snapshot) {
+  names_in(snapshot);  // Throws where it is no folder.
+  const SnapshotCheck check = checked_snapshot(snapshot);
+  if (check.faults.empty()) return;
+  throw Error(ErrorKind::kData, snapshot.string() + " is not whole: " + joined(check.faults, "; "),
+              "resume from the snapshot before it; `lockstep snapshot ls` shows which are whole");
+}
+
+std::optional<SnapshotEntry> newest_whole_snapshot(
+    const std::filesystem::path& snapshots,
+    const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip) {
+  const auto entries = listed_snapshots(snapshots);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const SnapshotCheck check = checked_snapshot(entry->path);
+    if (check.faults.empty()) return *entry;
+    on_skip(*entry, joined(check.faults, "; "));
+  }
+  return std::nullopt;
+}
+
+void mark_best(const std::filesystem::path& snapshot) {
+  const auto folder = snapshot.parent_path();
+  const auto link = folder / temporary_name("best");
+  ::unlink(link.c_str());
+  if (::symlink(snapshot.filename().c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
+  const auto best = folder / kBestName;
+  if (::rename(link.c_str(), best.c_str()) != 0) throw io_error("rename", best, errno);
+  sync_folder(folder);
+}
+
+void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
+                     const std::optional<std::filesystem::path>& protect) {
+  if (keep < 1) return;
+  auto entries = listed_snapshots(snapshots);
+  std::error_code no_best;
+  const auto best = std::filesystem::read_symlink(snapshots / kBestName, no_best);
+  std::erase_if(entries, [&](const auto& entry) { return entry.path.filename() == best.filename(); });
+  auto left = static_cast<std::int64_t>(entries.size());
+  for (const auto& entry : entries) {
+    if (left <= keep) break;
+    if (protect && protect->filename() == entry.path.filename()) continue;
+    if (entry.path == entries.back().path) break;
+    remove_snapshot(entry.path);
+    --left;
+  }
+}
+
+}  // namespace lockstep

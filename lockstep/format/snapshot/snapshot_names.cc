@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/snapshot/snapshot_names.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <system_error>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";
+constexpr std::string_view kStep = "step-";
+constexpr std::string_view kOld = ".old";
+constexpr std::size_t kStepDigits = 10;
+// Far longer than a live writer goes without writing, also on a file system under heavy load.
+constexpr std::chrono::hours kForeignAge{1};
+
+/// The host in the names of temporary folders.
+std::string owning_host() {
+  auto name = host_name();
+  return name.empty() ? "unknown" : name;
+}
+
+struct Owner {
+  std::string_view host;
+  pid_t pid = 0;
+};
+
+/// Of ".tmp-HOST-PID.PURPOSE"; a host's name may hold '-' and '.', a purpose may not hold '.'.
+std::optional<Owner> owner_of(std::string_view name) {
+  if (!name.starts_with(kTemporary)) return std::nullopt;
+  name.remove_prefix(kTemporary.size());
+  name = name.substr(0, name.rfind('.'));
+  const auto dash = name.rfind('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto pid = parsed_int<pid_t>(name.substr(dash + 1));
+  if (!pid || *pid <= 0) return std::nullopt;
+  return Owner{name.substr(0, dash), *pid};
+}
+
+std::optional<std::time_t> changed_at(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
+  return status.st_mtim.tv_sec;
+}
+
+bool is_idle(const std::filesystem::path& path) {
+  std::time_t newest = changed_at(path).value_or(0);
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    newest = std::max(newest, changed_at(entry.path()).value_or(0));
+  }
+  return std::time(nullptr) - newest > std::chrono::seconds(kForeignAge).count();
+}
+
+bool is_stale(const std::filesystem::path& path) {
+  const std::string name = path.filename();
+  const auto owner = owner_of(name);
+  if (!owner) return false;
+  if (owner->host != owning_host()) return is_idle(path);
+  // One writer per folder: what carries this process's own id was left by an earlier one, as happens in containers.
+  return owner->pid == ::getpid() || (::kill(owner->pid, 0) != 0 && errno == ESRCH);
+}
+
+}  // namespace
+
+std::string snapshot_name(std::int64_t step) {
+  const std::string digits = zero_padded(step, kStepDigits);
+  LOCKSTEP_ASSERT(digits.size() == kStepDigits);
+  return std::string(kStep) + digits;
+}
+
+std::optional<SnapshotName> parsed_snapshot_name(std::string_view name) {
+  if (!name.starts_with(kStep)) return std::nullopt;
+  name.remove_prefix(kStep.size());
+  const bool is_old = name.ends_with(kOld);
+  if (is_old) name.remove_suffix(kOld.size());
+  const bool is_number =
+      name.size() == kStepDigits && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_number) return std::nullopt;
+  return SnapshotName{.step = *parsed_int<std::int64_t>(name), .is_old = is_old};
+}
+
+std::string temporary_name(std::string_view purpose) {
+  return std::string(kTemporary) + owning_host() + "-" + std::to_string(::getpid()) + "." + std::string(purpose);
+}
+
+void remove_stale_temporaries(const std::filesystem::path& snapshots) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(snapshots, ignored)) {
+    if (is_stale(entry.path())) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+void remove_snapshot(const std::filesystem::path& snapshot) {
+  const std::filesystem::path aside = snapshot.parent_path() / temporary_name("removed-" + snapshot.stem().string());
+  std::error_code ignored;
+  std::filesystem::remove_all(aside, ignored);
+  if (::rename(snapshot.c_str(), aside.c_str()) != 0) throw io_error("remove", snapshot, errno);
+  std::filesystem::remove_all(aside, ignored);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/local/launcher.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/topology.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+LocalJob script(const std::string& text, int ranks) {
+  LocalJob job;
+  job.command = {"sh", "-c", text};
+  job.ranks = ranks;
+  return job;
+}
+
+/// 'R', 'S', 'Z' and so on, as proc(5) has it.
+char state_of(pid_t pid) {
+  const std::string text = text_of_file("/proc/" + std::to_string(pid) + "/stat");
+  return text.at(text.rfind(')') + 2);
+}
+
+bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0; }
+
+/// The launcher in a process of its own, as the command line has it, with what it writes at hand.
+class Launch {
+ public:
+  explicit Launch(const LocalJob& job) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    std::fflush(nullptr);  // What is not written yet, the child would write too.
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::close(ends[0]);
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(ends[1], STDERR_FILENO);
+      ::_exit(run_local(job, Environment::of_process(), Log(2)));
+    }
+    ::close(ends[1]);
+    output_ = FileDescriptor(ends[0]);
+  }
+
+  ~Launch() {
+    if (is_reaped_) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+  /// All that it has written once `count` lines are there, or it has ended.
+  std::string lines(std::ptrdiff_t count) {
+    char buffer[4096];
+    ssize_t got = 0;
+    while (ends_ < count && (got = ::read(output_.get(), buffer, sizeof buffer)) > 0) {
+      text_.append(buffer, static_cast<std::size_t>(got));
+      ends_ += std::count(buffer, buffer + got, '\n');
+    }
+    return text_;
+  }
+  /// Returns once the launcher cannot write a line more. Only what is not read can fill up.
+  void wait_until_full() const {
+    int waiting = 0;
+    while (::ioctl(output_.get(), FIONREAD, &waiting) == 0 && waiting < 60'000) ::poll(nullptr, 0, 1);
+  }
+  std::string all_lines() { return lines(PTRDIFF_MAX); }
+
+  int exit_code() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    is_reaped_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  bool is_reaped_ = false;
+  FileDescriptor output_;
+  std::string text_;
+  std::ptrdiff_t ends_ = 0;  ///< Of lines in text_.
+};
+
+/// Opens a named pipe, which waits for its reader, and writes a line to it.
+void write_whole_line(const std::string& gate) {
+  const FileDescriptor pipe(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(::write(pipe.get(), "\n", 1), 1);
+}
+
+/// The numbers in `text`, one a line.
+std::vector<pid_t> pids(const std::string& text) {
+  std::vector<pid_t> found;
+  for (const auto& line : split(text, '\n')) {
+    if (const auto pid = parsed_int<pid_t>(line)) found.push_back(*pid);
+  }
+  return found;
+}
+
+TEST(LocalLauncher, EachRankIsToldItsPlaceAndOneMeetingPoint) {
+  Launch launch(
+      script("echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $LOCKSTEP_LAUNCHER $MASTER_ADDR:$MASTER_PORT", 3));
+  auto lines = split(trimmed(launch.all_lines()), '\n');
+  EXPECT_EQ(launch.exit_code(), 0);
+  std::sort(lines.begin(), lines.end());
+  ASSERT_EQ(lines.size(), 3U);
+  const std::string master = lines[0].substr(lines[0].rfind(' '));
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto digit = std::to_string(rank);
+    EXPECT_EQ(lines[static_cast<std::size_t>(rank)], digit + " 3 " + digit + " 3 1" + master);
+  }
+  EXPECT_TRUE(master.starts_with(" 127.0.0.1:")) << master;
+}
+
+TEST(LocalLauncher, AForeignProgramsRanksShareTheCoresAndTheUsersOwnNumberStays) {
+  const int cores = Topology().cores_of(cpus_of_process());
+  ::unsetenv("OMP_NUM_THREADS");
+  Launch shared(script("echo $NODE_RANK:$OMP_NUM_THREADS", 2));
+  const auto share = "0:" + std::to_string(std::max(1, cores / 2)) + "\n";
+  EXPECT_EQ(shared.all_lines(), share + share);
+  EXPECT_EQ(shared.exit_code(), 0);
+  ::setenv("OMP_NUM_THREADS", "5", 1);
+  Launch given(script("echo $OMP_NUM_THREADS", 2));
+  ::unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(given.all_lines(), "5\n5\n");
+  EXPECT_EQ(given.exit_code(), 0);
+}
+
+TEST(LocalLauncher, OnlyRankZeroInheritsTheStoresSocket) {
+  LocalJob job = script("echo $RANK:$LOCKSTEP_STORE_FD; ls -l /proc/self/fd | grep -c socket; true", 2);
+  job.owns_store = true;
+  Launch launch(job);
+  const auto lines = split(trimmed(launch.all_lines()), '\n');
+  EXPECT_EQ(launch.exit_code(), 0);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "1:"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "1"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "0"), 1);
+}
+
+TEST(LocalLauncher, OneFailingRankStopsTheOthersAndItsLastLinesAreShown) {
+  const auto start = Clock::now();
+  Launch launch(
+      script("if [ $RANK = 1 ]; then seq 1 100; echo no such file >&2; exit 3; fi; trap '' TERM; sleep 60", 3));
+  const std::string text = launch.all_lines();
+  EXPECT_EQ(launch.exit_code(), 3);
+  EXPECT_LT(seconds_between(start, Clock::now()), 10);
+  const auto at = text.find("rank 1 of 3 ended with code 3; the others were stopped; its last lines:\n");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_NE(text.find("  | no such file\n", at), std::string::npos);
+  EXPECT_NE(text.find("  | 100\n", at), std::string::npos);
+  EXPECT_EQ(text.find("  | 80\n", at), std::string::npos);
+}
+
+TEST(LocalLauncher, ARankThatIsKilledEndsWithItsSignalsCode) {
+  Launch launch(script("if [ $RANK = 0 ]; then kill -9 $$; fi; sleep 60", 2));
+  EXPECT_NE(launch.all_lines().find("rank 0 of 2 ended by signal 9 (Killed)"), std::string::npos);
+  EXPECT_EQ(launch.exit_code(), 137);
+}
+
+TEST(LocalLauncher, ARankThatOnlyLostItsPeerIsNotNamedAsTheCause) {
+  Launch launch(script("trap '[ $RANK = 0 ] && exit 7; exit 9' USR1; echo $PPID; echo $$; sleep 60 & wait", 2));
+  const auto all = pids(launch.lines(4));
+  ASSERT_EQ(all.size(), 4U);
+  // The supervisor is held until both ranks have ended, so that it finds them at once.
+  ::kill(all[0], SIGSTOP);
+  for (const pid_t pid : all) {
+    if (pid == all[0]) continue;
+    ::kill(pid, SIGUSR1);
+    while (state_of(pid) != 'Z') ::poll(nullptr, 0, 1);
+  }
+  ::kill(all[0], SIGCONT);
+  EXPECT_NE(launch.all_lines().find("rank 1 of 2 ended with code 9"), std::string::npos);
+  EXPECT_EQ(launch.exit_code(), 9);
+}
+
+TEST(LocalLauncher, StoppedOnRequestIsOrderlyAndStopsNobody) {
+  Launch launch(script("[ $RANK = 0 ] && exit 75; echo went on", 2));
+  EXPECT_EQ(launch.all_lines(), "went on\n");
+  EXPECT_EQ(launch.exit_code(), 75);
+}
+
+TEST(LocalLauncher, SignalsArePassedOnToEveryRank) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+    Launch launch(script("trap 'echo got it; exit 75' TERM INT USR1 USR2; echo ready; sleep 60 & wait", 2));
+    launch.lines(2);
+    ::kill(launch.pid(), signal);
+    const std::string text = launch.all_lines();
+    EXPECT_NE(text.find("got it\n"), text.rfind("got it\n")) << text;
+    EXPECT_EQ(launch.exit_code(), 75) << signal;
+  }
+}
+
+TEST(LocalLauncher, NothingIsLeftWhereTheLauncherIsKilled) {
+  Launch launch(script("echo $$; sleep 60 & echo $!; setsid sleep 60 & echo $!; wait", 2));
+  const auto all = pids(launch.lines(6));
+  ASSERT_EQ(all.size(), 6U);
+  ::kill(launch.pid(), SIGKILL);
+  launch.all_lines();  // Ends when the last holder of the pipe, the supervisor, has gone.
+  EXPECT_EQ(launch.exit_code(), 137);
+  for (const pid_t pid : all) EXPECT_FALSE(is_alive(pid));
+}
+
+TEST(LocalLauncher, GrandchildrenEndWithTheirRank) {
+  Launch launch(script("echo $$; sleep 60 & echo $!; setsid sleep 60 & echo $!", 2));
+  const auto all = pids(launch.all_lines());
+  EXPECT_EQ(launch.exit_code(), 0);
+  ASSERT_EQ(all.size(), 6U);
+  for (const pid_t pid : all) EXPECT_FALSE(is_alive(pid));
+}
+
+TEST(LocalLauncher, AFloodOfOutputComesThroughWhole) {
+  Launch launch(script("seq 1 200000", 2));
+  const auto lines = split(trimmed(launch.all_lines()), '\n');
+  EXPECT_EQ(launch.exit_code(), 0);
+  long sum = 0;
+  for (const auto& line : lines) {
+    const auto number = parsed_int<long>(line);
+    EXPECT_TRUE(number) << line;
+    sum += number.value_or(0);
+  }
+  EXPECT_EQ(lines.size(), 400'000U);
+  EXPECT_EQ(sum, 2 * 200'000L * 200'001L / 2);
+}
+
+TEST(LocalLauncher, AFloodThatNobodyReadsHoldsUpNoSupervision) {
+  const TemporaryFolder folder;
+  const std::string gate = (folder.path() / "gate").string();
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  Launch launch(script("echo $$ >&2; if [ $RANK = 1 ]; then read x < '" + gate + "'; exit 5; fi; exec yes", 2));
+  // The flood may come between the two numbers, thousands of lines of it.
+  std::ptrdiff_t count = 2;
+  while (pids(launch.lines(count)).size() < 2) count *= 2;
+  const auto all = pids(launch.lines(count));
+  launch.wait_until_full();
+  write_whole_line(gate);
+  for (const pid_t pid : all) {
+    while (is_alive(pid)) ::poll(nullptr, 0, 5);
+  }
+  launch.all_lines();
+  EXPECT_EQ(launch.exit_code(), 5);
+}
+
+TEST(LocalLauncher, ARankThatClosesItsOutputIsStillWaitedFor) {
+  const TemporaryFolder folder;
+  const std::string closed = (folder.path() / "closed").string();
+  const std::string gate = (folder.path() / "gate").string();
+  ASSERT_EQ(::mkfifo(closed.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  Launch launch(script("exec >&- 2>&-; read x < '" + closed + "'; read x < '" + gate + "'; exit 6", 1));
+  write_whole_line(closed);
+  EXPECT_EQ(::waitpid(launch.pid(), nullptr, WNOHANG), 0);
+  write_whole_line(gate);
+  launch.all_lines();
+  EXPECT_EQ(launch.exit_code(), 6);
+}
+
+TEST(LocalLauncher, ALastLineWithoutItsEndIsWhole) {
+  Launch launch(script("printf 'no end'", 1));
+  EXPECT_EQ(launch.all_lines(), "no end\n");
+  EXPECT_EQ(launch.exit_code(), 0);
+}
+
+TEST(LocalLauncher, StandardErrorGoesToALogOfEachRankToo) {
+  const TemporaryFolder folder;
+  LocalJob job = script("echo data; echo progress of $RANK >&2", 2);
+  job.log_folder = folder.path() / "logs";
+  Launch launch(job);
+  launch.all_lines();
+  EXPECT_EQ(launch.exit_code(), 0);
+  EXPECT_EQ(text_of_file(job.log_folder / "rank-0000.log"), "progress of 0\n");
+  EXPECT_EQ(text_of_file(job.log_folder / "rank-0001.log"), "progress of 1\n");
+}
+
+TEST(LocalLauncher, ArgumentsReachTheProgramUntouched) {
+  LocalJob job;
+  job.command = {"printf", "<%s>\n", "[a,b]", "", "--", "-n 3", "$HOME"};
+  Launch launch(job);
+  EXPECT_EQ(launch.all_lines(), "<[a,b]>\n<>\n<-->\n<-n 3>\n<$HOME>\n");
+  EXPECT_EQ(launch.exit_code(), 0);
+}
+
+TEST(LocalLauncher, WhatCannotBeStartedIsRefusedWithTheReason) {
+  const Environment env{{"PATH", "/usr/bin"}};
+  LocalJob job;
+  job.command = {"no-such-program"};
+  EXPECT_EQ(message_of(ErrorKind::kEnvironment, [&] { run_local(job, env, Log()); }),
+            "program 'no-such-program' was not found in PATH='/usr/bin'\n  hint: give its path, for example "
+            "./no-such-program");
+  job.command = {"/etc/passwd"};
+  EXPECT_NE(message_of(ErrorKind::kEnvironment, [&] { run_local(job, env, Log()); })
+                .find("start '/etc/passwd' failed: Permission denied"),
+            std::string::npos);
+  job.ranks = 0;
+  EXPECT_NE(message_of(ErrorKind::kUsage, [&] { run_local(job, env, Log()); }).find("the number of ranks is 0"),
+            std::string::npos);
+  EXPECT_NE(message_of(ErrorKind::kUsage, [&] { run_local({}, env, Log()); }).find("no program was given"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep

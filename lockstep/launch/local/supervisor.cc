@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/local/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_forms.h"
+#include "lockstep/launch/affinity.h"
+#include "lockstep/launch/program.h"
+#include "lockstep/launch/socket.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, int error_number) {
+  throw Error(ErrorKind::kEnvironment, what + " failed: " + std::strerror(error_number),
+              "check the limits on processes and open files (ulimit -u, ulimit -n)");
+}
+
+std::pair<FileDescriptor, FileDescriptor> opened_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe", errno);
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+/// Where a machine has devices, each rank runs on the cores nearest to its own.
+void bind_near_device(int rank, int ranks, const Environment& env) {
+  Placement at;
+  at.rank = at.local_rank = rank;
+  at.world = at.local_world = ranks;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    if (env.get(name)) at.device = rank;
+  }
+  const CpuSet allowed = cpus_of_process();
+  applied(binding_of(at, env, {}, Topology(), allowed), allowed);
+}
+
+}  // namespace
+
+std::vector<pid_t> children_of_this_process() {
+  const std::string pid = std::to_string(::getpid());
+  std::vector<pid_t> children;
+  try {
+    for (const auto& word : split(text_of_file("/proc/" + pid + "/task/" + pid + "/children"), ' ')) {
+      if (const auto child = parsed_int<pid_t>(word)) children.push_back(*child);
+    }
+  } catch (const Error&) {
+    // No such list in this kernel: what left its process group is then left alone.
+  }
+  return children;
+}
+
+void end_descendants(const std::vector<pid_t>& spare) {
+  // Killing a process hands its children to us, the subreaper: go on until a look finds none.
+  while (true) {
+    bool found = false;
+    for (const pid_t child : children_of_this_process()) {
+      if (std::find(spare.begin(), spare.end(), child) != spare.end()) continue;
+      found = true;
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+    if (!found) return;
+  }
+}
+
+LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
+    : job_(job), env_(env), log_(log), program_(std::move(program)), ranks_(static_cast<std::size_t>(job.ranks)) {
+  auto socket = bind_socket("127.0.0.1");
+  port_ = port_of(socket);
+  threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
+  // A program that is not ours binds the port itself, so it must be free again by then.
+  if (job_.owns_store) store_ = std::move(socket);
+  if (job_.log_folder.empty()) return;
+  make_folder(job_.log_folder);
+  for (int rank = 0; rank < job_.ranks; ++rank) {
+    const auto path = job_.log_folder / (rank_name(rank) + ".log");
+    logs_.emplace_back(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (!logs_.back()) {
+      throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
+    }
+  }
+}
+
+int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
+  parent_ = parent;
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+  sigset_t watched;
+  ::sigprocmask(SIG_BLOCK, nullptr, &watched);
+  signals_ = FileDescriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) fail("signalfd", errno);
+  ::signal(SIGPIPE, SIG_IGN);
+  sources_.reserve(2 * ranks_.size());
+  for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
+  store_.reset();
+  // The parent may have died before its death signal was asked for.
+  if (::getppid() != parent_) end_as_orphan();
+  while (live_ > 0 || out_.is_waiting() || err_.is_waiting()) {
+    wait_for_events();
+    if (live_ == 0) finish();
+  }
+  report();
+  if (failed_) return failed_->code;
+  return is_stopped_ ? kExitStopped : 0;
+}
+
+void LocalSupervisor::start(int rank, const sigset_t& mask) {
+  auto [out_read, out_write] = opened_pipe();
+  auto [err_read, err_write] = opened_pipe();
+  Rank& slot = ranks_[static_cast<std::size_t>(rank)];
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    const int reason = errno;
+    signal_all(SIGKILL, true);
+    fail("starting rank " + std::to_string(rank), reason);
+  }
+  if (pid == 0) become_rank(rank, mask, out_write.get(), err_write.get());
+  // Here as well as in the child: whoever comes first, the group stands before anyone signals it.
+  ::setpgid(pid, pid);
+  slot.pid = pid;
+  ++live_;
+  for (const int fd : {out_read.get(), err_read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  FileDescriptor log = logs_.empty() ? FileDescriptor() : std::move(logs_[static_cast<std::size_t>(rank)]);
+  sources_.emplace_back(std::move(out_read), out_, slot.last, FileDescriptor());
+  sources_.emplace_back(std::move(err_read), err_, slot.last, std::move(log));
+}
+
+void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int err) {
+  const pid_t supervisor = ::getppid();
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
+  // A terminal stops a background group that reads from it; one reader at most can make sense of a pipe.
+  if (rank != 0 || ::isatty(STDIN_FILENO) == 1) {
+    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0) ::dup2(null, STDIN_FILENO);
+  }
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  if (rank == 0 && store_) ::fcntl(store_.get(), F_SETFD, 0);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+
+  bind_near_device(rank, job_.ranks, env_);
+  const auto variables = variables_of(rank);
+  ::execvpe(program_.c_str(), exec_pointers(job_.command).data(), exec_pointers(variables).data());
+  log_.error("'" + program_ + "' cannot be started: " + std::strerror(errno));
+  ::_exit(exit_code(ErrorKind::kEnvironment));
+}
+
+std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
+  Environment::Map all = env_.all();
+  // What an outer launcher said about itself would otherwise pass for the inner one's word.
+  std::erase_if(all, [](const auto& variable) {
+    const auto& name = variable.first;
+    return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
+           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD";
+  });
+  all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
+  all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
+  all["MASTER_ADDR"] = "127.0.0.1";
+  all["MASTER_PORT"] = std::to_string(port_);
+  all["NODE_RANK"] = "0";
+  // Each rank would take all cores for itself.
+  all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
+  all["LOCKSTEP_LAUNCHER"] = "1";
+  if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : all) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+void LocalSupervisor::wait_for_events() {
+  std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0},
+                                {out_.is_waiting() ? out_.fd() : -1, POLLOUT, 0},
+                                {err_.is_waiting() ? err_.fd() : -1, POLLOUT, 0}};
+  // A negative descriptor is not polled: a stream without a reader's room would otherwise wake us without end.
+  for (const auto& source : sources_) polled.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
+  int timeout_ms = -1;
+  if (kill_at_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now());
+    timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  }
+  if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) fail("poll", errno);
+  if (polled[1].revents != 0) out_.write_some();
+  if (polled[2].revents != 0) err_.write_some();
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (polled[i + 3].revents != 0) sources_[i].read_some();
+  }
+  if (polled[0].revents != 0) take_signals();
+  if (kill_at_ && Clock::now() >= *kill_at_) {
+    signal_all(SIGKILL, true);
+    kill_at_.reset();
+  }
+}
+
+void LocalSupervisor::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      take_ended();
+    } else if (signal == SIGHUP) {
+      if (::getppid() != parent_) end_as_orphan();
+    } else if (live_ == 0) {
+      // All that is left is output that nobody reads.
+      out_.discard();
+      err_.discard();
+    } else {
+      // To the rank alone, not its group: a program that stops in good order still needs its helpers for that.
+      forwarded_.push_back(signal);
+      signal_all(signal, false);
+    }
+  }
+}
+
+void LocalSupervisor::take_ended() {
+  std::vector<Ending> endings;
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
+    const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == info.si_pid; });
+    if (rank != ranks_.end()) {
+      // The group's number stays ours for as long as its leader is not reaped, so this can hit no stranger.
+      ::kill(-rank->pid, SIGKILL);
+      rank->pid = -1;
+      --live_;
+      const bool by_itself = info.si_code == CLD_EXITED;
+      endings.push_back({static_cast<int>(rank - ranks_.begin()), by_itself ? info.si_status : 128 + info.si_status,
+                         by_itself ? 0 : info.si_status});
+    }
+    ::waitpid(info.si_pid, nullptr, 0);
+  }
+  // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
+  std::stable_partition(endings.begin(), endings.end(),
+                        [](const Ending& ending) { return ending.code != exit_code(ErrorKind::kPeer); });
+  for (const auto& ending : endings) take_ending(ending);
+}
+
+void LocalSupervisor::take_ending(const Ending& ending) {
+  if (ending.code == kExitStopped) is_stopped_ = true;
+  if (ending.code == 0 || ending.code == kExitStopped || failed_) return;
+  failed_ = ending;
+  signal_all(SIGTERM, true);
+  kill_at_ = Clock::now() + job_.grace;
+}
+
+void LocalSupervisor::end_as_orphan() {
+  is_orphan_ = true;
+  signal_all(SIGKILL, true);
+  out_.discard();
+  err_.discard();
+}
+
+void LocalSupervisor::signal_all(int signal, bool whole_group) {
+  for (const auto& rank : ranks_) {
+    if (rank.pid > 0) ::kill(whole_group ? -rank.pid : rank.pid, signal);
+  }
+}
+
+void LocalSupervisor::finish() {
+  end_descendants({});
+  kill_at_.reset();
+  for (auto& source : sources_) source.read_rest();
+}
+
+void LocalSupervisor::report() const {
+  // Whoever killed the launcher knows; and a message that nobody reads could hold this process up for ever.
+  if (!failed_ || is_orphan_) return;
+  const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
+  std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
+                     (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +
+                                                 ::strsignal(failed_->signal) + ")"
+                                           : "with code " + std::to_string(failed_->code));
+  if (job_.ranks > 1) text += "; the others were stopped";
+  const auto& lines = ranks_[static_cast<std::size_t>(failed_->rank)].last.lines();
+  if (!asked_for && !lines.empty()) {
+    text += "; its last lines:";
+    for (const auto& line : lines) text += "\n  | " + line;
+  }
+  log_.error(text);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/log.h"
+#include "lockstep/launch/local/launcher.h"
+#include "lockstep/launch/local/output.h"
+
+namespace lockstep {
+
+/// Kills every descendant that hangs below this process, except `spare`, and waits for it.
+void end_descendants(const std::vector<pid_t>& spare);
+
+/// The processes whose parent is this one.
+std::vector<pid_t> children_of_this_process();
+
+/// The signals that are passed on to the ranks.
+inline constexpr int kForwardedSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+
+/// Runs the ranks of one LocalJob and watches them, in a process of its own: see run_local().
+class LocalSupervisor {
+ public:
+  /// Opens what the ranks need, and starts nothing. `program` is the path of the job's command.
+  ///
+  /// Throws: Error(kIo) where a log file cannot be written, Error(kEnvironment) where there are too few descriptors.
+  LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log);
+
+  /// Starts the ranks, passes their output and our signals on, and returns the exit code when the last has ended.
+  /// SIGCHLD, SIGHUP and the forwarded signals must be blocked; `mask` is what the ranks get instead. SIGHUP tells that
+  /// `parent` is dead.
+  int run(const sigset_t& mask, pid_t parent);
+
+ private:
+  struct Rank {
+    pid_t pid = -1;  ///< Also its process group. -1 once it has ended.
+    LastLines last;
+  };
+  struct Ending {
+    int rank = 0;
+    int code = 0;    ///< As a shell has it: 128 + n for signal n.
+    int signal = 0;  ///< 0 where it ended by itself.
+  };
+
+  void start(int rank, const sigset_t& mask);
+  [[noreturn]] void become_rank(int rank, const sigset_t& mask, int out, int err);
+  std::vector<std::string> variables_of(int rank) const;
+  void wait_for_events();
+  void take_signals();
+  void take_ended();
+  void take_ending(const Ending& ending);
+  void end_as_orphan();
+  void signal_all(int signal, bool whole_group);
+  void finish();
+  void report() const;
+
+  const LocalJob& job_;
+  const Environment& env_;
+  const Log& log_;
+  std::string program_;
+  FileDescriptor store_;
+  FileDescriptor signals_;
+  int port_ = 0;
+  int threads_ = 1;  // Cores for each rank.
+  pid_t parent_ = -1;
+  int live_ = 0;
+  std::vector<Rank> ranks_;
+  std::vector<FileDescriptor> logs_;
+  std::vector<OutputSource> sources_;
+  OutputSink out_{1};
+  OutputSink err_{2};
+  std::vector<int> forwarded_;
+  std::optional<Ending> failed_;
+  bool is_stopped_ = false;  // A rank ended with the code that says so.
+  bool is_orphan_ = false;   // Our parent is dead.
+  std::optional<Clock::time_point> kill_at_;
+};
+
+}  // namespace lockstep

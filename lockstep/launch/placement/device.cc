@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <initializer_list>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/placement/placement.h"
+#include "lockstep/launch/placement/sources.h"
+
+namespace lockstep {
+namespace {
+
+struct Visible {
+  int count = 0;
+  std::string variable;
+  std::string text;
+};
+
+/// How many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "": it stops at the first entry
+/// that is invalid, and "-1" and Slurm's "NoDevFiles" are.
+int count_of(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : split(text, ',')) {
+    const auto name = trimmed(entry);
+    if (name.empty() || name.starts_with('-') || name == "NoDevFiles") break;
+    ++count;
+  }
+  return count;
+}
+
+/// Of the variables that are set, the one that shows the fewest: each hides devices from what the others leave.
+std::optional<Visible> fewest(const Environment& env, std::initializer_list<const char*> variables) {
+  std::optional<Visible> found;
+  for (const char* variable : variables) {
+    const auto it = env.all().find(variable);
+    if (it == env.all().end()) continue;
+    const int count = count_of(it->second);
+    if (!found || count < found->count) found = Visible{count, variable, it->second};
+  }
+  return found;
+}
+
+/// A claim: this is the task that Slurm started, and Slurm has shown it devices of its own, as --gpus-per-task does.
+/// Source: srun(1), --gpu-bind; SLURMD_TRES_BIND as slurmd 22.05 sets it.
+bool sees_its_own(const Environment& env, int local_rank) {
+  if (env.get("SLURM_LOCALID") != std::to_string(local_rank)) return false;
+  for (const char* variable : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND"}) {
+    const auto bind = env.get(variable).value_or("");
+    for (const char* own : {"gpu:per_task:", "gpu:single:"}) {
+      if (bind.find(own) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Visible> visible_devices(const Environment& env) {
+  const auto shown = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
+  return shown ? shown : fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
+}
+
+}  // namespace
+
+std::optional<int> shown_devices(const Environment& env) {
+  const auto visible = visible_devices(env);
+  return visible ? std::optional(visible->count) : std::nullopt;
+}
+
+std::optional<int> visible_device(const Environment& env, int local_rank, int local_world) {
+  const auto visible = visible_devices(env);
+  if (!visible || visible->count == 0) return std::nullopt;
+  if (visible->count == 1 || sees_its_own(env, local_rank)) return 0;
+  // On every rank of the node, also on those that have a device: they would wait for the others in vain.
+  if (local_world > visible->count) {
+    const auto ranks = std::to_string(local_world);
+    throw Error(ErrorKind::kEnvironment,
+                visible->variable + "='" + visible->text + "' shows " + std::to_string(visible->count) +
+                    " devices, want " + ranks + " for the " + ranks + " ranks of this node",
+                "ask for as many devices as tasks on each node, or hide all with CUDA_VISIBLE_DEVICES= to run on CPU");
+  }
+  return local_rank;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/launch/placement/placement.h"
+
+namespace lockstep {
+
+/// One reader per launch environment. Each returns nothing where its launcher did not start this process, and none
+/// fills in `device`.
+///
+/// Throws: Error(kEnvironment) naming the variables where the set is incomplete or out of range.
+std::optional<Placement> placement_from_lockstep(const Environment& env);
+std::optional<Placement> placement_from_torchrun(const Environment& env);
+std::optional<Placement> placement_from_openmpi(const Environment& env);
+std::optional<Placement> placement_from_pmi(const Environment& env);
+std::optional<Placement> placement_from_slurm(const Environment& env);
+std::optional<Placement> placement_from_lsf(const Environment& env);
+std::optional<Placement> placement_from_flux(const Environment& env);
+
+/// Whether torchrun's own agent set the variables, rather than a script that exports the same names.
+bool is_torchrun_agent(const Environment& env);
+
+/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them: too little to be a source beside those.
+struct BarePmi {
+  int rank = 0;
+  int world = 1;
+};
+std::optional<BarePmi> bare_pmi(const Environment& env);
+
+/// The index of this process's device among those that its environment shows: 0 where it shows one, or several to this
+/// task alone, `local_rank` where it shows several to all, nothing where it shows none or says nothing. Asks no
+/// hardware.
+///
+/// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
+std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
+
+/// The names under which a launcher tells the four numbers.
+struct RankVariables {
+  std::string rank;
+  std::string world;
+  std::string local_rank;
+  std::string local_world;
+};
+
+/// The value of a variable that must be set.
+///
+/// Throws: Error(kEnvironment) naming `name`, and `because`, the variable that promised it.
+int required_int(const Environment& env, const std::string& name, const std::string& because);
+
+/// A placement from four variables, all of which must be set, with nodes derived from the local counts.
+Placement placement_from_variables(const Environment& env, const std::string& source, const RankVariables& names);
+
+/// Throws: Error(kEnvironment) naming both variables where `index` is not in [0, count).
+void check_index(const std::string& index_name, int index, const std::string& count_name, int count);
+
+/// Throws: Error(kEnvironment) naming both variables where `count` is not in [1, total].
+void check_count(const std::string& count_name, int count, const std::string& total_name, int total);
+
+/// Sets node_rank and local_world as a block or else a cyclic distribution of `world` ranks over `nodes` nodes has
+/// them. Returns false, and changes nothing, where neither gives this rank its local_rank.
+bool spread_over_nodes(Placement& at, int nodes);
+
+/// Sets nodes and node_rank from rank and local counts, as if ranks were dealt out node by node.
+void derive_nodes(Placement& at);
+
+/// Whether two sources put this process in the same place.
+bool agree(const Placement& a, const Placement& b);
+
+}  // namespace lockstep

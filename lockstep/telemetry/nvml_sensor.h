@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "lockstep/telemetry/device_sensor.h"
+
+namespace lockstep {
+
+/// What is used of NVML, with its types spelt out, so that its header is not needed. Each function returns 0 for
+/// success.
+/// Source: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/ ; the structs are of the "_v2" and "_v3"
+/// symbols that every driver since 450 has.
+struct Nvml {
+  using Device = void*;
+  struct Utilization {
+    unsigned device = 0;
+    unsigned memory = 0;
+  };
+  struct Memory {
+    unsigned long long total = 0;
+    unsigned long long free = 0;
+    unsigned long long used = 0;
+  };
+  struct Pci {
+    std::array<char, 16> legacy_bus_id{};
+    unsigned domain = 0;
+    unsigned bus = 0;
+    unsigned device = 0;
+    unsigned device_id = 0;
+    unsigned subsystem_id = 0;
+    std::array<char, 32> bus_id{};
+  };
+
+  std::function<int()> init;
+  std::function<int(unsigned*)> count;
+  std::function<int(unsigned, Device*)> device_at;
+  std::function<int(Device, Pci*)> pci;
+  std::function<int(Device, Utilization*)> utilization;
+  std::function<int(Device, Memory*)> memory;
+  std::function<int(Device, unsigned*)> power_milliwatts;
+  std::function<int(Device, unsigned, unsigned*)> temperature;  ///< Of sensor 0, the chip, in degrees.
+};
+
+/// NVML of the driver, or nothing where it is missing. It stays loaded.
+std::optional<Nvml> load_nvml();
+
+/// A sensor for the devices that `nvml` counts, or null where it is nothing or does not start.
+std::unique_ptr<DeviceSensor> nvml_sensor(std::optional<Nvml> nvml);
+
+}  // namespace lockstep

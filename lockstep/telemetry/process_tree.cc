@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/telemetry/process_tree.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The fields of /proc/PID/stat from the third on, the state. The second, a name in brackets, may hold anything.
+std::vector<std::string> stat_fields(const fs::path& process) {
+  const std::string text = text_or_nothing(process / "stat");
+  const auto bracket = text.rfind(')');
+  if (bracket == std::string::npos) return {};
+  return split(trimmed(std::string_view(text).substr(bracket + 1)), ' ');
+}
+
+/// Field `number` of stat as proc(5) counts them, from 1.
+std::uint64_t field(const std::vector<std::string>& fields, std::size_t number) {
+  return number - 3 < fields.size() ? parsed_int<std::uint64_t>(fields[number - 3]).value_or(0) : 0;
+}
+
+/// The number behind "name:" in a file of such lines.
+std::uint64_t value_of(const std::string& text, std::string_view name) {
+  for (const auto& line : split(text, '\n')) {
+    if (!line.starts_with(name)) continue;
+    const auto words = split(trimmed(std::string_view(line).substr(name.size())), ' ');
+    return parsed_int<std::uint64_t>(words.front()).value_or(0);
+  }
+  return 0;
+}
+
+std::vector<pid_t> children_of(const fs::path& process) {
+  std::vector<pid_t> children;
+  std::error_code gone;
+  // Each thread has a list of its own.
+  for (fs::directory_iterator it(process / "task", gone), end; !gone && it != end; it.increment(gone)) {
+    for (const auto& word : split(text_or_nothing(it->path() / "children"), ' ')) {
+      if (const auto pid = parsed_int<pid_t>(word)) children.push_back(*pid);
+    }
+  }
+  return children;
+}
+
+bool add(TreeSample& sum, const fs::path& process) {
+  const auto fields = stat_fields(process);
+  if (fields.empty()) return false;
+  static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  // utime, stime, and the same of children that were waited for.
+  const auto cpu = field(fields, 14) + field(fields, 15) + field(fields, 16) + field(fields, 17);
+  sum.cpu_seconds += static_cast<double>(cpu) / ticks;
+  sum.threads += static_cast<int>(field(fields, 20));
+  sum.memory_bytes += field(fields, 24) * page;
+  const std::string io = text_or_nothing(process / "io");
+  sum.read_bytes += value_of(io, "read_bytes:");
+  sum.written_bytes += value_of(io, "write_bytes:");
+  if (sum.processes == 0 && !fields.front().empty()) sum.state = fields.front().front();
+  ++sum.processes;
+  return true;
+}
+
+}  // namespace
+
+std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
+  TreeSample sum;
+  std::vector<pid_t> waiting = {pid};
+  // A fork bomb must not become ours too.
+  constexpr int kMostProcesses = 4096;
+  while (!waiting.empty() && sum.processes < kMostProcesses) {
+    const auto process = root / "proc" / std::to_string(waiting.back());
+    waiting.pop_back();
+    if (!add(sum, process)) continue;
+    const auto children = children_of(process);
+    waiting.insert(waiting.end(), children.begin(), children.end());
+  }
+  if (sum.processes == 0) return std::nullopt;
+  return sum;
+}
+
+std::optional<std::uint64_t> start_of_process(pid_t pid, const fs::path& root) {
+  const auto fields = stat_fields(root / "proc" / std::to_string(pid));
+  if (fields.empty() || fields.front() == "Z" || fields.front() == "X") return std::nullopt;
+  return field(fields, 22);
+}
+
+MemorySample sample_of_memory(const fs::path& root) {
+  const std::string text = text_or_nothing(root / "proc/meminfo");
+  return {.total_bytes = value_of(text, "MemTotal:") * 1024, .available_bytes = value_of(text, "MemAvailable:") * 1024};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/file.h"
+#include "lockstep/telemetry/device_sensor.h"
+#include "lockstep/telemetry/process_tree.h"
+#include "lockstep/telemetry/task_register.h"
+
+namespace lockstep {
+
+/// What one task used, as of now.
+struct TaskSample {
+  RegisteredTask task{};
+  TreeSample used{};
+};
+
+/// A node at one moment.
+struct NodeSample {
+  double time = 0;                  ///< Seconds since 1970.
+  std::vector<TaskSample> tasks{};  ///< Those that live.
+  MemorySample memory{};
+  std::vector<DeviceSample> devices{};
+};
+
+/// A node's part of a run's telemetry: one JSON object a line, appended to over restarts. docs/exec.md has the keys.
+///
+/// Nothing here throws once the file is open: a full disk must not end what watches the run.
+class TelemetryFile {
+ public:
+  /// Throws: Error(kIo) where the file cannot be opened.
+  TelemetryFile(const std::filesystem::path& path, std::string node);
+
+  void write_start(double time, double period_s, int local_world);
+  void write_sample(const NodeSample& sample);
+  void write_warning(double time, const std::string& code, const std::string& text);
+  /// What a warning of this code told of is over.
+  void write_warning_over(double time, const std::string& code);
+  void write_end(double time);
+
+ private:
+  void append(const std::string& line);
+
+  FileDescriptor file_;
+  std::string node_;
+};
+
+/// One line of a node's telemetry, read back.
+struct TelemetryLine {
+  std::string event{};  ///< "agent_started", "sample", "warning", "warning_over" or "agent_ended".
+  std::string node{};
+  double time = 0;      ///< Seconds since 1970.
+  NodeSample sample{};  ///< Of a "sample".
+  std::string code{};   ///< Of a "warning" and its end: "sockets", "tasks-stuck", "device-idle".
+  std::string text{};   ///< Of a "warning".
+  double period_s = 0;  ///< Of an "agent_started": between two samples.
+  int local_world = 0;  ///< Of an "agent_started": tasks of the node.
+};
+
+/// The run's telemetry files, one for each node, by name. Empty where there are none.
+std::vector<std::filesystem::path> telemetry_files(const std::filesystem::path& run_dir);
+
+/// Hands each whole line among the file's last `most_bytes` to `take`, in order. Lines that are none of ours, and a
+/// last one that is not whole yet, are left out.
+///
+/// Throws: Error(kIo) where the file cannot be read; never for what it holds.
+void read_telemetry(const std::filesystem::path& path, const std::function<void(const TelemetryLine&)>& take,
+                    std::uintmax_t most_bytes = std::numeric_limits<std::uintmax_t>::max());
+
+/// A sample as its JSON object has it, and back; nothing where the object is none of ours.
+std::string json_of_sample(const NodeSample& sample, const std::string& node);
+std::optional<TelemetryLine> parsed_telemetry(std::string_view line);
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/optim/device_update.h"
+
+#include <torch/torch.h>
+
+namespace lockstep {
+
+// In place: a recorded step reads the rate where it was.
+void DeviceUpdate::prepare_step() {
+  const auto& groups = optimizer().param_groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const double value = groups[i].options().get_lr();
+    if (i == rates_.size()) {
+      // The fused kernels of GPUs want float, whatever the parameters are.
+      const auto& parameter = groups[i].params().at(0);
+      const auto options =
+          parameter.options().dtype(parameter.is_cpu() ? at::kDouble : at::kFloat).requires_grad(false);
+      rates_.push_back(at::full({}, value, options));
+      values_.push_back(value);
+    } else if (values_[i] != value) {
+      rates_[i].fill_(value);
+      values_[i] = value;
+    }
+  }
+}
+
+}  // namespace lockstep

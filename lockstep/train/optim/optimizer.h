@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/train/optim/device_update.h"
+
+namespace lockstep {
+
+/// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the
+/// base class, so snapshots, schedulers and PyTorch's state_dict names fit.
+
+class FusedSGD : public torch::optim::SGD, public DeviceUpdate {
+ public:
+  using SGD::SGD;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
+};
+
+class FusedAdam : public torch::optim::Adam, public DeviceUpdate {
+ public:
+  using Adam::Adam;
+  at::Tensor step(LossClosure closure = nullptr) override;
+  void settle() override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
+
+  DeviceCounts<torch::optim::AdamParamState*> counts_;
+};
+
+class FusedAdamW : public torch::optim::AdamW, public DeviceUpdate {
+ public:
+  using AdamW::AdamW;
+  at::Tensor step(LossClosure closure = nullptr) override;
+  void settle() override;
+
+ private:
+  torch::optim::Optimizer& optimizer() override { return *this; }
+
+  DeviceCounts<torch::optim::AdamWParamState*> counts_;
+};
+
+/// By PyTorch's names, with PyTorch's defaults.
+struct OptimizerSettings {
+  std::string name = "sgd";  ///< sgd adam adamw
+  double lr = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0;                         ///< sgd
+  double dampening = 0;                        ///< sgd
+  bool nesterov = false;                       ///< sgd
+  std::array<double, 2> betas = {0.9, 0.999};  ///< adam, adamw
+  double eps = 1e-8;                           ///< adam, adamw
+  bool amsgrad = false;                        ///< adam, adamw
+};
+
+/// A parameter that is given twice counts once. Throws: Error(kRecipe) for an unknown name or values that PyTorch
+/// refuses.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters,
+                                                        const OptimizerSettings& settings);
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/task/masked_language_model.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "lockstep/data/source/file_sources.h"
+
+namespace lockstep {
+namespace {
+
+// The mean over each sample's masked places of `values` [N, L], then over samples.
+at::Tensor mean_of_samples(const at::Tensor& values, const at::Tensor& is_masked) {
+  const auto weights = is_masked.to(values.scalar_type());
+  return ((values * weights).sum(1) / weights.sum(1).clamp_min(1)).mean();
+}
+
+at::Tensor loss_of(const at::Tensor& guesses, const at::Tensor& target) {
+  const auto each = at::cross_entropy_loss(guesses.transpose(1, 2), target, {}, at::Reduction::None, kNotMasked);
+  return mean_of_samples(each, target.ne(kNotMasked));
+}
+
+}  // namespace
+
+at::Tensor MaskedLanguageModel::training_step(const Batch& batch) {
+  return loss_of(scores(batch.input()), batch.target());
+}
+
+void MaskedLanguageModel::validation_step(const Batch& batch) {
+  const auto guesses = scores(batch.input());
+  const auto is_right = guesses.argmax(2).eq(batch.target()).to(at::kDouble);
+  log("val_loss", loss_of(guesses, batch.target()));
+  log("val_accuracy", mean_of_samples(is_right, batch.target().ne(kNotMasked)));
+}
+
+std::map<std::string, double> MaskedLanguageModel::on_validation_end(Group&,
+                                                                     const std::map<std::string, double>& means) {
+  const auto it = means.find("val_loss");
+  if (it == means.end()) return {};
+  return {{"val_perplexity", std::exp(it->second)}};
+}
+
+}  // namespace lockstep

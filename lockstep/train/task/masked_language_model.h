@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/train/task/network_task.h"
+
+namespace lockstep {
+
+/// A network that fills in what was masked in a text. The loss of a sample is the mean over its masked places, and each
+/// sample weighs the same, so that it does not matter which rank has it.
+class MaskedLanguageModel : public NetworkTask {
+ public:
+  explicit MaskedLanguageModel(std::shared_ptr<Network> network, TaskOptions task = {})
+      : NetworkTask(std::move(network), std::move(task)) {}
+
+  at::Tensor training_step(const Batch& batch) override;
+  /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked places.
+  void validation_step(const Batch& batch) override;
+  std::unique_ptr<Module> replica() const override {
+    return std::make_unique<MaskedLanguageModel>(another_network(), options());
+  }
+  /// "val_perplexity": e to the val_loss.
+  std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;
+};
+
+}  // namespace lockstep
