@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/idx_source.h"
 #include "lockstep/train/trainer.h"
 
 namespace {

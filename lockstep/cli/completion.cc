@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/recipe/schema.h"
 
 namespace lockstep::cli {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/data_fetch.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/recipe/data_request.h"

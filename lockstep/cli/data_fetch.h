@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/online_set.h"
 
 namespace lockstep::cli {

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/doctor/bundle.h"
 #include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/cluster/doctor/meeting.h"
 #include "lockstep/cluster/doctor/nodes.h"
 #include "lockstep/cluster/doctor/report.h"
 #include "lockstep/cluster/job/run_job.h"

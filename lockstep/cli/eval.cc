@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement/placement.h"
 #include "lockstep/observe/run_folder.h"

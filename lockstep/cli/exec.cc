@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cluster/task/exec_task.h"
 #include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/process.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
 

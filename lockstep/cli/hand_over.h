@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cluster/setup/trainer_program.h"
 
 namespace lockstep::cli {

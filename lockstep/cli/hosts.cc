@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/launch/placement/host_list.h"
 
 namespace lockstep::cli {

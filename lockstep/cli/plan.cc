@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/plan/machine.h"

@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/profile/schema.h"
 #include "lockstep/cluster/profile/text.h"

@@ -12,7 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/schema.h"

@@ -11,9 +11,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/report/html.h"
+#include "lockstep/cluster/report/json.h"
+#include "lockstep/cluster/report/page.h"
 #include "lockstep/cluster/report/text.h"
 #include "lockstep/cluster/scale/study.h"
 

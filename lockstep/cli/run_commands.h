@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cluster/job/queue.h"
 
 namespace lockstep::cli {

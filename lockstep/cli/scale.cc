@@ -16,7 +16,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/scale/study.h"

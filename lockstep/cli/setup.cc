@@ -13,7 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
 #include "lockstep/cluster/setup/trainer_source.h"

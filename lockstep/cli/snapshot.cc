@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"

@@ -12,7 +12,7 @@
 #include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/tensor_numbers.h"
 #include "lockstep/format/weights/weights_file.h"

@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/format/torch/writer.h"

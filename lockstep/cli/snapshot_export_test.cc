@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lockstep/cli/command.h"
-#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/cli/commands.h"
+#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "lockstep/format/weights/weights_file.h"
 #include "tests/support/temporary_folder.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lockstep/base/file.h"
-#include "lockstep/cli/command.h"
-#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/cli/commands.h"
+#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::cli {

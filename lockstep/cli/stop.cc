@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
 

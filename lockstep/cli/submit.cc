@@ -12,7 +12,7 @@
 #include "lockstep/base/mapped.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/cluster/job/batch_script.h"

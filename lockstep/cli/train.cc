@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
 #include "lockstep/launch/placement/placement.h"

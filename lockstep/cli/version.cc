@@ -3,7 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 
 namespace lockstep::cli {
 

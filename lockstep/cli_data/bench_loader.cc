@@ -8,8 +8,9 @@
 #include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli_data/data_commands.h"
+#include "lockstep/cli_data/commands.h"
 #include "lockstep/cli_data/data_target.h"
+#include "lockstep/cli_data/output.h"
 #include "lockstep/data/batch_reader.h"
 
 namespace lockstep {

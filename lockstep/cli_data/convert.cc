@@ -7,7 +7,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli_data/data_commands.h"
+#include "lockstep/cli_data/commands.h"
+#include "lockstep/cli_data/output.h"
 #include "lockstep/observe/work_bar.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli_data/recipe_settings.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/idx_source.h"
 #include "lockstep/recipe/builtin.h"
 
 namespace lockstep {

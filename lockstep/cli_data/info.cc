@@ -6,8 +6,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli_data/data_commands.h"
+#include "lockstep/cli_data/commands.h"
 #include "lockstep/cli_data/data_target.h"
+#include "lockstep/cli_data/output.h"
 #include "lockstep/format/image/image.h"
 
 namespace lockstep {

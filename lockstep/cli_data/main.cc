@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cli_data/data_commands.h"
+#include "lockstep/cli_data/commands.h"
 
 namespace {
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_data/output.h"
+
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "lockstep/base/file.h"
-#include "lockstep/cli_data/data_commands.h"
 
 namespace lockstep {
 

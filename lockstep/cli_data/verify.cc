@@ -8,8 +8,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cli_data/data_commands.h"
+#include "lockstep/cli_data/commands.h"
 #include "lockstep/cli_data/data_target.h"
+#include "lockstep/cli_data/output.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "lockstep/observe/work_bar.h"
 
 namespace lockstep {

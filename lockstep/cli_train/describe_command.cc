@@ -13,6 +13,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/step_cost.h"
 

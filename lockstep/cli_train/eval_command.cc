@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/observe/run_folder.h"

@@ -12,6 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/device/out_of_memory.h"

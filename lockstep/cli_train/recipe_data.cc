@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/recipe_data.h"
+
 #include <algorithm>
 
 #include "lockstep/base/error.h"
@@ -6,6 +8,7 @@
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 
 namespace lockstep {
 namespace {

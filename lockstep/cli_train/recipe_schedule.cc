@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli_train/recipe_schedule.h"
+
 #include "lockstep/base/error.h"
-#include "lockstep/cli_train/recipe_training.h"
 
 namespace lockstep {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/recipe_schedule.h"
 #include "lockstep/models/compiled_network.h"
 #include "lockstep/models/plugin.h"
 #include "lockstep/models/script_network.h"

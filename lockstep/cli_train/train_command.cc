@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/run_record.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"

@@ -27,14 +27,6 @@ struct Group::Impl {
   Impl& operator=(const Impl&) = delete;
 };
 
-/// Sees to it that no two ranks have one device, unless they may, and opens the way that tensors on devices travel.
-///
-/// Collective: yes. Throws: Error(kEnvironment) on every rank where a device is shared; Error(kPeer).
-void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
-
-/// The ranks that have the same device, where there are such: the first set of them. `devices` names each rank's.
-std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices);
-
 /// Calls `work`; an exception of the transport becomes Error(kPeer) that names `action`. Others pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());

@@ -13,6 +13,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/join_device.h"
 #include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/rendezvous_file.h"
 #include "lockstep/launch/socket.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/join_device.h"
+
 #include <algorithm>
 
 #include "lockstep/base/checksum.h"

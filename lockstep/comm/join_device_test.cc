@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/join_device.h"
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>

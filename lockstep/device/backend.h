@@ -95,6 +95,4 @@ class DeviceBackend {
   virtual const CollectiveMaker* collectives() const = 0;
 };
 
-const DeviceBackend& cpu_backend();
-
 }  // namespace lockstep

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/device/cpu_backend.h"
+
 #include <algorithm>
 #include <fstream>
 #include <limits>

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/device/backend.h"
+#include "lockstep/device/cpu_backend.h"
 
 namespace lockstep {
 

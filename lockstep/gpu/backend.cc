@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/device/backend.h"
+
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/Event.h>

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/image_source.h"
 #include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "lockstep/loader/loader.h"
 #include "tests/support/made_up_images.h"
 #include "tests/support/temporary_folder.h"

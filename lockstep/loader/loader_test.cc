@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/epoch_order.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 
 namespace lockstep {
 namespace {

@@ -13,6 +13,7 @@
 #include "lockstep/format/safetensors.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
+#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "lockstep/snapshot/optimizer_settings.h"
 #include "lockstep/snapshot/optimizer_state.h"
 

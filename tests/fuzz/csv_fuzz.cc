@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/file_sources.h"
+#include "lockstep/data/source/csv_source.h"
 #include "tests/fuzz/memory_file.h"
 
 /// A table as training and as validation table, with classes and with numbers as targets.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/file_sources.h"
+#include "lockstep/data/source/text_source.h"
 #include "tests/fuzz/memory_file.h"
 
 /// The first byte is the length of a window, the others the text.

@@ -3,6 +3,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/transform/pixels.h"
 #include "lockstep/data/transform/transform.h"
+#include "lockstep/data/transform/transform_list.h"
 
 namespace {
 

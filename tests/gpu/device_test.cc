@@ -4,7 +4,8 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "lockstep/comm/collective_maker.h"
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/image_source.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "lockstep/device/streams.h"
 #include "lockstep/loader/loader.h"
 #include "tests/support/gpu.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lockstep/base/file.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/script_network.h"

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/comm/join.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/trainer.h"

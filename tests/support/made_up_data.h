@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/train/data_module.h"
 
 namespace lockstep::testing {

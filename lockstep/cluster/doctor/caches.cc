@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/caches.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <set>
 
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/files.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/container.h"
+
 #include <filesystem>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/files.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/files.h"
 #include "lockstep/telemetry/device_sensor.h"
 

@@ -26,4 +26,7 @@ std::optional<int> devices_on_node(const Examination& of);
 /// "0000:c1:00.0" of each GPU on the node's PCI buses, whether or not a driver runs it.
 std::vector<std::string> pci_gpus(const Examination& of, GpuMaker maker);
 
+/// Checks that this task sees the devices that it was given, and can use them.
+void check_devices(const Examination& of, Findings& findings);
+
 }  // namespace lockstep

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/layout.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -6,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/nodes.h"
 #include "lockstep/launch/affinity.h"

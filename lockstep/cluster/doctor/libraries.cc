@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/libraries.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
 
 #include "lockstep/base/elf.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/files.h"
 #include "lockstep/cluster/doctor/library_search.h"

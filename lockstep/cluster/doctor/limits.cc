@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/limits.h"
+
 #include <algorithm>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/files.h"
 #include "lockstep/telemetry/network_watch.h"

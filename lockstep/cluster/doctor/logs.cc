@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/logs.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <fstream>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/files.h"
 #include "lockstep/telemetry/network_watch.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/meeting.h"
+
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/network.h"
+
 #include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
+#include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/files.h"
 #include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/rendezvous.h"

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/cluster/doctor/doctor.h"
-#include "lockstep/launch/rendezvous.h"
-#include "lockstep/observe/wall_clock.h"
 
 namespace lockstep {
 
@@ -52,27 +48,6 @@ struct JobView {
   std::vector<std::string> wrong{};   ///< Nodes whose all-reduce gave another sum.
   std::vector<std::string> broken{};  ///< Nodes that did not get through the all-reduce.
 };
-
-/// How much is sent, and for how long at most.
-struct MeetingOptions {
-  std::chrono::milliseconds patience{10'000};  ///< For all of it.
-  std::size_t link_bytes = std::size_t{16} << 20U;
-  std::size_t sum_elements = std::size_t{1} << 17U;
-  WallClock wall = [] { return std::chrono::system_clock::now(); };
-};
-
-/// Lets the tasks of a job meet over plain TCP, tell each other what they found, compare clocks, time the link from
-/// each node to the next, and sum numbers over all nodes in a ring.
-///
-/// Collective: the tasks that `joins` names.
-/// Blocks:  for `patience` at most.
-/// Returns: on rank 0, what came of it; on others nothing.
-/// Throws:  Error(kPeer) where rank 0 cannot be reached in time; Error(kEnvironment) where no port can be had.
-std::optional<JobView> meeting(const Placement& at, const Endpoint& main, const TaskView& self,
-                               const MeetingOptions& options = {});
-
-/// A claim: this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
-bool joins(const Placement& at);
 
 /// What the measurements mean.
 void check_nodes(const JobView& job, Findings& findings);

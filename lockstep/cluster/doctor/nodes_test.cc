@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/cluster/doctor/meeting.h"
 #include "lockstep/cluster/doctor/wire.h"
 #include "lockstep/launch/socket.h"
 #include "tests/support/fake_node.h"

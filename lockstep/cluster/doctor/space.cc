@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/space.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/files.h"
 
 namespace lockstep {

@@ -8,7 +8,6 @@
 
 #include "lockstep/base/elf.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/files.h"
 

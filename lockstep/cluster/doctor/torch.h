@@ -14,4 +14,7 @@ std::filesystem::path torch_folder(const Examination& of);
 /// where it has none.
 std::string torch_version(const std::filesystem::path& folder, const std::string& key);
 
+/// Checks that the PyTorch that this environment would start can use the node's devices.
+void check_torch(const Examination& of, Findings& findings);
+
 }  // namespace lockstep

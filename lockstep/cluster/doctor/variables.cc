@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/pattern.h"
-#include "lockstep/cluster/doctor/checks.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/recipe/raw_setting.h"
 #include "lockstep/telemetry/network_watch.h"

@@ -26,4 +26,7 @@ std::string_view builtin_variables();
 /// Throws: Error(kRecipe) with file and line for what the table should not hold.
 std::vector<DangerousVariable> dangerous_variables(std::string_view toml = builtin_variables());
 
+/// Checks variables that are known to slow runs down or to break them.
+void check_variables(const Examination& of, Findings& findings);
+
 }  // namespace lockstep

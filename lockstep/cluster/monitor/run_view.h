@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -30,9 +29,6 @@ struct ViewRoom {
 
 /// The lines as text; what has no room is cut, and a last line says how many are left out.
 std::string text_of(const std::vector<ViewLine>& lines, const ViewRoom& room);
-
-/// The same as one object; docs/monitor.md has its keys.
-nlohmann::json json_of(const RunStatus& status);
 
 /// Which of more nodes than there is room for to show: those that are silent, have lost tasks or differ most from
 /// the middle one in any number, as indices in the nodes' order.

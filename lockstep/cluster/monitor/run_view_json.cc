@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nlohmann/json.hpp>
+#include "lockstep/cluster/monitor/run_view_json.h"
 
-#include "lockstep/cluster/monitor/run_view.h"
+#include <nlohmann/json.hpp>
 
 namespace lockstep {
 namespace {

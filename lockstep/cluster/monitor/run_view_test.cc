@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/base/text_forms.h"
+#include "lockstep/cluster/monitor/run_view_json.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -57,7 +57,4 @@ std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs);
 TableRows scaling_table(const std::vector<ScalingRow>& rows);
 nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows);
 
-/// Speed-up over ranks, a line for each label beside the ideal one, as SVG.
-std::string scaling_chart(const std::vector<ScalingRow>& rows);
-
 }  // namespace lockstep

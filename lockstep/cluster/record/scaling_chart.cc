@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/record/scaling_chart.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>

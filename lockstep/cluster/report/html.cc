@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/html.h"
+
 #include <algorithm>
 #include <cctype>
 
+#include "lockstep/cluster/record/scaling_chart.h"
 #include "lockstep/cluster/report/charts.h"
+#include "lockstep/cluster/report/page.h"
+#include "lockstep/cluster/report/sections.h"
 #include "lockstep/cluster/report/text.h"
-#include "lockstep/cluster/report/words.h"
+#include "lockstep/cluster/report/verdict.h"
 
 namespace lockstep {
 namespace {

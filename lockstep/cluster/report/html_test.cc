@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/html.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +9,7 @@
 #include <set>
 
 #include "lockstep/cluster/report/charts.h"
-#include "lockstep/cluster/report/text.h"
+#include "lockstep/cluster/report/page.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/json.h"
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/cluster/report/text.h"
-#include "lockstep/cluster/report/words.h"
+#include "lockstep/cluster/report/page.h"
+#include "lockstep/cluster/report/verdict.h"
 
 namespace lockstep {
 namespace {

@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
+#include "lockstep/cluster/report/json.h"
+#include "lockstep/cluster/report/page.h"
+#include "lockstep/cluster/report/sections.h"
 #include "lockstep/cluster/report/text.h"
-#include "lockstep/cluster/report/words.h"
+#include "lockstep/cluster/report/verdict.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

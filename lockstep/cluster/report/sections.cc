@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/sections.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -6,7 +8,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/report/numbers.h"
-#include "lockstep/cluster/report/words.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,9 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/base/text_table.h"
-#include "lockstep/cluster/report/words.h"
+#include "lockstep/cluster/report/page.h"
+#include "lockstep/cluster/report/sections.h"
+#include "lockstep/cluster/report/verdict.h"
 
 namespace lockstep {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/report/verdict.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cluster/report/numbers.h"
-#include "lockstep/cluster/report/words.h"
 
 namespace lockstep {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/cluster/job/submission.h"
+#include "lockstep/cluster/record/scaling_chart.h"
 #include "lockstep/cluster/scale/study.h"
 #include "tests/support/temporary_folder.h"
 

@@ -12,6 +12,7 @@
 #include "lockstep/base/text_table.h"
 #include "lockstep/cluster/job/submission.h"
 #include "lockstep/cluster/job/sweep.h"
+#include "lockstep/cluster/record/scaling_chart.h"
 
 namespace lockstep {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/cifar_source.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/file_sources.h"
 #include "lockstep/format/mapped_file.h"
 
 namespace lockstep {

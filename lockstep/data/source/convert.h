@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/folder_source.h"
 
 namespace lockstep {
 

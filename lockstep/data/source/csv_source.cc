@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/csv_source.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,7 +9,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/data/source/file_sources.h"
 
 namespace lockstep {
 namespace {

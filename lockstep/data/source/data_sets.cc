@@ -6,7 +6,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/source/cifar_source.h"
+#include "lockstep/data/source/idx_source.h"
 #include "lockstep/data/source/sources.h"
+#include "lockstep/data/transform/transform_list.h"
 
 namespace lockstep {
 namespace {

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "lockstep/data/sample_source.h"
-#include "lockstep/data/source/file_sources.h"
+#include "lockstep/data/source/csv_source.h"
+#include "lockstep/data/source/folder_source.h"
 #include "lockstep/data/source/hdf5_source.h"
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/image_source.h"
+#include "lockstep/data/source/text_source.h"
 #include "lockstep/data/transform/transform.h"
 
 namespace lockstep {

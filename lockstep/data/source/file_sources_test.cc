@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/data/source/file_sources.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/data/source/cifar_source.h"
+#include "lockstep/data/source/csv_source.h"
+#include "lockstep/data/source/text_source.h"
 #include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
 

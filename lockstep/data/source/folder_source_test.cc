@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/folder_source.h"
+
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/batch_reader.h"
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/image_source.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "tests/support/golden_images.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/data/sample_source.h"
-#include "lockstep/data/source/image_sources.h"
+#include "lockstep/data/source/image_source.h"
 
 namespace lockstep {
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/batch_reader.h"
 #include "lockstep/data/source/convert.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "lockstep/format/hdf5/hdf5.h"
 #include "lockstep/format/image/image_index.h"
 #include "tests/support/golden_images.h"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/idx_source.h"
+
 #include <algorithm>
 #include <cstring>
 #include <system_error>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/data/source/sources.h"
 #include "lockstep/format/idx.h"
 
 namespace lockstep {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/image_source.h"
+
 #include <cstring>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/image_sources.h"
 
 namespace lockstep {
 namespace {

@@ -15,6 +15,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/data/source/idx_source.h"
+#include "lockstep/data/source/synthetic_source.h"
 #include "tests/support/source_root.h"
 
 namespace lockstep {

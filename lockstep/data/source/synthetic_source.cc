@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/synthetic_source.h"
+
 #include <cstring>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/source/sources.h"
 
 namespace lockstep {
 namespace {

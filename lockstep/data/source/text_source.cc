@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/source/text_source.h"
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -8,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/data/source/file_sources.h"
 #include "lockstep/data/transform/sample_rng.h"
 #include "lockstep/format/mapped_file.h"
 

@@ -41,12 +41,4 @@ Image copy_of(const PixelView& view);
 /// Writes [channels, height, width].
 void write_planes(const PixelView& view, std::uint8_t* to);
 
-/// The image scaled to `size`, bilinear with a support that grows with the reduction (antialias): the same bytes as
-/// Pillow 13's resize() with BILINEAR.
-///
-/// Source: Pillow, src/libImaging/Resample.c: two passes, 22-bit fixed-point weights, 8 bits between. The horizontal
-/// pass goes first unless the height shrinks by more than twice what the width does (found by trying; before Pillow 12
-/// it always does, which differs by 1 in some bytes).
-Image resized(Image image, ImageSize size);
-
 }  // namespace lockstep

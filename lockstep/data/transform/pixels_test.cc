@@ -5,6 +5,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/data/transform/colour.h"
+#include "lockstep/data/transform/resample.h"
 #include "tests/support/golden_images.h"
 
 namespace lockstep {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/transform/resample.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/transform/pixels.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/transform/colour.h"
+#include "lockstep/data/transform/resample.h"
 #include "lockstep/data/transform/sample_rng.h"
 
 namespace lockstep {

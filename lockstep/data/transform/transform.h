@@ -97,11 +97,6 @@ struct ImageTransforms {
   void apply(ImageDecoder& image, const SampleKey& key, std::uint8_t* to) const;
 };
 
-/// Reads a recipe's list. `key` names it in messages: "data.transforms".
-///
-/// Throws: Error(kRecipe) naming the entry, the nearest known transform and its arguments.
-ImageTransforms parsed_transforms(std::span<const std::string> list, const std::string& key);
-
 /// What to validate with where a recipe has no list for it: the same without chance. A random resized crop becomes a
 /// resize to 8/7 of its size and a centred crop, as 256 and 224 are in most papers; a random crop with padding goes,
 /// one without becomes centred; the flip, the jitter and the mixing go.

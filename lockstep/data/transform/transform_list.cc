@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/transform/transform_list.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>

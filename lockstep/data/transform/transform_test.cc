@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lockstep/data/transform/sample_rng.h"
+#include "lockstep/data/transform/transform_list.h"
 #include "tests/support/golden_images.h"
 #include "tests/support/temporary_folder.h"
 

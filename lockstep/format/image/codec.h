@@ -19,10 +19,6 @@ class ImageDecoder::Codec {
   virtual Image decoded(ImageArea area) = 0;
 };
 
-/// Throws: Error(kData), as ImageDecoder.
-std::unique_ptr<ImageDecoder::Codec> jpeg_codec(std::span<const std::byte> bytes, const std::string& name);
-std::unique_ptr<ImageDecoder::Codec> png_codec(std::span<const std::byte> bytes, const std::string& name);
-
 /// Throws Error(kData) for an image that cannot be read.
 [[noreturn]] void refuse_image(const std::string& name, const std::string& fact);
 

@@ -8,6 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/format/image/codec.h"
+#include "lockstep/format/image/jpeg.h"
+#include "lockstep/format/image/png.h"
 
 namespace lockstep {
 namespace {

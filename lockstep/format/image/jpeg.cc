@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/image/jpeg.h"
+
 #include <cstdio>  // jpeglib.h wants FILE
 
 // clang-format off

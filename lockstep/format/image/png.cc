@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/image/png.h"
+
 #include <png.h>
 
 #include <algorithm>

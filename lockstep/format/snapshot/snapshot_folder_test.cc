@@ -10,6 +10,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

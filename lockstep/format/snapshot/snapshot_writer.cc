@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/snapshot/snapshot_writer.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +11,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/snapshot/snapshot_writer.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>

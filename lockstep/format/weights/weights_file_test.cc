@@ -10,7 +10,7 @@
 #include <random>
 
 #include "lockstep/base/file.h"
-#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "lockstep/format/torch/file.h"
 #include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/placement/device.h"
+
 #include <initializer_list>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/placement/placement.h"
-#include "lockstep/launch/placement/sources.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/placement/mpi.h"
+
 #include <algorithm>
 
 #include "lockstep/launch/placement/sources.h"

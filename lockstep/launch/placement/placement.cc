@@ -5,7 +5,13 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/placement/device.h"
+#include "lockstep/launch/placement/flux.h"
+#include "lockstep/launch/placement/lsf.h"
+#include "lockstep/launch/placement/mpi.h"
+#include "lockstep/launch/placement/slurm.h"
 #include "lockstep/launch/placement/sources.h"
+#include "lockstep/launch/placement/torchrun.h"
 
 namespace lockstep {
 namespace {

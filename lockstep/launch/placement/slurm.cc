@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/placement/slurm.h"
+
 #include <cstdint>
 #include <numeric>
 #include <vector>

@@ -8,35 +8,6 @@
 
 namespace lockstep {
 
-/// One reader per launch environment. Each returns nothing where its launcher did not start this process, and none
-/// fills in `device`.
-///
-/// Throws: Error(kEnvironment) naming the variables where the set is incomplete or out of range.
-std::optional<Placement> placement_from_lockstep(const Environment& env);
-std::optional<Placement> placement_from_torchrun(const Environment& env);
-std::optional<Placement> placement_from_openmpi(const Environment& env);
-std::optional<Placement> placement_from_pmi(const Environment& env);
-std::optional<Placement> placement_from_slurm(const Environment& env);
-std::optional<Placement> placement_from_lsf(const Environment& env);
-std::optional<Placement> placement_from_flux(const Environment& env);
-
-/// Whether torchrun's own agent set the variables, rather than a script that exports the same names.
-bool is_torchrun_agent(const Environment& env);
-
-/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them: too little to be a source beside those.
-struct BarePmi {
-  int rank = 0;
-  int world = 1;
-};
-std::optional<BarePmi> bare_pmi(const Environment& env);
-
-/// The index of this process's device among those that its environment shows: 0 where it shows one, or several to this
-/// task alone, `local_rank` where it shows several to all, nothing where it shows none or says nothing. Asks no
-/// hardware.
-///
-/// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
-std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
-
 /// The names under which a launcher tells the four numbers.
 struct RankVariables {
   std::string rank;

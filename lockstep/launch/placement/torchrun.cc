@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/placement/torchrun.h"
+
 #include "lockstep/base/error.h"
+#include "lockstep/launch/placement/slurm.h"
 #include "lockstep/launch/placement/sources.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/comm/join.h"
-#include "lockstep/data/source/sources.h"
+#include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/models/script_network.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "lockstep/data/source/file_sources.h"
+#include "lockstep/data/source/text_source.h"
 
 namespace lockstep {
 namespace {

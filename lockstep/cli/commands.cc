@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/command.h"
+#include "lockstep/cli/commands.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
@@ -23,9 +22,5 @@ void run_convert(const DataRequest& request, const DataContext& context);
 void run_verify(const DataRequest& request, const DataContext& context);
 void run_info(const DataRequest& request, const DataContext& context);
 void run_bench_loader(const LoaderBenchRequest& request, const DataContext& context);
-
-/// Writes to standard output: one line of JSON, or text as it is. Throws: Error(kIo).
-void print_line(const nlohmann::ordered_json& object);
-void print_text(const std::string& text);
 
 }  // namespace lockstep

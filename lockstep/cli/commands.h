@@ -59,4 +59,8 @@ void add_recipe(CLI::App& app, Context& context);
 void add_setup(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 
+/// Each adds a command to `lockstep snapshot`.
+void add_snapshot_export(CLI::App& snapshot, Context& context);
+void add_snapshot_diff(CLI::App& snapshot, Context& context);
+
 }  // namespace lockstep::cli

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace lockstep {
+
+/// Writes to standard output: one line of JSON, or text as it is. Throws: Error(kIo).
+void print_line(const nlohmann::ordered_json& object);
+void print_text(const std::string& text);
+
+}  // namespace lockstep

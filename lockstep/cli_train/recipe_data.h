@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/data/source/data_sets.h"
+#include "lockstep/recipe/recipe.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep {
+
+/// The data that a recipe's [data] names.
+class RecipeData : public DataModule {
+ public:
+  /// `recipe` must outlive this object. The data are read for what `group`'s rank computes on.
+  RecipeData(const Recipe& recipe, const Group& group);
+
+  /// Opens the data once, however often it is called.
+  /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) where settings do not fit the data.
+  void setup() override;
+  std::unique_ptr<Loader> train_loader(Shard shard) override;
+  std::unique_ptr<Loader> validation_loader(Shard shard) override;
+
+  /// One part as validation reads it, in order: "train", "validation", or "test" for a set that has one.
+  /// Throws: Error(kData) where there is no such part.
+  std::unique_ptr<Loader> split_loader(Shard shard, const std::string& split);
+
+  const DataSets& sets() const { return sets_; }
+
+ private:
+  LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
+  std::unique_ptr<Loader> ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const;
+
+  const Recipe& recipe_;
+  int decoders_;  ///< Threads for what has to be decoded; -1 for the loader's own choice.
+  DataSets sets_;
+};
+
+}  // namespace lockstep

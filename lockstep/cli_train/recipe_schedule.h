@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/recipe/recipe.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep {
+
+/// What [scheduler] says, for a training of this length.
+ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan);
+
+}  // namespace lockstep

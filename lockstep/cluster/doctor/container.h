@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/cluster/doctor/doctor.h"
+
+namespace lockstep {
+
+/// Checks what the container shows of the node.
+void check_container(const Examination& of, Findings& findings);
+
+/// True if this process is inside a container's image.
+bool is_in_container(const Examination& of);
+
+}  // namespace lockstep

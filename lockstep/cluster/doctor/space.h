@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/cluster/doctor/doctor.h"
+
+namespace lockstep {
+
+/// Checks room and files left where the run writes.
+void check_space(const Examination& of, Findings& findings);
+
+/// Checks the quota by `lfs quota`, `mmlsquota` or `quota` of the run folder's file system: starts a program.
+void check_quota(const Examination& of, Findings& findings);
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/report/run_comparison.h"
+#include "lockstep/cluster/report/run_report.h"
+
+namespace lockstep {
+
+/// What a report is made of, whatever it is written as.
+struct ReportPage {
+  std::vector<RunReport> runs{};
+  std::vector<std::string> tunnels{};  ///< Of each run; empty where there is none.
+  RunComparison comparison{};          ///< Empty of a single run.
+};
+
+}  // namespace lockstep

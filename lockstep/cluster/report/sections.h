@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/text_table.h"
+#include "lockstep/cluster/report/run_report.h"
+
+namespace lockstep {
+
+/// A part of a report, for text and for a page alike.
+struct ReportSection {
+  struct Fact {
+    std::string name;
+    std::string text;
+  };
+  std::string title{};
+  std::vector<Fact> facts{};
+  std::vector<std::string> sentences{};
+  TableRows table{};  ///< Empty, or with a head.
+};
+
+/// "Run", "Training", "Epochs", "Nodes and devices", "Findings": those that the run has something for.
+std::vector<ReportSection> report_sections(const RunReport& report);
+
+/// Whether the first epoch was slower than the later ones, by how much, and by what. Empty where there are none.
+std::string first_epoch_words(const TrainingReport& training);
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "lockstep/data/sample_source.h"
+#include "lockstep/data/source/cifar_files.h"
+
+namespace lockstep {
+
+/// CIFAR-10 or -100, binary or as torchvision's pickles: "input" U8 [3, 32, 32], "target" I64 []. `path` is the folder
+/// of the files, or the one that the archive was unpacked in. `split` is "train" or "validation" (the test images).
+///
+/// Throws: Error(kData) where a file is missing or damaged, Error(kIo).
+std::unique_ptr<SampleSource> cifar_source(const std::filesystem::path& path, CifarKind kind, const std::string& split);
+
+}  // namespace lockstep

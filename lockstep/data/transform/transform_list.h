@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lockstep/data/transform/transform.h"
+
+namespace lockstep {
+
+/// Reads a recipe's list. `key` names it in messages: "data.transforms".
+///
+/// Throws: Error(kRecipe) naming the entry, the nearest known transform and its arguments.
+ImageTransforms parsed_transforms(std::span<const std::string> list, const std::string& key);
+
+}  // namespace lockstep

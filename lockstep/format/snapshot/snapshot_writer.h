@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/format/safetensors.h"
+#include "lockstep/format/snapshot/manifest.h"
+
+namespace lockstep {
+
+/// Writes one snapshot. Readers see nothing of it, then all of it; a writer that dies leaves only a folder whose name
+/// starts with ".tmp-", which the next writer removes. A `snapshots` folder has one writer at a time.
+class SnapshotWriter {
+ public:
+  /// Throws: Error(kIo) where the folder cannot be made.
+  SnapshotWriter(const std::filesystem::path& snapshots, std::int64_t step);
+  /// Removes what was written where commit() was not reached.
+  ~SnapshotWriter();
+  SnapshotWriter(const SnapshotWriter&) = delete;
+  SnapshotWriter& operator=(const SnapshotWriter&) = delete;
+
+  /// Throws: Error(kIo); what earlier snapshots hold is untouched.
+  void add_tensors(const std::string& file, std::span<const TensorEntry> tensors);
+  void add_text(const std::string& file, std::string_view text);
+
+  /// Writes MANIFEST, syncs, renames, moves `latest`. A snapshot of the same step is replaced; readers find one of the
+  /// two at any moment. Nothing may be added afterwards. Blocks: until the data is on disk. Returns the snapshot's
+  /// path.
+  std::filesystem::path commit();
+
+  /// Bytes written until now, MANIFEST's included.
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  using Write = std::function<WrittenFile(int fd, const std::filesystem::path& path)>;
+  WrittenFile written_file(const std::string& file, const Write& write);
+  WrittenFile written_text(const std::string& file, std::string_view text);
+
+  std::filesystem::path snapshots_;
+  std::filesystem::path temporary_;
+  std::int64_t step_;
+  std::vector<ManifestEntry> entries_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "lockstep/launch/placement/placement.h"
+
+namespace lockstep {
+
+/// The index of this process's device among those that its environment shows: 0 where it shows one, or several to this
+/// task alone, `local_rank` where it shows several to all, nothing where it shows none or says nothing. Asks no
+/// hardware.
+///
+/// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
+std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
+
+}  // namespace lockstep

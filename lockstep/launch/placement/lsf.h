@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "lockstep/launch/placement/placement.h"
+
+namespace lockstep {
+
+/// Reads the placement that LSF's jsrun gives this process; nothing if LSF's jsrun did not start it. `device` stays
+/// open.
+///
+/// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
+std::optional<Placement> placement_from_lsf(const Environment& env);
+
+}  // namespace lockstep

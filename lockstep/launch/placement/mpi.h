@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "lockstep/launch/placement/placement.h"
+
+namespace lockstep {
+
+/// Reads the placement that Open MPI gives this process; nothing if Open MPI did not start it. `device` stays open.
+///
+/// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
+std::optional<Placement> placement_from_openmpi(const Environment& env);
+
+/// Reads the placement that a PMI server gives this process; nothing if a PMI server did not start it. `device` stays
+/// open.
+///
+/// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
+std::optional<Placement> placement_from_pmi(const Environment& env);
+
+/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them: too little to be a source beside those.
+struct BarePmi {
+  int rank = 0;
+  int world = 1;
+};
+std::optional<BarePmi> bare_pmi(const Environment& env);
+
+}  // namespace lockstep
