@@ -247,7 +247,7 @@ milliseconds find_join_timeout(const Environment& env, const JoinOptions& option
   return seconds ? milliseconds(std::chrono::seconds(*seconds)) : options.join_timeout;
 }
 
-DeviceWish wish_of(const Placement& placement, const Environment& env, const JoinOptions& options) {
+DeviceRequest device_request(const Placement& placement, const Environment& env, const JoinOptions& options) {
   return {.accelerator = options.accelerator,
           .local_rank = placement.local_rank,
           .local_world = placement.local_world,
@@ -304,7 +304,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
   const auto choose = [&, &chosen = impl->device] {
-    chosen = chosen_device(wish_of(placement, env, options), this_node());
+    chosen = chosen_device(device_request(placement, env, options), this_node());
   };
   if (placement.world == 1 && !options.connect_single_rank) {
     choose();

@@ -15,11 +15,11 @@ constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on 
 
 RankDevice cpu_device() { return {.facts = cpu_backend().devices().front()}; }
 
-std::string rank_text(const DeviceWish& wish) {
+std::string rank_text(const DeviceRequest& wish) {
   return "local rank " + std::to_string(wish.local_rank) + " of " + std::to_string(wish.local_world) + " on this node";
 }
 
-int index_of(const DeviceWish& wish, int visible) {
+int index_of(const DeviceRequest& wish, int visible) {
   const int index = wish.index.value_or(visible == 1 ? 0 : wish.local_rank);
   if (index < visible) return index;
   if (wish.may_share) return index % visible;
@@ -53,7 +53,7 @@ NodeDevices this_node() {
   return {.has_gpus = node_has_gpus(), .backend = []() -> const DeviceBackend& { return gpu_backend(); }};
 }
 
-RankDevice chosen_device(const DeviceWish& wish, const NodeDevices& node) {
+RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node) {
   if (wish.accelerator == Accelerator::kCpu) return cpu_device();
   const bool is_wanted = wish.accelerator == Accelerator::kGpu;
   if (!node.has_gpus) {

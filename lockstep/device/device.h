@@ -34,7 +34,7 @@ struct RankDevice {
 };
 
 /// What is known of a rank before it has a device.
-struct DeviceWish {
+struct DeviceRequest {
   Accelerator accelerator = Accelerator::kAuto;
   int local_rank = 0;
   int local_world = 1;
@@ -55,7 +55,7 @@ NodeDevices this_node();
 ///
 /// Throws: Error(kEnvironment) where the node has GPUs that cannot be used, or fewer than ranks: never a silent run on
 /// CPU.
-RankDevice chosen_device(const DeviceWish& wish, const NodeDevices& node);
+RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node);
 
 /// A claim: the node has a GPU driver loaded, whatever LibTorch makes of it.
 bool node_has_gpus();

@@ -186,31 +186,31 @@ void check_env(const std::vector<std::string>& env) {
 
 }  // namespace
 
-JobPlan job_plan(const JobWish& wish, const Profile& profile) {
+JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   JobPlan plan;
   plan.cluster = profile.name;
-  plan.queue = filled_in(wish.queue, profile);
-  plan.size = size_of(wish.shape, plan.queue, profile);
-  plan.signal_lead = lead_of(plan.queue, profile, wish.program);
+  plan.queue = filled_in(request.queue, profile);
+  plan.size = size_of(request.shape, plan.queue, profile);
+  plan.signal_lead = lead_of(plan.queue, profile, request.program);
   plan.can_requeue = profile.sbatch.requeue;
   if (plan.size.devices > 0) plan.devices_flag = expand_template(profile.sbatch.devices, places_of(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
-  plan.stage = wish.software.stage;
+  plan.stage = request.software.stage;
   if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
-  plan.sbatch.insert(plan.sbatch.end(), wish.sbatch.begin(), wish.sbatch.end());
-  plan.srun = srun_flags(plan.size, profile, wish.program);
-  plan.before = module_lines(wish.software, profile);
-  plan.conda = wish.software.conda;
+  plan.sbatch.insert(plan.sbatch.end(), request.sbatch.begin(), request.sbatch.end());
+  plan.srun = srun_flags(plan.size, profile, request.program);
+  plan.before = module_lines(request.software, profile);
+  plan.conda = request.software.conda;
   plan.env = variables_of(plan.size, profile);
-  check_env(wish.software.env);
-  plan.own_env = wish.software.env;
-  plan.setup = wish.software.setup;
-  plan.container = container_of(wish.software, profile);
-  plan.program = wish.program;
-  plan.places = wish.places;
+  check_env(request.software.env);
+  plan.own_env = request.software.env;
+  plan.setup = request.software.setup;
+  plan.container = container_of(request.software, profile);
+  plan.program = request.program;
+  plan.places = request.places;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
   plan.tunnel = profile.software.tunnel;
-  plan.login = profile.software.login.empty() ? wish.places.host : profile.software.login;
+  plan.login = profile.software.login.empty() ? request.places.host : profile.software.login;
   refuse_nesting(plan);
   check_limits(plan, profile);
   return plan;

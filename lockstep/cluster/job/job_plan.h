@@ -59,7 +59,7 @@ struct JobPlaces {
 };
 
 /// All that a person asked for.
-struct JobWish {
+struct JobRequest {
   JobShape shape;
   JobQueue queue;
   JobSoftware software;
@@ -106,12 +106,12 @@ struct JobPlan {
   bool has_container() const { return !container.image.empty(); }
 };
 
-/// The job that `wish` means on the system of `profile`.
+/// The job that `request` means on the system of `profile`.
 ///
 /// Throws: Error(kEnvironment) where the job passes a limit of the profile's, where an account is needed, or where a
 ///         node has fewer devices: with the limit, where it stands, and what would fit. Error(kUsage) for numbers that
 ///         do not go together, such as tasks that cannot share the devices evenly, and for a launcher under one task
 ///         for each device.
-JobPlan job_plan(const JobWish& wish, const Profile& profile);
+JobPlan job_plan(const JobRequest& request, const Profile& profile);
 
 }  // namespace lockstep

@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 
 const ProfileLibrary kLibrary{Environment{}};
 
-JobWish wish(int nodes) {
-  JobWish asked;
+JobRequest request(int nodes) {
+  JobRequest asked;
   asked.shape.nodes = nodes;
   asked.queue.account = "abc123";
   asked.program = {.name = "train", .command = {"python", "train.py"}, .is_recipe = false};
@@ -31,14 +31,16 @@ JobWish wish(int nodes) {
   return asked;
 }
 
-JobPlan planned(const JobWish& asked, const std::string& cluster) { return job_plan(asked, kLibrary.named(cluster)); }
+JobPlan planned(const JobRequest& asked, const std::string& cluster) {
+  return job_plan(asked, kLibrary.named(cluster));
+}
 
-std::string refusal(const JobWish& asked, const std::string& cluster, ErrorKind kind = ErrorKind::kEnvironment) {
+std::string refusal(const JobRequest& asked, const std::string& cluster, ErrorKind kind = ErrorKind::kEnvironment) {
   return message_of(kind, [&] { planned(asked, cluster); });
 }
 
 TEST(JobNumbers, FollowFromNodesAndDevices) {
-  const auto plan = planned(wish(4), "lumi-g");
+  const auto plan = planned(request(4), "lumi-g");
   EXPECT_EQ(plan.size.devices, 8);
   EXPECT_EQ(plan.size.tasks, 8);
   EXPECT_EQ(plan.size.cores_per_task, 7);
@@ -49,7 +51,7 @@ TEST(JobNumbers, FollowFromNodesAndDevices) {
 }
 
 TEST(JobNumbers, GiveFewerTasksTheCoresOfTheirDevices) {
-  auto asked = wish(2);
+  auto asked = request(2);
   asked.shape.tasks = 2;
   const auto plan = planned(asked, "lumi-g");
   EXPECT_EQ(plan.size.cores_per_task, 28);
@@ -58,7 +60,7 @@ TEST(JobNumbers, GiveFewerTasksTheCoresOfTheirDevices) {
 }
 
 TEST(JobNumbers, KnowThatAPartOfANodeHasAPartOfItsMemory) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.shape.devices = 2;
   asked.queue.partition = "small-g";
   EXPECT_EQ(planned(asked, "lumi-g").size.memory, "120G");
@@ -67,7 +69,7 @@ TEST(JobNumbers, KnowThatAPartOfANodeHasAPartOfItsMemory) {
 }
 
 TEST(JobNumbers, AreTheUsersWhereHeSaysThem) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.shape = {.nodes = 1, .devices = 0, .tasks = 4, .cores_per_task = 2};
   const auto plan = planned(asked, "generic");
   EXPECT_EQ(plan.size.devices, 0);
@@ -77,19 +79,19 @@ TEST(JobNumbers, AreTheUsersWhereHeSaysThem) {
 }
 
 TEST(JobNumbers, MustGoTogether) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.shape.tasks = 3;
   EXPECT_EQ(
       refusal(asked, "lumi-g", ErrorKind::kUsage),
       "8 devices of a node cannot be shared evenly by 3 tasks\n  hint: --tasks-per-node 8 gives each task one device");
   asked.shape.tasks = 0;
   EXPECT_HAS(refusal(asked, "lumi-g", ErrorKind::kUsage), "--tasks-per-node is 0, want 1 or more");
-  EXPECT_HAS(refusal(wish(0), "lumi-g", ErrorKind::kUsage), "--nodes is 0, want 1 or more");
+  EXPECT_HAS(refusal(request(0), "lumi-g", ErrorKind::kUsage), "--nodes is 0, want 1 or more");
 }
 
 TEST(JobSignal, ComesEarlierTheLongerTheJob) {
   const auto lead = [](std::chrono::seconds time) {
-    auto asked = wish(1);
+    auto asked = request(1);
     asked.queue.time = time;
     return planned(asked, "generic").signal_lead;
   };
@@ -100,7 +102,7 @@ TEST(JobSignal, ComesEarlierTheLongerTheJob) {
 }
 
 TEST(JobSignal, IsLeftOutWhereItCouldFindRanksThatAreStillStarting) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.program.is_recipe = true;
   asked.queue.time = 3min;
   EXPECT_EQ(batch_script(planned(asked, "generic")).find("--signal"), std::string::npos);
@@ -109,20 +111,20 @@ TEST(JobSignal, IsLeftOutWhereItCouldFindRanksThatAreStillStarting) {
 }
 
 TEST(JobVariables, OrderTheDevicesOnlyWhereAllAreOurs) {
-  EXPECT_EQ(planned(wish(1), "perlmutter").env.at("CUDA_VISIBLE_DEVICES"), "3,2,1,0");
-  auto asked = wish(1);
+  EXPECT_EQ(planned(request(1), "perlmutter").env.at("CUDA_VISIBLE_DEVICES"), "3,2,1,0");
+  auto asked = request(1);
   asked.shape.devices = 1;
   EXPECT_FALSE(planned(asked, "perlmutter").env.contains("CUDA_VISIBLE_DEVICES"));
 }
 
 TEST(JobFlags, OfManyNodesAreForManyNodes) {
-  EXPECT_EQ(planned(wish(2), "frontier").sbatch, (std::vector<std::string>{"--network=disable_rdzv_get"}));
-  EXPECT_TRUE(planned(wish(1), "frontier").sbatch.empty());
-  EXPECT_EQ(planned(wish(1), "frontier").env.at("NCCL_NET"), "Socket");
+  EXPECT_EQ(planned(request(2), "frontier").sbatch, (std::vector<std::string>{"--network=disable_rdzv_get"}));
+  EXPECT_TRUE(planned(request(1), "frontier").sbatch.empty());
+  EXPECT_EQ(planned(request(1), "frontier").env.at("NCCL_NET"), "Socket");
 }
 
 TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
-  auto asked = wish(40);
+  auto asked = request(40);
   asked.queue.partition = "dev-g";
   EXPECT_HAS(refusal(asked, "lumi-g"), "partition 'dev-g' of lumi-g takes at most 32 nodes (lumi-g.toml:");
   EXPECT_HAS(refusal(asked, "lumi-g"),
@@ -130,7 +132,7 @@ TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
 }
 
 TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
-  auto asked = wish(4);
+  auto asked = request(4);
   asked.queue.time = 6h;
   const auto message = refusal(asked, "frontier");
   EXPECT_HAS(message, "partition 'batch' of frontier gives 4 nodes at most 02:00:00 (frontier.toml:");
@@ -142,7 +144,7 @@ TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
 }
 
 TEST(JobLimits, WantAnAccountWhereTheSiteDoes) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.queue.account = "";
   EXPECT_HAS(refusal(asked, "lumi-g"), "no account is named, and lumi-g wants one (lumi-g.toml:");
   EXPECT_HAS(refusal(asked, "lumi-g"), "--account NAME (project_ and nine digits)");
@@ -150,18 +152,18 @@ TEST(JobLimits, WantAnAccountWhereTheSiteDoes) {
 }
 
 TEST(JobLimits, CountTheDevicesAndCoresOfANode) {
-  auto asked = wish(2);
+  auto asked = request(2);
   asked.shape.devices = 16;
   EXPECT_HAS(refusal(asked, "frontier"), "a node of frontier has 8 devices (frontier.toml:");
   EXPECT_HAS(refusal(asked, "frontier"), "16 are asked for\n  hint: --nodes 4 --devices 8");
-  asked = wish(1);
+  asked = request(1);
   asked.shape.cores_per_task = 8;
   EXPECT_HAS(refusal(asked, "lumi-g"), "a node of lumi-g has 56 cores for jobs");
   EXPECT_HAS(refusal(asked, "lumi-g"), "64 are asked for: 8 tasks of 8\n  hint: --cores-per-task 7");
 }
 
 TEST(JobLimits, AreThoseOfTheQosWhereOneIsNamed) {
-  auto asked = wish(100);
+  auto asked = request(100);
   asked.queue.qos = "boost_qos_bprod";
   EXPECT_NO_THROW(planned(asked, "leonardo"));
   asked.queue.qos = "";
@@ -171,7 +173,7 @@ TEST(JobLimits, AreThoseOfTheQosWhereOneIsNamed) {
 }
 
 TEST(JobLimits, ForbidChainsWhereTheSiteDoes) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.queue.qos = "debug";
   asked.queue.chain = 3;
   EXPECT_HAS(refusal(asked, "frontier"), "QOS 'debug' of frontier forbids chains of jobs (frontier.toml:");
@@ -193,7 +195,7 @@ TEST(NestedLaunchers, AreFoundByTheirNames) {
 }
 
 TEST(NestedLaunchers, AreRefusedUnderOneTaskForEachDevice) {
-  auto asked = wish(2);
+  auto asked = request(2);
   asked.program.command = {"torchrun", "--nproc_per_node=8", "train.py"};
   EXPECT_EQ(
       refusal(asked, "lumi-g", ErrorKind::kUsage),
@@ -205,14 +207,14 @@ TEST(NestedLaunchers, AreRefusedUnderOneTaskForEachDevice) {
 }
 
 TEST(OwnVariables, MustBeOnes) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.software.env = {"HF HOME=/x"};
   EXPECT_HAS(refusal(asked, "generic", ErrorKind::kRecipe),
              "cluster.env: 'HF HOME=/x' sets no variable, want NAME=value");
 }
 
 TEST(BatchScript, QuotesWhatAShellWouldTakeApart) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.program.command = {"python", "train.py", "--note", "it's $HOME"};
   asked.software.env = {"DATA=$SCRATCH/my data"};
   asked.sbatch = {"--comment=two words"};
@@ -226,7 +228,7 @@ TEST(BatchScript, QuotesWhatAShellWouldTakeApart) {
 TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   Profile profile = kLibrary.named("generic");
   profile.sbatch.requeue = false;
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.queue.chain = 4;
   const auto script = batch_script(job_plan(asked, profile));
   EXPECT_HAS(script, "#SBATCH --no-requeue\n");
@@ -239,16 +241,16 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
 }
 
 TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {
-  auto asked = wish(2);
+  auto asked = request(2);
   asked.program.is_recipe = true;
   const auto script = batch_script(planned(asked, "lumi-g"));
   EXPECT_HAS(script, "--kill-on-bad-exit=0 --wait=300");
   EXPECT_HAS(script, "#SBATCH --signal=USR1@300\n");
-  EXPECT_HAS(batch_script(planned(wish(2), "lumi-g")), "--kill-on-bad-exit=1");
+  EXPECT_HAS(batch_script(planned(request(2), "lumi-g")), "--kill-on-bad-exit=1");
 }
 
 TEST(BatchScript, EndsTheSetUpWithAWordThatIsNoneOfItsLines) {
-  auto asked = wish(1);
+  auto asked = request(1);
   asked.software.setup = {"SETUP"};
   EXPECT_HAS(batch_script(planned(asked, "generic")), "setup=$(cat << 'SETUP_'\nset -e\nSETUP\nexec \"$@\"\nSETUP_\n)");
 }

@@ -13,7 +13,7 @@ using testing::message_of;
 
 PackedJob packed(const std::string& cluster, int chain = 0) {
   const auto profile = ProfileLibrary(Environment{}).named(cluster);
-  JobWish asked;
+  JobRequest asked;
   asked.queue.account = "abc123";
   asked.queue.chain = chain;
   asked.program = {

@@ -114,18 +114,19 @@ JobShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
 
 }  // namespace
 
-JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
-  JobWish wish;
-  wish.shape = shape_of(settings, flags);
-  wish.queue = queue_of(settings, env);
-  wish.software = software_of(settings, profile, env);
-  wish.sbatch = settings.texts("cluster.sbatch");
-  wish.sbatch.insert(wish.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
-  std::ranges::for_each(wish.sbatch, check_sbatch_flag);
-  wish.program.is_recipe = !flags.recipe.empty();
-  wish.program.command = flags.program;
-  wish.program.name = job_name(settings, flags);
-  return wish;
+JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
+                       const Environment& env) {
+  JobRequest request;
+  request.shape = shape_of(settings, flags);
+  request.queue = queue_of(settings, env);
+  request.software = software_of(settings, profile, env);
+  request.sbatch = settings.texts("cluster.sbatch");
+  request.sbatch.insert(request.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
+  std::ranges::for_each(request.sbatch, check_sbatch_flag);
+  request.program.is_recipe = !flags.recipe.empty();
+  request.program.command = flags.program;
+  request.program.name = job_name(settings, flags);
+  return request;
 }
 
 std::string job_name(const Recipe& settings, const SubmitFlags& flags) {

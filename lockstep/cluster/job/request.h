@@ -28,7 +28,8 @@ struct SubmitFlags {
 ///
 /// Throws: Error(kUsage) for a flag of sbatch that has an option of its own here; Error(kRecipe) for a path with a
 /// variable that is not set.
-JobWish job_wish(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env);
+JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
+                       const Environment& env);
 
 /// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
 std::string job_name(const Recipe& settings, const SubmitFlags& flags);

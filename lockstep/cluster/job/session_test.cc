@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 JobPlan planned(const std::string& cluster, std::vector<std::string> command) {
-  JobWish asked;
+  JobRequest asked;
   asked.queue.account = "abc123";
   asked.program = {.name = "shell", .command = std::move(command)};
   asked.places = {.run_dir = "/runs/shell",

@@ -126,16 +126,16 @@ JobPlaces job_places(const SubmitRequest& request, const Target& target, const S
 }
 
 /// `lockstep train` with what was said here, so that the tasks find the same numbers.
-std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobWish& wish) {
-  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, wish.places.lockstep)).lexically_normal();
-  std::vector<std::string> command = {wish.places.lockstep.string(), "train", recipe.string(), "--run-dir",
-                                      wish.places.run_dir.string()};
+std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobRequest& job) {
+  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, job.places.lockstep)).lexically_normal();
+  std::vector<std::string> command = {job.places.lockstep.string(), "train", recipe.string(), "--run-dir",
+                                      job.places.run_dir.string()};
   for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
   if (target.settings.has("cluster.nodes")) {
-    command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(wish.shape.nodes)});
+    command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(job.shape.nodes)});
   }
-  if (wish.shape.devices.value_or(0) > 0) {
-    command.insert(command.end(), {"--devices", std::to_string(*wish.shape.devices)});
+  if (job.shape.devices.value_or(0) > 0) {
+    command.insert(command.end(), {"--devices", std::to_string(*job.shape.devices)});
   }
   return command;
 }
@@ -150,21 +150,21 @@ void check_image(const JobPlan& plan, const Recipe& settings) {
 }
 
 /// Packs lie beside runs, on a file system for large files, unless a folder for all that is kept is named.
-fs::path packs_folder(const Target& target, const JobWish& wish, const Environment& env) {
+fs::path packs_folder(const Target& target, const JobRequest& job, const Environment& env) {
   if (const auto cache = env.get("LOCKSTEP_CACHE")) return fs::absolute(*cache) / "packs";
-  return runs_folder(target.profile, wish.queue.account, env) / ".packs";
+  return runs_folder(target.profile, job.queue.account, env) / ".packs";
 }
 
-void add_stage(JobWish& wish, const SubmitRequest& request, const Target& target, const Submitter& by) {
+void add_stage(JobRequest& job, const SubmitRequest& request, const Target& target, const Submitter& by) {
   if (request.stage.empty()) return;
   const bool is_trainer = request.stage == "lockstep";
-  wish.software.stage = job_stage({.word = request.stage,
-                                   .trainer = is_trainer ? trainer_program(by.lockstep, by.env) : std::string(),
-                                   .packs = packs_folder(target, wish, by.env),
-                                   .is_here = target.is_here},
-                                  target.profile);
-  if (!wish.program.is_recipe && !wish.program.command.empty()) {
-    wish.program.command.front() = staged_word(wish.software.stage, wish.program.command.front());
+  job.software.stage = job_stage({.word = request.stage,
+                                  .trainer = is_trainer ? trainer_program(by.lockstep, by.env) : std::string(),
+                                  .packs = packs_folder(target, job, by.env),
+                                  .is_here = target.is_here},
+                                 target.profile);
+  if (!job.program.is_recipe && !job.program.command.empty()) {
+    job.program.command.front() = staged_word(job.software.stage, job.program.command.front());
   }
 }
 
@@ -182,24 +182,24 @@ std::optional<std::string> data_here(const Target& target) {
 }
 
 JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
-  JobWish wish = job_wish(target.settings, request.flags, target.profile, by.env);
-  wish.queue.chain = request.chain;
-  wish.places = job_places(request, target, by);
-  add_stage(wish, request, target, by);
-  if (wish.program.is_recipe) {
-    wish.program.command = train_command(request, target, wish);
-    if (!wish.software.container.empty()) {
-      if (const auto built = chosen_build(by.env, by.lockstep.version, wish.software.container)) {
-        wish.places.trainer = built->program;
+  JobRequest job = job_request(target.settings, request.flags, target.profile, by.env);
+  job.queue.chain = request.chain;
+  job.places = job_places(request, target, by);
+  add_stage(job, request, target, by);
+  if (job.program.is_recipe) {
+    job.program.command = train_command(request, target, job);
+    if (!job.software.container.empty()) {
+      if (const auto built = chosen_build(by.env, by.lockstep.version, job.software.container)) {
+        job.places.trainer = built->program;
       }
-      wish.software.binds.push_back(fs::path(wish.program.command[2]).parent_path().string());
-      if (const auto data = data_here(target)) wish.software.binds.push_back(*data);
+      job.software.binds.push_back(fs::path(job.program.command[2]).parent_path().string());
+      if (const auto data = data_here(target)) job.software.binds.push_back(*data);
     }
-  } else if (!wish.program.command.empty() && target.is_here && wish.software.container.empty() &&
-             wish.software.setup.empty() && request.stage.empty()) {
-    wish.program.command = with_absolute_program(wish.program.command, wish.software.conda, by.env);
+  } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
+             job.software.setup.empty() && request.stage.empty()) {
+    job.program.command = with_absolute_program(job.program.command, job.software.conda, by.env);
   }
-  return job_plan(wish, target.profile);
+  return job_plan(job, target.profile);
 }
 
 /// Returns the request with one trial's settings.
@@ -223,7 +223,7 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
 /// One job for as many trials as a node takes.
 std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
-  const auto shape = job_wish(target.settings, request.flags, target.profile, by.env).shape;
+  const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
   if (shape.nodes != 1) {
     refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
            "leave --nodes out: there is a job for each node that is needed");
