@@ -24,7 +24,7 @@ std::int64_t state_to_come(torch::optim::Optimizer& optimizer, const std::vector
 void FitLoop::prepare_device() {
   const auto& device = group_.device();
   if (device.is_cpu()) {
-    if (options_.step.device.keep_data == Wish::kOn) {
+    if (options_.step.device.keep_data == Toggle::kOn) {
       throw Error(ErrorKind::kRecipe, "data.on_device is on, but this rank computes on a CPU",
                   "leave it at auto, which keeps samples where there is a GPU");
     }
@@ -39,14 +39,14 @@ void FitLoop::prepare_device() {
 }
 
 void FitLoop::keep_samples(Loader& loader, const std::string& part) {
-  if (options_.step.device.keep_data == Wish::kOff) return;
+  if (options_.step.device.keep_data == Toggle::kOff) return;
   const auto reason = why_not_kept(loader);
   if (reason.empty()) {
     const auto bytes = KeptSamples::bytes_of(*loader.source().fixed());
     loader.keep_on(group_.device().device);
     kept_bytes_ += bytes;
     found_[part + " data"] = "kept on the device: " + human_bytes(static_cast<std::uint64_t>(bytes));
-  } else if (options_.step.device.keep_data == Wish::kOn) {
+  } else if (options_.step.device.keep_data == Toggle::kOn) {
     throw Error(ErrorKind::kRecipe, "data.on_device is on, but the " + part + " data cannot be kept there: " + reason,
                 "leave it at auto, which keeps them where it can");
   }
@@ -57,7 +57,7 @@ std::string FitLoop::why_not_kept(const Loader& loader) const {
   if (options_.step.replicas > 1) return "trainer.strategy dp hands parts of a batch to several devices";
   const auto fixed = loader.source().fixed();
   if (!fixed) return "chance changes more of a sample than which pixels are taken";
-  if (options_.step.device.keep_data == Wish::kOn) return {};
+  if (options_.step.device.keep_data == Toggle::kOn) return {};
   // A rank decodes its own part in an epoch, and would have to decode everybody's.
   if (!loader.source().is_in_memory() && group_.world() > 1) return "each rank would decode all of them";
   constexpr std::int64_t kMost = std::int64_t{1} << 30;

@@ -21,14 +21,14 @@ void FitLoop::plan_graph() {
                    .moves_momentum = scheduler_->moves_momentum(),
                    .has_empty_parts = train_->options().global_batch < group_.world(),
                    .shares_device = group_.shares_device()};
-  if (wish != Wish::kOff) {
+  if (wish != Toggle::kOff) {
     facts.device_records = !device.is_cpu() && device.backend->step_graph(device.index()) != nullptr;
     facts.module_reason = module_.why_not_recorded();
   }
-  const auto reason = wish == Wish::kOff ? "trainer.graph is off" : why_not_recorded(facts);
+  const auto reason = wish == Toggle::kOff ? "trainer.graph is off" : why_not_recorded(facts);
   if (reason.empty()) {
     graph_plan_.emplace(wish, plan().steps_per_epoch);
-  } else if (wish == Wish::kOn) {
+  } else if (wish == Toggle::kOn) {
     throw Error(ErrorKind::kRecipe, "trainer.graph is on, but the step cannot be recorded: " + reason,
                 "leave it at auto, which records where it can");
   } else if (!device.is_cpu()) {
@@ -93,7 +93,7 @@ void FitLoop::record(const Work& work) {
     uncount_recorded();
     reason = "another rank could not record it";
   }
-  if (options_.step.device.graph == Wish::kOn) {
+  if (options_.step.device.graph == Toggle::kOn) {
     throw Error(ErrorKind::kUsage, "trainer.graph is on, but the step cannot be recorded: " + reason,
                 "leave it at auto, which records where it can");
   }

@@ -42,7 +42,7 @@ struct Stepper {
 };
 
 TEST(GraphPlan, TakesTheReplayWhereItIsFaster) {
-  Stepper fast{GraphPlan(Wish::kAuto, 1000), 1e-3, 1e-4};
+  Stepper fast{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
   fast.steps(100);
   EXPECT_TRUE(fast.plan.is_decided());
   EXPECT_EQ(fast.eager, 12 + 20);
@@ -53,7 +53,7 @@ TEST(GraphPlan, TakesTheReplayWhereItIsFaster) {
 }
 
 TEST(GraphPlan, GoesBackWhereTheReplayIsSlower) {
-  Stepper slow{GraphPlan(Wish::kAuto, 1000), 1e-4, 1e-3};
+  Stepper slow{GraphPlan(Toggle::kAuto, 1000), 1e-4, 1e-3};
   slow.steps(100);
   EXPECT_TRUE(slow.plan.is_decided());
   EXPECT_EQ(slow.plan.next(), Way::kEager);
@@ -61,7 +61,7 @@ TEST(GraphPlan, GoesBackWhereTheReplayIsSlower) {
 }
 
 TEST(GraphPlan, AnInterruptedTimingBeginsAnew) {
-  Stepper stepper{GraphPlan(Wish::kAuto, 1000), 1e-3, 1e-4};
+  Stepper stepper{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
   stepper.steps(20);
   stepper.now += std::chrono::seconds(100);
   stepper.plan.interrupt();
@@ -71,26 +71,26 @@ TEST(GraphPlan, AnInterruptedTimingBeginsAnew) {
 }
 
 TEST(GraphPlan, ShortEpochsHaveShortTimings) {
-  Stepper stepper{GraphPlan(Wish::kAuto, 12), 1e-3, 1e-4};
+  Stepper stepper{GraphPlan(Toggle::kAuto, 12), 1e-3, 1e-4};
   stepper.steps(40);
   EXPECT_EQ(stepper.eager, 12 + 4);
   EXPECT_TRUE(stepper.plan.is_decided());
 }
 
 TEST(GraphPlan, OnRecordsWithoutTimingAndOffNever) {
-  Stepper on{GraphPlan(Wish::kOn, 1000), 1e-4, 1e-3};
+  Stepper on{GraphPlan(Toggle::kOn, 1000), 1e-4, 1e-3};
   on.steps(20);
   EXPECT_EQ(on.eager, 12);
   EXPECT_EQ(on.plan.next(), Way::kReplay);
   EXPECT_EQ(on.waits, 0);
-  Stepper off{GraphPlan(Wish::kOff, 1000), 1e-3, 1e-4};
+  Stepper off{GraphPlan(Toggle::kOff, 1000), 1e-3, 1e-4};
   off.steps(100);
   EXPECT_EQ(off.eager, 100);
   EXPECT_HAS(off.plan.reason(), "trainer.graph is off");
 }
 
 TEST(GraphPlan, ARefusalStaysAndIsNamed) {
-  Stepper stepper{GraphPlan(Wish::kAuto, 1000), 1e-3, 1e-4};
+  Stepper stepper{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
   stepper.steps(32);
   stepper.plan.refuse("the loss asks the host");
   stepper.steps(20);
@@ -117,8 +117,8 @@ TEST(WhyNotRecorded, NamesWhatStandsInTheWay) {
   EXPECT_EQ(with([](auto& facts) { facts.module_reason = "its own"; }), "its own");
 }
 
-TEST(Wish, IsFoundByName) {
-  EXPECT_EQ(wish_named("auto", "trainer.graph"), Wish::kAuto);
+TEST(Toggle, IsFoundByName) {
+  EXPECT_EQ(wish_named("auto", "trainer.graph"), Toggle::kAuto);
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { wish_named("maybe", "trainer.graph"); }),
              "trainer.graph is 'maybe', want auto, on or off");
 }

@@ -17,15 +17,15 @@
 #include "lockstep/train/extension.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/precision.h"
-#include "lockstep/train/wish.h"
+#include "lockstep/train/toggle.h"
 
 namespace lockstep {
 
 /// What the device is asked for.
 struct DeviceOptions {
   Accelerator accelerator = Accelerator::kAuto;  ///< Of Trainer::fit() without a group; with one, the group's counts.
-  Wish graph = Wish::kAuto;                      ///< Whole steps recorded once and replayed, where that can be.
-  Wish keep_data = Wish::kAuto;                  ///< All samples in the device's memory, where Loader::keep_on() can.
+  Toggle graph = Toggle::kAuto;                  ///< Whole steps recorded once and replayed, where that can be.
+  Toggle keep_data = Toggle::kAuto;              ///< All samples in the device's memory, where Loader::keep_on() can.
   bool deterministic = false;  ///< Only algorithms that give the same bits each time; an operation without one throws.
 };
 

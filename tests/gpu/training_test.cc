@@ -95,9 +95,9 @@ TEST(GpuTraining, ReplayedStepsGiveTheSameBitsAsPlainOnes) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const auto precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
       TrainerOptions options{.max_epochs = 4, .log_every = 5, .step = {.precision = precision}};
-      options.step.device = {.graph = Wish::kOff, .keep_data = Wish::kOff, .deterministic = true};
+      options.step.device = {.graph = Toggle::kOff, .keep_data = Toggle::kOff, .deterministic = true};
       const auto plain = run(on_gpu(), options, optimizer);
-      options.step.device.graph = options.step.device.keep_data = Wish::kOn;
+      options.step.device.graph = options.step.device.keep_data = Toggle::kOn;
       const auto replayed = run(on_gpu(), options, optimizer);
       EXPECT_EQ(plain.result.weights_digest, replayed.result.weights_digest)
           << optimizer << " " << precision_name(precision);
@@ -121,7 +121,7 @@ def forward(self, x):
     return torch.mm(torch.relu(torch.conv2d(x, self.kernels)).flatten(1), self.weight)
 )");
   model.save(folder.path() / "model.pt");
-  const auto trained = [&](Wish graph) {
+  const auto trained = [&](Toggle graph) {
     Images data;
     TaskOptions task;
     task.optimizer = {.name = "adamw", .lr = 0.01};
@@ -132,8 +132,8 @@ def forward(self, x):
     auto group = on_gpu();
     return Trainer(options).fit(module, data, group);
   };
-  const auto replayed = trained(Wish::kOn);
-  EXPECT_EQ(replayed.weights_digest, trained(Wish::kOff).weights_digest);
+  const auto replayed = trained(Toggle::kOn);
+  EXPECT_EQ(replayed.weights_digest, trained(Toggle::kOff).weights_digest);
   EXPECT_EQ(replayed.found.at("graph"), "whole steps are replayed: trainer.graph is on");
 }
 
@@ -146,7 +146,7 @@ TEST(GpuTraining, AStepThatDrawsOnTheHostIsNotReplayed) {
       return Classifier::training_step(batch) * at::rand({});  // An argument of the kernel.
     }
   };
-  const auto trained = [](Wish graph) {
+  const auto trained = [](Toggle graph) {
     Images data;
     torch::manual_seed(7);
     TaskOptions task;
@@ -157,16 +157,16 @@ TEST(GpuTraining, AStepThatDrawsOnTheHostIsNotReplayed) {
     auto group = on_gpu();
     return Trainer(options).fit(module, data, group);
   };
-  const auto tried = trained(Wish::kAuto);
+  const auto tried = trained(Toggle::kAuto);
   EXPECT_EQ(tried.found.at("graph"), "steps are not replayed: it draws random numbers on the host");
-  EXPECT_EQ(tried.weights_digest, trained(Wish::kOff).weights_digest);
+  EXPECT_EQ(tried.weights_digest, trained(Toggle::kOff).weights_digest);
 }
 
 TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
   REQUIRE_GPU();
   const TemporaryFolder folder;
-  for (const auto graph : {Wish::kOff, Wish::kOn}) {
-    const auto file = folder.path() / (graph == Wish::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
+  for (const auto graph : {Toggle::kOff, Toggle::kOn}) {
+    const auto file = folder.path() / (graph == Toggle::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
     auto group = on_gpu();
     StepTrace trace({.first = 50, .last = 52, .file = file, .device = group.device()}, Log());
     Images data;

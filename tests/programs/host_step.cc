@@ -112,8 +112,8 @@ int main(int argc, char** argv) {
   Classifier module(make_network(network), network.classes, task);
   Data data(std::atoll(argv[2]));
   TrainerOptions options{.max_epochs = 0, .max_steps = std::atoll(argv[1])};
-  options.step.device.graph = Wish::kOn;
-  options.step.device.keep_data = std::string(argv[3]) == "kept" ? Wish::kOn : Wish::kOff;
+  options.step.device.graph = Toggle::kOn;
+  options.step.device.keep_data = std::string(argv[3]) == "kept" ? Toggle::kOn : Toggle::kOff;
   const IdleDevice device;
   auto group = alone({.facts = device.devices().front(), .visible = 1, .backend = &device});
   Trainer trainer(options);

@@ -186,9 +186,9 @@ TEST(RecordedSteps, GiveTheSameBitsAsStepsMadeOneOperationAtATime) {
       TrainerOptions options{.max_epochs = 8, .log_every = 3, .step = {.precision = precision, .clip_norm = 0.5}};
       const Pretended plain, recording(Pretended::Recorder::kOps);
       Net eager(optimizer), replayed(optimizer);
-      options.step.device.graph = Wish::kOff;
+      options.step.device.graph = Toggle::kOff;
       const auto wanted = fitted(eager, plain.group(), options);
-      options.step.device.graph = Wish::kOn;
+      options.step.device.graph = Toggle::kOn;
       replayed.story = &recording.story;
       const auto found = fitted(replayed, recording.group(), options);
       expect_same(wanted, found);
@@ -212,23 +212,23 @@ TEST(RecordedSteps, OfAScriptedModelGiveTheSameBits) {
   const Pretended plain, recording(Pretended::Recorder::kOps);
   auto eager = model(), replayed = model();
   auto plain_group = plain.group(), group = recording.group();
-  options.step.device.graph = Wish::kOff;
+  options.step.device.graph = Toggle::kOff;
   const auto wanted = Trainer(options).fit(eager, data, plain_group);
-  options.step.device.graph = Wish::kOn;
+  options.step.device.graph = Toggle::kOn;
   const auto found = Trainer(options).fit(replayed, data, group);
   expect_same(wanted, found);
   EXPECT_EQ(found.found.at("graph"), "whole steps are replayed: trainer.graph is on");
 }
 
 TEST(SamplesOnTheDevice, GiveTheSameBitsAsThoseThatAreSent) {
-  for (const auto graph : {Wish::kOff, Wish::kOn}) {
+  for (const auto graph : {Toggle::kOff, Toggle::kOn}) {
     TrainerOptions options{.max_epochs = 8, .log_every = 3};
     options.step.device.graph = graph;
-    options.step.device.keep_data = Wish::kOff;
+    options.step.device.keep_data = Toggle::kOff;
     const Pretended sent(Pretended::Recorder::kOps), kept(Pretended::Recorder::kOps);
     Net one, other;
     const auto wanted = fitted(one, sent.group(), options);
-    options.step.device.keep_data = Wish::kOn;
+    options.step.device.keep_data = Toggle::kOn;
     const auto found = fitted(other, kept.group(), options);
     expect_same(wanted, found);
     EXPECT_EQ(wanted.found.count("training data"), 0U);
@@ -248,7 +248,7 @@ TEST(SamplesOnTheDevice, AreKeptByThemselvesWhereTheyAreFew) {
 TEST(SamplesOnTheDevice, AreRefusedWithTheReasonWhereTheyWereAskedFor) {
   Net net;
   TrainerOptions options;
-  options.step.device.keep_data = Wish::kOn;
+  options.step.device.keep_data = Toggle::kOn;
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { fitted(net, alone(), options); }),
              "data.on_device is on, but this rank computes on a CPU");
   struct Changing : SampleSource {
@@ -270,13 +270,13 @@ TEST(RecordedSteps, OneThatCannotBeIsNamedAndMadeAsBefore) {
   TrainerOptions options{.max_epochs = 4};
   const Pretended plain, broken(Pretended::Recorder::kBroken);
   Net eager, fallen_back, tried;
-  options.step.device.graph = Wish::kOff;
+  options.step.device.graph = Toggle::kOff;
   const auto wanted = fitted(eager, plain.group(), options);
-  options.step.device.graph = Wish::kAuto;
+  options.step.device.graph = Toggle::kAuto;
   const auto found = fitted(fallen_back, broken.group(), options);
   expect_same(wanted, found);
   EXPECT_EQ(found.found.at("graph"), "steps are not replayed: operation not permitted when stream is capturing");
-  options.step.device.graph = Wish::kOn;
+  options.step.device.graph = Toggle::kOn;
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { fitted(tried, broken.group(), options); }),
              "trainer.graph is on, but the step cannot be recorded: operation not permitted when stream is capturing");
 }
@@ -285,7 +285,7 @@ TEST(RecordedSteps, AreRefusedOnACpuOnlyWhereTheyWereAskedFor) {
   Net net;
   TrainerOptions options;
   EXPECT_TRUE(fitted(net, alone(), options).found.empty());
-  options.step.device.graph = Wish::kOn;
+  options.step.device.graph = Toggle::kOn;
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { fitted(net, alone(), options); }),
              "trainer.graph is on, but the step cannot be recorded: the device records no work");
 }
