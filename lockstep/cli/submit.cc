@@ -35,7 +35,7 @@ struct SubmitOptions {
 nlohmann::json json_of(const JobRecord& record, const JobPlan& plan) {
   return {{"schema", 1},
           {"job", record.job},
-          {"run_dir", plan.places.run_dir.string()},
+          {"run_dir", plan.paths.run_dir.string()},
           {"script", script_path(plan).string()},
           {"log", log_path(plan).string()},
           {"cluster", plan.cluster},
@@ -65,9 +65,9 @@ void start_session(const JobPlan& plan, const Context& context) {
   const auto env = environment_for_sbatch(context.env);
   const auto command = session_command(plan);
   const auto salloc = found_program(command.front(), env);
-  make_folder(plan.places.run_dir);
+  make_folder(plan.paths.run_dir);
   write_whole(session_path(plan), session_script(plan), false);
-  context.log.info("run folder " + plan.places.run_dir.string());
+  context.log.info("run folder " + plan.paths.run_dir.string());
   become(salloc, command, env);
 }
 
@@ -75,7 +75,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, cons
   auto jobs = nlohmann::json::array();
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
     jobs.push_back(json_of(record, plan));
-    if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.places.run_dir.string() + "\n");
+    if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");
   };
   for (const auto& plan : submission.jobs) tell(submit_job(plan, context.env), plan, "");
   for (const auto& job : submission.packed) {
@@ -94,7 +94,7 @@ void check_quickly(const JobPlan& plan, const Context& context) {
     return code.starts_with("cache-") || code.starts_with("space-") ||
            (code.starts_with("variable-") && !plan.exports_nothing);
   };
-  if (!tell_quick_findings({.cluster = plan.places.profile, .concerns = travels}, context.env, context.log)) return;
+  if (!tell_quick_findings({.cluster = plan.paths.profile, .concerns = travels}, context.env, context.log)) return;
   throw Error(ErrorKind::kEnvironment, "the job would meet what is said above",
               "mend it first; or, where it is of no concern here: LOCKSTEP_DOCTOR=off lockstep submit …");
 }

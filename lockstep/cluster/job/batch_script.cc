@@ -75,9 +75,9 @@ void add_step(ScriptText& out, const JobPlan& plan) {
 
 }  // namespace
 
-std::filesystem::path script_path(const JobPlan& plan) { return plan.places.run_dir / "job.sh"; }
+std::filesystem::path script_path(const JobPlan& plan) { return plan.paths.run_dir / "job.sh"; }
 
-std::filesystem::path log_path(const JobPlan& plan) { return plan.places.run_dir / "logs" / "job.log"; }
+std::filesystem::path log_path(const JobPlan& plan) { return plan.paths.run_dir / "logs" / "job.log"; }
 
 std::string batch_script(const JobPlan& plan) {
   ScriptText out;

@@ -21,10 +21,10 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
         std::ranges::any_of(binds, [&](const auto& bind) { return text == bind || text.starts_with(bind + "/"); });
     if (!text.empty() && !is_inside) binds.push_back(text);
   };
-  add(plan.places.work_dir);
-  add(plan.places.run_dir);
-  add(plan.places.lockstep.parent_path());
-  add(plan.places.trainer.parent_path());
+  add(plan.paths.work_dir);
+  add(plan.paths.run_dir);
+  add(plan.paths.lockstep.parent_path());
+  add(plan.paths.trainer.parent_path());
   return binds;
 }
 

@@ -90,7 +90,7 @@ std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, cons
   return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
 }
 
-std::map<std::string, std::string> places_of(const JobSize& size, const Profile& profile) {
+std::map<std::string, std::string> template_values(const JobSize& size, const Profile& profile) {
   return {{"nodes", std::to_string(size.nodes)},
           {"devices", std::to_string(size.devices)},
           {"tasks", std::to_string(size.tasks)},
@@ -105,7 +105,7 @@ void append_expanded(std::vector<std::string>& out, const std::vector<std::strin
 
 std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profile) {
   std::vector<std::string> flags;
-  const auto values = places_of(size, profile);
+  const auto values = template_values(size, profile);
   append_expanded(flags, profile.sbatch.flags, values);
   if (size.nodes > 1) append_expanded(flags, profile.sbatch.many_nodes, values);
   return flags;
@@ -113,7 +113,7 @@ std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profil
 
 std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile, const JobProgram& program) {
   std::vector<std::string> flags;
-  const auto values = places_of(size, profile);
+  const auto values = template_values(size, profile);
   append_expanded(flags, profile.srun.flags, values);
   const bool is_one_each = size.devices > 0 && size.tasks == size.devices;
   if (is_one_each) append_expanded(flags, profile.srun.devices, values);
@@ -193,7 +193,8 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.size = size_of(request.shape, plan.queue, profile);
   plan.signal_lead = lead_of(plan.queue, profile, request.program);
   plan.can_requeue = profile.sbatch.requeue;
-  if (plan.size.devices > 0) plan.devices_flag = expand_template(profile.sbatch.devices, places_of(plan.size, profile));
+  if (plan.size.devices > 0)
+    plan.devices_flag = expand_template(profile.sbatch.devices, template_values(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.stage = request.software.stage;
   if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
@@ -207,10 +208,10 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.setup = request.software.setup;
   plan.container = container_of(request.software, profile);
   plan.program = request.program;
-  plan.places = request.places;
+  plan.paths = request.paths;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
   plan.tunnel = profile.software.tunnel;
-  plan.login = profile.software.login.empty() ? request.places.host : profile.software.login;
+  plan.login = profile.software.login.empty() ? request.paths.host : profile.software.login;
   refuse_nesting(plan);
   check_limits(plan, profile);
   return plan;

@@ -47,8 +47,8 @@ struct JobProgram {
   bool is_recipe = false;            ///< It is `lockstep train`: it stops on a signal, with a snapshot, and goes on.
 };
 
-/// The places that a script names.
-struct JobPlaces {
+/// The paths that a script names.
+struct JobPaths {
   std::filesystem::path run_dir;
   std::filesystem::path work_dir;   ///< Where the program starts.
   std::filesystem::path lockstep;   ///< This program.
@@ -64,7 +64,7 @@ struct JobRequest {
   JobQueue queue;
   JobSoftware software;
   JobProgram program;
-  JobPlaces places;
+  JobPaths paths;
   std::vector<std::string> sbatch;  ///< Further flags, as typed.
 };
 
@@ -98,7 +98,7 @@ struct JobPlan {
   JobStage stage{};
   ProfileContainer container;  ///< Without an image where the job runs outside of one.
   JobProgram program;
-  JobPlaces places;
+  JobPaths paths;
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
   std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
   std::string login{};           ///< The host that a person logs in to.

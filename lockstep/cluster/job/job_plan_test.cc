@@ -23,11 +23,11 @@ JobRequest request(int nodes) {
   asked.shape.nodes = nodes;
   asked.queue.account = "abc123";
   asked.program = {.name = "train", .command = {"python", "train.py"}, .is_recipe = false};
-  asked.places = {.run_dir = "/runs/train",
-                  .work_dir = "/work dir",
-                  .lockstep = "/opt/bin/lockstep",
-                  .profile = "x",
-                  .profile_path = {}};
+  asked.paths = {.run_dir = "/runs/train",
+                 .work_dir = "/work dir",
+                 .lockstep = "/opt/bin/lockstep",
+                 .profile = "x",
+                 .profile_path = {}};
   return asked;
 }
 

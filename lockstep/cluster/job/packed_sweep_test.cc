@@ -18,14 +18,14 @@ PackedJob packed(const std::string& cluster, int chain = 0) {
   asked.queue.chain = chain;
   asked.program = {
       .name = "mnist", .command = {"/bin/lockstep", "train", "/r.toml", "--run-dir", "/sweep"}, .is_recipe = true};
-  asked.places = {.run_dir = "/sweep/job-1",
-                  .work_dir = "/work",
-                  .lockstep = "/bin/lockstep",
-                  .profile = cluster,
-                  .profile_path = {}};
+  asked.paths = {.run_dir = "/sweep/job-1",
+                 .work_dir = "/work",
+                 .lockstep = "/bin/lockstep",
+                 .profile = cluster,
+                 .profile_path = {}};
   PackedJob job{.node = job_plan(asked, profile), .trial = {}, .sweep = "/sweep"};
   asked.shape.devices = 1;
-  asked.places.run_dir = "/sweep";
+  asked.paths.run_dir = "/sweep";
   job.trial = job_plan(asked, profile);
   job.trials = {{"01-lr-0.1", {"--set", "optimizer.lr=0.1"}}, {"02-lr-0.01", {"--set", "optimizer.lr=0.01"}}};
   return job;

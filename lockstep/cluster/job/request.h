@@ -23,7 +23,7 @@ struct SubmitFlags {
   std::optional<int> cores_per_task{};
 };
 
-/// What the settings and the flags ask for, on the system of `profile`; its places are left open, but for the working
+/// What the settings and the flags ask for, on the system of `profile`; its paths are left open, but for the working
 /// folder's binds.
 ///
 /// Throws: Error(kUsage) for a flag of sbatch that has an option of its own here; Error(kRecipe) for a path with a

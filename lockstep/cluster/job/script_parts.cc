@@ -60,10 +60,10 @@ void add_environment(ScriptText& out, const JobPlan& plan) {
     }
   }
   out.paragraph("Where this run's logs and snapshots lie, for lockstep and for the program.");
-  out.line("export LOCKSTEP_RUN_DIR=" + shell_quoted(plan.places.run_dir.string()));
-  if (!plan.places.trainer.empty()) out.line("export LOCKSTEP_TRAINER=" + shell_quoted(plan.places.trainer.string()));
-  if (!plan.places.profile_path.empty()) {
-    out.line("export LOCKSTEP_PROFILE_PATH=" + shell_quoted(plan.places.profile_path));
+  out.line("export LOCKSTEP_RUN_DIR=" + shell_quoted(plan.paths.run_dir.string()));
+  if (!plan.paths.trainer.empty()) out.line("export LOCKSTEP_TRAINER=" + shell_quoted(plan.paths.trainer.string()));
+  if (!plan.paths.profile_path.empty()) {
+    out.line("export LOCKSTEP_PROFILE_PATH=" + shell_quoted(plan.paths.profile_path));
   }
 }
 
@@ -120,7 +120,7 @@ std::vector<std::string> allocation_flags(const JobPlan& plan) {
   add("--ntasks-per-node", std::to_string(size.tasks));
   if (size.cores_per_task > 0) add("--cpus-per-task", std::to_string(size.cores_per_task));
   add("--mem", size.memory);
-  add("--chdir", plan.places.work_dir.string());
+  add("--chdir", plan.paths.work_dir.string());
   return flags;
 }
 
@@ -174,7 +174,7 @@ std::string wrapped_alone(const JobPlan& plan) {
 
 std::string wrapped(const JobPlan& plan, const std::string& exec_options) {
   return (plan.has_container() ? std::string("\"${container[@]}\" ") : std::string()) +
-         shell_quoted(plan.places.lockstep.string()) + " exec --cluster " + shell_quoted(plan.places.profile) +
+         shell_quoted(plan.paths.lockstep.string()) + " exec --cluster " + shell_quoted(plan.paths.profile) +
          exec_options + " -- " + with_setup(plan);
 }
 
@@ -182,7 +182,7 @@ std::string arguments_of(const JobPlan& plan) {
   std::string text;
   for (std::size_t i = 1; i < plan.program.command.size(); ++i) {
     const auto& word = plan.program.command[i];
-    text += word == plan.places.run_dir ? " \"$LOCKSTEP_RUN_DIR\"" : " " + shell_quoted(word);
+    text += word == plan.paths.run_dir ? " \"$LOCKSTEP_RUN_DIR\"" : " " + shell_quoted(word);
   }
   return text;
 }

@@ -88,7 +88,7 @@ std::optional<Server> server_of(const std::vector<std::string>& command) {
   return server;
 }
 
-std::filesystem::path session_path(const JobPlan& plan) { return plan.places.run_dir / "session.sh"; }
+std::filesystem::path session_path(const JobPlan& plan) { return plan.paths.run_dir / "session.sh"; }
 
 std::vector<std::string> session_command(const JobPlan& plan) {
   std::vector<std::string> words = {"salloc"};

@@ -14,12 +14,12 @@ JobPlan planned(const std::string& cluster, std::vector<std::string> command) {
   JobRequest asked;
   asked.queue.account = "abc123";
   asked.program = {.name = "shell", .command = std::move(command)};
-  asked.places = {.run_dir = "/runs/shell",
-                  .work_dir = "/work",
-                  .lockstep = "/opt/bin/lockstep",
-                  .profile = cluster,
-                  .profile_path = {},
-                  .host = "login1"};
+  asked.paths = {.run_dir = "/runs/shell",
+                 .work_dir = "/work",
+                 .lockstep = "/opt/bin/lockstep",
+                 .profile = cluster,
+                 .profile_path = {},
+                 .host = "login1"};
   return job_plan(asked, ProfileLibrary(Environment{}).named(cluster));
 }
 

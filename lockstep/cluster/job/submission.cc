@@ -85,7 +85,7 @@ void make_executable(const fs::path& script) {
 }
 
 JobRecord submitted(const JobPlan& plan, const std::string& text, const Environment& env) {
-  const auto& run_dir = plan.places.run_dir;
+  const auto& run_dir = plan.paths.run_dir;
   std::error_code ignored;
   const bool was_there = fs::exists(run_dir, ignored);
   make_folder(log_path(plan).parent_path());
@@ -140,7 +140,7 @@ JobRecord submit_packed(const PackedJob& job, const Environment& env) {
     JobRecord record = whole;
     record.tasks = 1;
     record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
-    record.packed_in = job.node.places.run_dir.string();
+    record.packed_in = job.node.paths.run_dir.string();
     keep(record, run_dir);
   }
   return whole;

@@ -114,22 +114,22 @@ fs::path run_folder(const SubmitRequest& request, const Target& target, const En
                     Environment(std::move(variables)));
 }
 
-JobPlaces job_places(const SubmitRequest& request, const Target& target, const Submitter& by) {
-  JobPlaces places{.run_dir = run_folder(request, target, by.env),
-                   .work_dir = fs::current_path(),
-                   .lockstep = by.lockstep.path,
-                   .profile = target.profile_word,
-                   .profile_path = absolute_profile_path(by.env),
-                   .host = host_name()};
-  if (places.host.empty()) places.host = "LOGIN_NODE";
-  return places;
+JobPaths job_paths(const SubmitRequest& request, const Target& target, const Submitter& by) {
+  JobPaths paths{.run_dir = run_folder(request, target, by.env),
+                 .work_dir = fs::current_path(),
+                 .lockstep = by.lockstep.path,
+                 .profile = target.profile_word,
+                 .profile_path = absolute_profile_path(by.env),
+                 .host = host_name()};
+  if (paths.host.empty()) paths.host = "LOGIN_NODE";
+  return paths;
 }
 
 /// `lockstep train` with what was said here, so that the tasks find the same numbers.
 std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobRequest& job) {
-  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, job.places.lockstep)).lexically_normal();
-  std::vector<std::string> command = {job.places.lockstep.string(), "train", recipe.string(), "--run-dir",
-                                      job.places.run_dir.string()};
+  const auto recipe = fs::absolute(recipe_file(request.flags.recipe, job.paths.lockstep)).lexically_normal();
+  std::vector<std::string> command = {job.paths.lockstep.string(), "train", recipe.string(), "--run-dir",
+                                      job.paths.run_dir.string()};
   for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
   if (target.settings.has("cluster.nodes")) {
     command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(job.shape.nodes)});
@@ -184,13 +184,13 @@ std::optional<std::string> data_here(const Target& target) {
 JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
   JobRequest job = job_request(target.settings, request.flags, target.profile, by.env);
   job.queue.chain = request.chain;
-  job.places = job_places(request, target, by);
+  job.paths = job_paths(request, target, by);
   add_stage(job, request, target, by);
   if (job.program.is_recipe) {
     job.program.command = train_command(request, target, job);
     if (!job.software.container.empty()) {
       if (const auto built = chosen_build(by.env, by.lockstep.version, job.software.container)) {
-        job.places.trainer = built->program;
+        job.paths.trainer = built->program;
       }
       job.software.binds.push_back(fs::path(job.program.command[2]).parent_path().string());
       if (const auto data = data_here(target)) job.software.binds.push_back(*data);

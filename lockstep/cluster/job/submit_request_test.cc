@@ -41,12 +41,12 @@ TEST_F(PlanSubmission, OfAProgramNamesItsRunFolderAfterIt) {
   request.is.dry_run = true;
   const auto submission = plan(request);
   ASSERT_EQ(submission.jobs.size(), 1U);
-  const auto& places = submission.first().places;
-  EXPECT_EQ(places.run_dir.parent_path(), folder_.path() / "runs");
-  EXPECT_HAS(places.run_dir.filename().string(), "train-");
-  EXPECT_EQ(places.lockstep, "/opt/bin/lockstep");
+  const auto& paths = submission.first().paths;
+  EXPECT_EQ(paths.run_dir.parent_path(), folder_.path() / "runs");
+  EXPECT_HAS(paths.run_dir.filename().string(), "train-");
+  EXPECT_EQ(paths.lockstep, "/opt/bin/lockstep");
   EXPECT_FALSE(submission.is_here);
-  EXPECT_FALSE(std::filesystem::exists(places.run_dir)) << "planning creates nothing";
+  EXPECT_FALSE(std::filesystem::exists(paths.run_dir)) << "planning creates nothing";
 }
 
 TEST_F(PlanSubmission, OfARecipeRunsTrainWithTheSameSettings) {
@@ -64,10 +64,10 @@ TEST_F(PlanSubmission, OfASweepPutsTheTrialsSideBySide) {
   request.sweeps = {"optimizer.lr=0.1,0.2"};
   const auto submission = plan(request);
   ASSERT_EQ(submission.jobs.size(), 2U);
-  const auto sweep_folder = submission.jobs[0].places.run_dir.parent_path();
+  const auto sweep_folder = submission.jobs[0].paths.run_dir.parent_path();
   EXPECT_EQ(sweep_folder.parent_path(), folder_.path() / "runs");
-  EXPECT_EQ(submission.jobs[0].places.run_dir, sweep_folder / "01-lr-0.1");
-  EXPECT_EQ(submission.jobs[1].places.run_dir, sweep_folder / "02-lr-0.2");
+  EXPECT_EQ(submission.jobs[0].paths.run_dir, sweep_folder / "01-lr-0.1");
+  EXPECT_EQ(submission.jobs[1].paths.run_dir, sweep_folder / "02-lr-0.2");
 }
 
 TEST_F(PlanSubmission, OfASweepHoldsTheTrialsToTheLimitsNotTheRecipeAlone) {
@@ -89,7 +89,7 @@ TEST_F(PlanSubmission, OfAPackedSweepFillsNodes) {
   EXPECT_EQ(submission.packed[0].trials.size(), 8U);
   EXPECT_EQ(submission.packed[1].trials.size(), 1U);
   EXPECT_EQ(submission.packed[1].sweep, "/runs/sweep");
-  EXPECT_EQ(submission.packed[1].node.places.run_dir, "/runs/sweep/job-2");
+  EXPECT_EQ(submission.packed[1].node.paths.run_dir, "/runs/sweep/job-2");
 }
 
 TEST_F(PlanSubmission, RefusesFlagsThatDoNotGoTogether) {
