@@ -96,7 +96,7 @@ struct CoreLoader::State {
   std::optional<Failure> rows_read(Task& task, Chunk chunk) const;
   void schedule(int count);
   Task task_at(Position position) const;
-  PlaceRange batch_at(std::int64_t place) const;
+  IndexRange batch_at(std::int64_t place) const;
   bool is_epoch_end(std::int64_t place) const;
   bool is_first_task(Position position);
   void drop_tasks();
@@ -197,7 +197,7 @@ void CoreLoader::State::schedule(int count) {
   }
 }
 
-PlaceRange CoreLoader::State::batch_at(std::int64_t place) const {
+IndexRange CoreLoader::State::batch_at(std::int64_t place) const {
   return {place, place + std::min(options.global_batch, source.size() - place)};
 }
 
@@ -206,8 +206,8 @@ bool CoreLoader::State::is_epoch_end(std::int64_t place) const {
 }
 
 Task CoreLoader::State::task_at(Position position) const {
-  const PlaceRange whole = batch_at(position.place);
-  const PlaceRange part = part_of(whole, options.shard);
+  const IndexRange whole = batch_at(position.place);
+  const IndexRange part = part_of(whole, options.shard);
   Task task{.order = EpochOrder(source.size(), options.seed, position.epoch, options.shuffle),
             .part_begin = part.begin};
   task.batch.epoch = position.epoch;

@@ -78,7 +78,7 @@ std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t se
 /// The ids that a batch must hold.
 std::vector<std::int64_t> wanted_ids(std::int64_t size, const CoreLoaderOptions& options, std::int64_t epoch,
                                      std::int64_t batch) {
-  const PlaceRange part = part_of(global_batch_places(size, batch, options.global_batch), options.shard);
+  const IndexRange part = part_of(global_batch_places(size, batch, options.global_batch), options.shard);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(part.size()));
   EpochOrder(size, options.seed, epoch, options.shuffle).take(part.begin, ids);
   return ids;

@@ -16,12 +16,12 @@ std::int64_t batches_in_epoch(std::int64_t samples, std::int64_t global_batch, b
   return drop_last || samples % global_batch == 0 ? whole : whole + 1;
 }
 
-PlaceRange global_batch_places(std::int64_t samples, std::int64_t b, std::int64_t global_batch) {
+IndexRange global_batch_places(std::int64_t samples, std::int64_t b, std::int64_t global_batch) {
   const std::int64_t begin = std::min(b * global_batch, samples);
   return {begin, begin + std::min(global_batch, samples - begin)};
 }
 
-PlaceRange part_of(PlaceRange whole, Shard shard) {
+IndexRange part_of(IndexRange whole, Shard shard) {
   if (shard.index < 0 || shard.index >= shard.count) {
     throw Error(ErrorKind::kUsage, "shard " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
                                        ", want an index from 0 to one below the count");

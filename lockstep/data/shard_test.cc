@@ -20,10 +20,10 @@ TEST(Shard, PartsAreThoseOfThePythonReference) {
   const auto parts = nlohmann::json::parse(text_of_file(golden)).at("parts");
   ASSERT_GE(parts.size(), 10U);
   for (const auto& row : parts) {
-    const PlaceRange whole = global_batch_places(row.at("size"), row.at("batch"), row.at("global_batch"));
+    const IndexRange whole = global_batch_places(row.at("size"), row.at("batch"), row.at("global_batch"));
     const int world = row.at("world");
     for (int rank = 0; rank < world; ++rank) {
-      const PlaceRange part = part_of(whole, {rank, world});
+      const IndexRange part = part_of(whole, {rank, world});
       EXPECT_EQ(part.begin, row.at("begins").at(rank).get<std::int64_t>()) << row;
       EXPECT_EQ(part.end, row.at("ends").at(rank).get<std::int64_t>()) << row;
     }
@@ -36,9 +36,9 @@ TEST(Shard, PartsCoverEveryPlaceOnceAndDifferByAtMostOne) {
       for (int world = 1; world <= 5; ++world) {
         std::int64_t place = 0;
         for (std::int64_t b = 0; b < batches_in_epoch(samples, global_batch); ++b) {
-          const PlaceRange whole = global_batch_places(samples, b, global_batch);
+          const IndexRange whole = global_batch_places(samples, b, global_batch);
           for (int rank = 0; rank < world; ++rank) {
-            const PlaceRange part = part_of(whole, {rank, world});
+            const IndexRange part = part_of(whole, {rank, world});
             EXPECT_EQ(part.begin, place);
             EXPECT_GE(part.size(), whole.size() / world);
             EXPECT_LE(part.size(), (whole.size() + world - 1) / world);

@@ -114,7 +114,7 @@ std::optional<Batch> Loader::next() {
 std::optional<Batch> Loader::next_read() {
   auto loaded = core_->next();
   if (!loaded) return std::nullopt;
-  const PlaceRange whole{loaded->first_place, loaded->first_place + loaded->global_samples};
+  const IndexRange whole{loaded->first_place, loaded->first_place + loaded->global_samples};
   return Batch{.fields = std::move(*std::static_pointer_cast<std::vector<at::Tensor>>(loaded->memory.owner)),
                .ids = std::move(loaded->ids),
                .epoch = loaded->epoch,
