@@ -40,7 +40,7 @@ class PlacesSource : public SampleSource {
 
 }  // namespace
 
-std::unique_ptr<SampleSource> places_of(const SampleSource& source, FixedSamples fixed) {
+std::unique_ptr<SampleSource> index_source(const SampleSource& source, FixedSamples fixed) {
   return std::make_unique<PlacesSource>(source, std::move(fixed));
 }
 

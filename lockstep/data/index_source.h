@@ -15,6 +15,6 @@ inline constexpr std::int64_t kMovedPlaceNumbers = 4;
 
 /// What `source` reads, by name only: one field, "place" I64 [1] or [4]. For readers whose samples are kept elsewhere.
 /// `source` and what it was taken apart into must outlive it.
-std::unique_ptr<SampleSource> places_of(const SampleSource& source, FixedSamples fixed);
+std::unique_ptr<SampleSource> index_source(const SampleSource& source, FixedSamples fixed);
 
 }  // namespace lockstep

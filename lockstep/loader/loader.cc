@@ -44,12 +44,12 @@ Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options
     : source_(std::move(source)),
       core_(std::make_unique<CoreLoader>(*source_, options, tensor_allocator(source_->fields(), is_pinned_))) {}
 
-void Loader::keep_on(const c10::Device& device) {
+void Loader::cache_on(const c10::Device& device) {
   auto fixed = source_->fixed();
   LOCKSTEP_ASSERT(fixed.has_value());
   auto options = core_->options();
-  kept_ = std::make_shared<const KeptSamples>(*source_, *fixed, device, options.workers);
-  places_ = places_of(*source_, std::move(*fixed));
+  kept_ = std::make_shared<const DeviceCache>(*source_, *fixed, device, options.workers);
+  places_ = index_source(*source_, std::move(*fixed));
   options.workers = 0;
   const auto not_pinned = std::make_shared<bool>(false);
   core_ = std::make_unique<CoreLoader>(*places_, options, tensor_allocator(places_->fields(), not_pinned));

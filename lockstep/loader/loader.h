@@ -11,7 +11,7 @@
 
 #include "lockstep/data/batch_reader.h"
 #include "lockstep/data/sample_source.h"
-#include "lockstep/loader/kept_samples.h"
+#include "lockstep/loader/device_cache.h"
 
 namespace lockstep {
 
@@ -24,7 +24,7 @@ struct Batch {
   std::int64_t place = 0;           ///< In the epoch's order, of the first row.
   std::int64_t global_samples = 0;  ///< Of all ranks.
   /// Where not null, the one field is of places among these: whole() makes the source's fields of it.
-  std::shared_ptr<const KeptSamples> kept{};
+  std::shared_ptr<const DeviceCache> kept{};
 
   std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
   const at::Tensor& input() const { return fields.at(0); }
@@ -57,7 +57,7 @@ class Loader {
   /// Reads all samples into `device`'s memory, before the first seek() or next(): batches from here on bring their
   /// places alone, which are on the device already, and whole() makes them there. The source must be fixed().
   /// Blocks: until all are there. Throws: as next().
-  void keep_on(const c10::Device& device);
+  void cache_on(const c10::Device& device);
 
   /// Batches from here on are decoded into memory that a device copies from by itself. The device is in use already.
   void pin_memory() { *is_pinned_ = true; }
@@ -69,7 +69,7 @@ class Loader {
   std::shared_ptr<const SampleSource> source_;
   std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
   std::unique_ptr<const SampleSource> places_;  ///< Where samples are kept.
-  std::shared_ptr<const KeptSamples> kept_;
+  std::shared_ptr<const DeviceCache> kept_;
   std::deque<std::optional<Batch>> placed_;  ///< Whose places are on the device, in order; an epoch's end is nothing.
   std::unique_ptr<CoreLoader> core_;
 };

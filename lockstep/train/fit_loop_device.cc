@@ -42,8 +42,8 @@ void FitLoop::keep_samples(Loader& loader, const std::string& part) {
   if (options_.step.device.keep_data == Toggle::kOff) return;
   const auto reason = why_not_kept(loader);
   if (reason.empty()) {
-    const auto bytes = KeptSamples::bytes_of(*loader.source().fixed());
-    loader.keep_on(group_.device().device);
+    const auto bytes = DeviceCache::bytes_of(*loader.source().fixed());
+    loader.cache_on(group_.device().device);
     kept_bytes_ += bytes;
     found_[part + " data"] = "kept on the device: " + human_bytes(static_cast<std::uint64_t>(bytes));
   } else if (options_.step.device.keep_data == Toggle::kOn) {
@@ -63,7 +63,7 @@ std::string FitLoop::why_not_kept(const Loader& loader) const {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   constexpr std::int64_t kShare = 16;
   const auto limit = std::min(kMost, group_.device().memory().available / kShare);
-  return KeptSamples::bytes_of(*fixed) <= limit ? "" : "they are many";
+  return DeviceCache::bytes_of(*fixed) <= limit ? "" : "they are many";
 }
 
 // While the device computes: the host has nothing better to do than to wait for the loader.

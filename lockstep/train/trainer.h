@@ -25,7 +25,7 @@ namespace lockstep {
 struct DeviceOptions {
   Accelerator accelerator = Accelerator::kAuto;  ///< Of Trainer::fit() without a group; with one, the group's counts.
   Toggle graph = Toggle::kAuto;                  ///< Whole steps recorded once and replayed, where that can be.
-  Toggle keep_data = Toggle::kAuto;              ///< All samples in the device's memory, where Loader::keep_on() can.
+  Toggle keep_data = Toggle::kAuto;              ///< All samples in the device's memory, where Loader::cache_on() can.
   bool deterministic = false;  ///< Only algorithms that give the same bits each time; an operation without one throws.
 };
 

@@ -66,7 +66,7 @@ TEST(Gpu, GathersTheBytesOfKeptSamplesThatTheirSourceReads) {
     const LoaderOptions options{.global_batch = 4, .seed = 9};
     Loader read(source, options), kept(source, options);
     kept.pin_memory();
-    kept.keep_on(group.device().device);
+    kept.cache_on(group.device().device);
     for (int epoch = 0; epoch < 3; ++epoch) {
       while (const auto wanted = read.next()) {
         const auto found = whole(*kept.next());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/loader/kept_samples.h"
+#include "lockstep/loader/device_cache.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/index.h>
@@ -30,7 +30,7 @@ std::vector<std::int64_t> kept_shape(const Field& field, int margin) {
 
 }  // namespace
 
-std::int64_t KeptSamples::bytes_of(const FixedSamples& fixed) {
+std::int64_t DeviceCache::bytes_of(const FixedSamples& fixed) {
   std::int64_t bytes = 0;
   const auto& fields = fixed.samples->fields();
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -41,7 +41,7 @@ std::int64_t KeptSamples::bytes_of(const FixedSamples& fixed) {
   return bytes * fixed.samples->size();
 }
 
-KeptSamples::KeptSamples(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers)
+DeviceCache::DeviceCache(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers)
     : is_moved_(fixed.move != nullptr) {
   const auto& kept = *fixed.samples;
   const auto margin = fixed.margin;
@@ -74,7 +74,7 @@ KeptSamples::KeptSamples(const SampleSource& source, const FixedSamples& fixed, 
   mirror_ = shape.at(2) - 1 - 2 * columns_;
 }
 
-std::vector<at::Tensor> KeptSamples::gathered(const at::Tensor& places) const {
+std::vector<at::Tensor> DeviceCache::gathered(const at::Tensor& places) const {
   const auto samples = places.select(1, 0);
   std::vector<at::Tensor> fields;
   for (const auto& field : fields_) {
@@ -85,7 +85,7 @@ std::vector<at::Tensor> KeptSamples::gathered(const at::Tensor& places) const {
 }
 
 // Each pixel's place among all that are kept.
-at::Tensor KeptSamples::moved_pixels(const at::Tensor& places) const {
+at::Tensor DeviceCache::moved_pixels(const at::Tensor& places) const {
   const auto& images = fields_[0];
   const auto number = [&](std::int64_t which) { return places.select(1, which).view({-1, 1, 1, 1}); };
   const auto corner = number(0) * images.stride(0) + number(2) * images.stride(2) + number(1);

@@ -12,14 +12,14 @@ namespace lockstep {
 
 /// All samples of a source in a device's memory, from which batches are gathered there by their places
 /// (core_places.h). Threads: const functions are safe.
-class KeptSamples {
+class DeviceCache {
  public:
   /// What they would take. Units: bytes.
   static std::int64_t bytes_of(const FixedSamples& fixed);
 
   /// Reads each sample once, with so many threads besides this one. `source` is what `fixed` was taken from.
   /// Blocks: until all are there. Throws: what the source's read() throws, with the sample's name.
-  KeptSamples(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers);
+  DeviceCache(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers);
 
   c10::Device device() const { return fields_[0].device(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/loader/kept_samples.h"
+#include "lockstep/loader/device_cache.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::shared_ptr<const SampleSource> images_with(std::vector<std::string> list) {
 void expect_same_batches(const std::shared_ptr<const SampleSource>& source) {
   const LoaderOptions options{.global_batch = 4, .shard = {1, 2}, .seed = 9};
   Loader read(source, options), kept(source, options);
-  kept.keep_on(c10::kCPU);
+  kept.cache_on(c10::kCPU);
   EXPECT_EQ(&kept.source(), source.get());
   for (const std::int64_t epoch : {0, 1, 5}) {
     read.seek(epoch);
@@ -48,12 +48,12 @@ void expect_same_batches(const std::shared_ptr<const SampleSource>& source) {
   }
 }
 
-TEST(KeptSamples, AreWhatTheSourceReads) {
+TEST(DeviceCache, AreWhatTheSourceReads) {
   expect_same_batches(std::make_shared<MadeUpImages>());
   expect_same_batches(synthetic_source({.samples = 50, .classes = 3, .shape = {2, 5}, .seed = 4}));
 }
 
-TEST(KeptSamples, MoveTheirPixelsAsTheSourceDoes) {
+TEST(DeviceCache, MoveTheirPixelsAsTheSourceDoes) {
   const std::vector<std::vector<std::string>> lists = {
       {"flip"},
       {"random_crop(7, 10, padding=3)", "flip"},
@@ -71,34 +71,34 @@ TEST(KeptSamples, MoveTheirPixelsAsTheSourceDoes) {
   }
 }
 
-TEST(KeptSamples, OfASubsetMoveAsTheWholeSetsDo) {
+TEST(DeviceCache, OfASubsetMoveAsTheWholeSetsDo) {
   std::vector<std::int64_t> ids = {20, 3, 3, 7, 0, 19, 11};
   expect_same_batches(subset(images_with({"random_crop(7, padding=2)", "flip"}), ids));
   expect_same_batches(subset(std::make_shared<MadeUpImages>(), ids));
 }
 
-TEST(KeptSamples, AreNotTakenFromASourceThatChangesMoreThanWhichPixelsAreRead) {
+TEST(DeviceCache, AreNotTakenFromASourceThatChangesMoreThanWhichPixelsAreRead) {
   EXPECT_FALSE(images_with({"color_jitter(0.4)"})->fixed());
   EXPECT_FALSE(images_with({"random_resized_crop(5)"})->fixed());
   EXPECT_FALSE(images_with({"random_crop(6, padding=2)", "random_crop(6, padding=2)"})->fixed());
   EXPECT_FALSE(subset(images_with({"color_jitter(0.4)"}), {1, 2})->fixed());
 }
 
-TEST(KeptSamples, TakeTheMarginsToo) {
-  EXPECT_EQ(KeptSamples::bytes_of(*std::make_shared<MadeUpImages>()->fixed()), 21 * (3 * 7 * 10 + 8));
-  EXPECT_EQ(KeptSamples::bytes_of(*images_with({"random_crop(7, 10, padding=3)"})->fixed()), 21 * (3 * 13 * 16 + 8));
+TEST(DeviceCache, TakeTheMarginsToo) {
+  EXPECT_EQ(DeviceCache::bytes_of(*std::make_shared<MadeUpImages>()->fixed()), 21 * (3 * 7 * 10 + 8));
+  EXPECT_EQ(DeviceCache::bytes_of(*images_with({"random_crop(7, 10, padding=3)"})->fixed()), 21 * (3 * 13 * 16 + 8));
 }
 
-TEST(KeptSamples, ThatCannotBeReadAreNamed) {
+TEST(DeviceCache, ThatCannotBeReadAreNamed) {
   auto images = std::make_shared<MadeUpImages>();
   images->bad = 13;
   Loader loader(images, {.global_batch = 4});
-  EXPECT_HAS(message_of(ErrorKind::kData, [&] { loader.keep_on(c10::kCPU); }), "image 13: it is damaged");
+  EXPECT_HAS(message_of(ErrorKind::kData, [&] { loader.cache_on(c10::kCPU); }), "image 13: it is damaged");
 }
 
-TEST(KeptSamples, AreReachedThroughPartsOfABatch) {
+TEST(DeviceCache, AreReachedThroughPartsOfABatch) {
   Loader kept(images_with({"random_crop(7, padding=2)", "flip"}), {.global_batch = 8, .seed = 2});
-  kept.keep_on(c10::kCPU);
+  kept.cache_on(c10::kCPU);
   const auto batch = *kept.next();
   const auto all = whole(batch);
   const auto some = whole(first_of(batch, 3));
