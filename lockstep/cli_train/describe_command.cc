@@ -236,8 +236,9 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   auto batches = request.batches;
   if (request.counts_only) batches = {std::min<std::int64_t>(2, loader->options().global_batch)};
   if (batches.empty()) batches = {loader->options().global_batch};
-  const auto batch = moved(samples_for(recipe, *loader, *std::ranges::max_element(batches)), subject.device->device);
-  const auto smallest = first_of(batch, *std::ranges::min_element(batches));
+  const auto batch =
+      to_device(samples_for(recipe, *loader, *std::ranges::max_element(batches)), subject.device->device);
+  const auto smallest = head(batch, *std::ranges::min_element(batches));
 
   Json object = {{"schema", 1},
                  {"model", recipe.text("model.name")},
@@ -257,7 +258,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   object["workers"] = loader->options().workers;
   object["batches"] = Json::array();
   for (const auto samples : batches) {
-    const auto part = first_of(batch, samples);
+    const auto part = head(batch, samples);
     Json entry = {{"samples", samples}, {"forward_s", 0}, {"backward_s", 0}, {"update_s", 0}, {"spread", 0}};
     if (!request.counts_only) entry = timed_batch(subject, part, group);
     add_cost(entry, subject, part);

@@ -37,7 +37,7 @@ void expect_same_batches(const std::shared_ptr<const SampleSource>& source) {
       ASSERT_TRUE(places);
       EXPECT_EQ(places->ids, wanted->ids);
       EXPECT_EQ(places->fields.size(), 1U);
-      const auto found = whole(std::move(*places));
+      const auto found = materialize(std::move(*places));
       ASSERT_EQ(found.fields.size(), wanted->fields.size());
       for (std::size_t i = 0; i < found.fields.size(); ++i) {
         EXPECT_EQ(found.fields[i].scalar_type(), wanted->fields[i].scalar_type());
@@ -100,8 +100,8 @@ TEST(DeviceCache, AreReachedThroughPartsOfABatch) {
   Loader kept(images_with({"random_crop(7, padding=2)", "flip"}), {.global_batch = 8, .seed = 2});
   kept.cache_on(c10::kCPU);
   const auto batch = *kept.next();
-  const auto all = whole(batch);
-  const auto some = whole(first_of(batch, 3));
+  const auto all = materialize(batch);
+  const auto some = materialize(head(batch, 3));
   EXPECT_TRUE(at::equal(some.input(), all.input().narrow(0, 0, 3)));
   EXPECT_EQ(some.samples(), 3);
 }

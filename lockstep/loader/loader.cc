@@ -85,14 +85,14 @@ void Loader::read_places_ahead() {
   }
 }
 
-Batch first_of(Batch batch, std::int64_t samples) {
+Batch head(Batch batch, std::int64_t samples) {
   for (auto& field : batch.fields) field = field.narrow(0, 0, samples);
   batch.ids.resize(static_cast<std::size_t>(samples));
   batch.global_samples = samples;
   return batch;
 }
 
-Batch moved(Batch batch, const c10::Device& device) {
+Batch to_device(Batch batch, const c10::Device& device) {
   if (device.is_cpu()) return whole(std::move(batch));
   for (auto& field : batch.fields) field = field.to(field.options().device(device), /*non_blocking=*/true);
   return whole(std::move(batch));

@@ -23,7 +23,7 @@ struct Batch {
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
   std::int64_t place = 0;           ///< In the epoch's order, of the first row.
   std::int64_t global_samples = 0;  ///< Of all ranks.
-  /// Where not null, the one field is of places among these: whole() makes the source's fields of it.
+  /// Where not null, the one field is of places among these: materialize() makes the source's fields of it.
   std::shared_ptr<const DeviceCache> kept{};
 
   std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
@@ -78,9 +78,9 @@ class Loader {
 Batch whole(Batch batch);
 
 /// The first rows of a batch, over the same memory, as a whole batch of their own.
-Batch first_of(Batch batch, std::int64_t samples);
+Batch head(Batch batch, std::int64_t samples);
 
 /// The whole() batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
-Batch moved(Batch batch, const c10::Device& device);
+Batch to_device(Batch batch, const c10::Device& device);
 
 }  // namespace lockstep

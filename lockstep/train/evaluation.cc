@@ -46,7 +46,7 @@ bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Prec
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
       module.metrics().begin_batch(batch->samples());
-      module.validation_step(moved(std::move(*batch), device));
+      module.validation_step(to_device(std::move(*batch), device));
     }
     if (is_stopped && is_stopped()) return false;
   }
@@ -77,7 +77,7 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
       own = naming_device_failures(group.device(), [&] {
-        return module.predict_step(moved(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
+        return module.predict_step(to_device(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
       });
     }
     auto shape = shared_row_shape(own, group);

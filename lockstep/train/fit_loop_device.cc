@@ -127,7 +127,7 @@ std::optional<std::int64_t> FitLoop::peak_of(const Batch& batch, std::int64_t sa
     at::Tensor loss;
     {
       const AutocastScope autocast(options_.step.precision, trained_[0].device());
-      loss = module_.training_step(whole(first_of(batch, samples)));
+      loss = module_.training_step(materialize(head(batch, samples)));
     }
     loss.backward();
     peak = device.memory().peak;

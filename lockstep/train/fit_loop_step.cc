@@ -144,7 +144,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = runs->kept ? module_.training_step(whole(*runs)) : module_.training_step(*runs);
+    loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs);
   }
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());
@@ -159,8 +159,8 @@ const Batch* FitLoop::runs_for(const Batch& batch) {
   if (has_samples) return &batch;
   if (!statistics_) return nullptr;
   if (!stand_in_) {
-    stand_in_ = moved(batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0}),
-                      group_.device().device);
+    stand_in_ = to_device(batch_of_one(train_->source(), {.seed = train_->options().seed, .epoch = 0, .id = 0}),
+                          group_.device().device);
   }
   return &*stand_in_;
 }

@@ -108,7 +108,7 @@ void FitLoop::recompute_statistics() {
     const auto batch = train_->next();
     if (!batch) break;
     place += batch->global_samples;
-    const auto there = moved(*batch, group_.device().device);
+    const auto there = to_device(*batch, group_.device().device);
     if (const auto* runs = runs_for(there)) module_.training_step(*runs);
   }
   for (const auto& each : undo) each();

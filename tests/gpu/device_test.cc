@@ -69,7 +69,7 @@ TEST(Gpu, GathersTheBytesOfKeptSamplesThatTheirSourceReads) {
     kept.cache_on(group.device().device);
     for (int epoch = 0; epoch < 3; ++epoch) {
       while (const auto wanted = read.next()) {
-        const auto found = whole(*kept.next());
+        const auto found = materialize(*kept.next());
         EXPECT_TRUE(at::equal(found.input().cpu(), wanted->input()));
         EXPECT_TRUE(at::equal(found.target().cpu(), wanted->target()));
       }
