@@ -11,9 +11,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/control_tensor.h"
+#include "lockstep/comm/fixed_bucket_reducer.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/module_tensors.h"
-#include "lockstep/comm/settled_reducer.h"
 
 namespace lockstep {
 namespace {
@@ -38,9 +38,9 @@ struct DistributedDataParallel::Impl {
   ControlTensor control;                                ///< Undefined where there is no reducer.
   std::unique_ptr<CompressionHook> compression;         ///< Null where gradients travel as they are.
   std::map<std::string, at::Tensor> compression_state;  ///< To restore, once there is a hook.
-  std::unique_ptr<SettledReducer> reducer;  ///< Null with one rank, and with a static graph before its first step.
-  std::vector<NamedTensor> unused;          ///< Of a static graph: they take no part.
-  at::Tensor weight;                        ///< d(total)/d(loss), kept while its value stays the same.
+  std::unique_ptr<FixedBucketReducer> reducer;  ///< Null with one rank, and with a static graph before its first step.
+  std::vector<NamedTensor> unused;              ///< Of a static graph: they take no part.
+  at::Tensor weight;                            ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::optional<Round> round;
   ControlTensor::Signals raised{};
@@ -105,11 +105,11 @@ void DistributedDataParallel::Impl::make_reducer() {
   // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in
   // place and would throw on an autograd view, works as it does without us.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  reducer =
-      made_reducer<SettledReducer>(tensors, buckets, group.impl().process, dense, cap, options.find_unused_parameters,
-                                   /*gradient_as_bucket_view=*/true, names, first_cap);
-  reducer->time_no_more();
-  if (options.layout) reducer->settle();
+  reducer = made_reducer<FixedBucketReducer>(tensors, buckets, group.impl().process, dense, cap,
+                                             options.find_unused_parameters,
+                                             /*gradient_as_bucket_view=*/true, names, first_cap);
+  reducer->disable_timing();
+  if (options.layout) reducer->freeze_buckets();
   compression = make_compression_hook(options.compression, group.impl().process, tensors);
   if (!compression) return;
   compression->keep_whole(control.leaf());

@@ -28,15 +28,15 @@ class BorrowedHook final : public c10d::CommHookInterface {
 
 /// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients
 /// came.
-class SettledReducer : public c10d::Reducer {
+class FixedBucketReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
 
   /// `hook` must outlive this object.
   void send_by(CompressionHook& hook) { register_comm_hook(std::make_unique<BorrowedHook>(hook)); }
-  void settle() { has_rebuilt_bucket_ = true; }
+  void freeze_buckets() { has_rebuilt_bucket_ = true; }
   /// It times itself in the first ten steps and then now and again, with events that a recording would take along.
-  void time_no_more() { set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max()); }
+  void disable_timing() { set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max()); }
   bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
 
   BucketLayout layout() const {
