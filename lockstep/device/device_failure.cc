@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "lockstep/base/text_forms.h"
-#include "lockstep/device/trouble.h"
+#include "lockstep/device/device_fault.h"
 
 namespace lockstep {
 namespace {

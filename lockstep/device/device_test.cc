@@ -6,8 +6,8 @@
 #include <array>
 #include <fstream>
 
+#include "lockstep/device/device_fault.h"
 #include "lockstep/device/gpu_library.h"
-#include "lockstep/device/trouble.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/temporary_folder.h"
 
@@ -89,33 +89,33 @@ TEST(GpuLibrary, OneThatCannotBeLoadedIsNamedWithTheReason) {
   EXPECT_HAS(text, (folder.path() / "liblockstep_broken.so").string() + " cannot be loaded");
 }
 
-TEST(DeviceTrouble, EachKindSaysWhatWasFoundAndTheWayOut) {
-  const TroubleFacts facts{.kind = "CUDA",
-                           .driver = "12.4",
-                           .runtime = "13.0",
-                           .torch = "2.11.0",
-                           .device = "NVIDIA GeForce GTX 1080 (sm_61)",
-                           .said = "the runtime's words"};
-  const auto says = [&](DeviceTrouble trouble) { return std::string(device_error(trouble, facts).what()); };
-  EXPECT_HAS(says(DeviceTrouble::kOldDriver), "the driver serves CUDA up to 12.4, LibTorch was built with CUDA 13.0");
-  EXPECT_HAS(says(DeviceTrouble::kNoKernels), "LibTorch 2.11.0 has no code for NVIDIA GeForce GTX 1080 (sm_61)");
-  EXPECT_HAS(says(DeviceTrouble::kWrongResult), "came out wrong: the runtime's words");
-  for (const auto trouble :
-       {DeviceTrouble::kNoDriver, DeviceTrouble::kMismatch, DeviceTrouble::kNotReady, DeviceTrouble::kBusy,
-        DeviceTrouble::kNotPermitted, DeviceTrouble::kNoMemory, DeviceTrouble::kBroken, DeviceTrouble::kOther}) {
-    EXPECT_HAS(says(trouble), "the runtime's words");
-    EXPECT_HAS(says(trouble), "hint: ");
+TEST(DeviceFault, EachKindSaysWhatWasFoundAndTheWayOut) {
+  const FaultFacts facts{.kind = "CUDA",
+                         .driver = "12.4",
+                         .runtime = "13.0",
+                         .torch = "2.11.0",
+                         .device = "NVIDIA GeForce GTX 1080 (sm_61)",
+                         .said = "the runtime's words"};
+  const auto says = [&](DeviceFault fault) { return std::string(device_error(fault, facts).what()); };
+  EXPECT_HAS(says(DeviceFault::kOldDriver), "the driver serves CUDA up to 12.4, LibTorch was built with CUDA 13.0");
+  EXPECT_HAS(says(DeviceFault::kNoKernels), "LibTorch 2.11.0 has no code for NVIDIA GeForce GTX 1080 (sm_61)");
+  EXPECT_HAS(says(DeviceFault::kWrongResult), "came out wrong: the runtime's words");
+  for (const auto fault :
+       {DeviceFault::kNoDriver, DeviceFault::kMismatch, DeviceFault::kNotReady, DeviceFault::kBusy,
+        DeviceFault::kNotPermitted, DeviceFault::kNoMemory, DeviceFault::kBroken, DeviceFault::kOther}) {
+    EXPECT_HAS(says(fault), "the runtime's words");
+    EXPECT_HAS(says(fault), "hint: ");
   }
-  EXPECT_EQ(device_error(DeviceTrouble::kOther, {}).kind(), ErrorKind::kEnvironment);
+  EXPECT_EQ(device_error(DeviceFault::kOther, {}).kind(), ErrorKind::kEnvironment);
 }
 
-TEST(DeviceTrouble, IsToldFromTheRuntimesWords) {
+TEST(DeviceFault, IsToldFromTheRuntimesWords) {
   EXPECT_EQ(trouble_said("CUDA error: no kernel image is available for execution on the device"),
-            DeviceTrouble::kNoKernels);
-  EXPECT_EQ(trouble_said("HIP error: invalid device function"), DeviceTrouble::kNoKernels);
-  EXPECT_EQ(trouble_said("CUDA out of memory. Tried to allocate 2.00 MiB."), DeviceTrouble::kNoMemory);
-  EXPECT_EQ(trouble_said("CUDA error: uncorrectable ECC error encountered"), DeviceTrouble::kBroken);
-  EXPECT_EQ(trouble_said("something new"), DeviceTrouble::kOther);
+            DeviceFault::kNoKernels);
+  EXPECT_EQ(trouble_said("HIP error: invalid device function"), DeviceFault::kNoKernels);
+  EXPECT_EQ(trouble_said("CUDA out of memory. Tried to allocate 2.00 MiB."), DeviceFault::kNoMemory);
+  EXPECT_EQ(trouble_said("CUDA error: uncorrectable ECC error encountered"), DeviceFault::kBroken);
+  EXPECT_EQ(trouble_said("something new"), DeviceFault::kOther);
 }
 
 TEST(CpuBackend, TellsItsMemory) {

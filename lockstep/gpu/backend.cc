@@ -10,9 +10,9 @@
 #include <array>
 #include <cstdio>
 
+#include "lockstep/device/device_fault.h"
 #include "lockstep/device/gpu_library.h"
 #include "lockstep/device/streams.h"
-#include "lockstep/device/trouble.h"
 #include "lockstep/device/watched_wait.h"
 #include "lockstep/gpu/collectives.h"
 #include "lockstep/gpu/graph.h"
@@ -26,12 +26,12 @@ std::string driver_text() {
   return driver_version(&version) == kSuccess && version > 0 ? version_text(version) : std::string();
 }
 
-TroubleFacts facts_of(std::string said, const DeviceFacts* device = nullptr) {
-  TroubleFacts facts{.kind = kRuntime,
-                     .driver = driver_text(),
-                     .runtime = version_text(kRuntimeVersion),
-                     .torch = TORCH_VERSION,
-                     .said = std::move(said)};
+FaultFacts facts_of(std::string said, const DeviceFacts* device = nullptr) {
+  FaultFacts facts{.kind = kRuntime,
+                   .driver = driver_text(),
+                   .runtime = version_text(kRuntimeVersion),
+                   .torch = TORCH_VERSION,
+                   .said = std::move(said)};
   if (device != nullptr) facts.device = device->name + " (" + device->architecture + ")";
   return facts;
 }
@@ -41,8 +41,8 @@ void require(Status status, const DeviceFacts* device = nullptr) {
   forget_error();
   const auto facts = facts_of(words_of(status), device);
   // The runtime calls a driver that is not there an old one, too.
-  const bool has_none = trouble_of(status) == DeviceTrouble::kOldDriver && facts.driver.empty();
-  throw device_error(has_none ? DeviceTrouble::kNoDriver : trouble_of(status), facts);
+  const bool has_none = trouble_of(status) == DeviceFault::kOldDriver && facts.driver.empty();
+  throw device_error(has_none ? DeviceFault::kNoDriver : trouble_of(status), facts);
 }
 
 DeviceFacts facts_of_device(int index) {
@@ -73,8 +73,7 @@ void try_product(const DeviceFacts& device, const c10::Device& place) {
     forget_error();
     throw device_error(trouble_said(error.what_without_backtrace()), facts_of(error.what_without_backtrace(), &device));
   }
-  throw device_error(DeviceTrouble::kWrongResult,
-                     facts_of("64 x 64 twos times threes are not 384 everywhere", &device));
+  throw device_error(DeviceFault::kWrongResult, facts_of("64 x 64 twos times threes are not 384 everywhere", &device));
 }
 
 class GpuBackend final : public DeviceBackend {

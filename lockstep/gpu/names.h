@@ -24,7 +24,7 @@
 #include <nvtx3/nvToolsExt.h>
 #endif
 
-#include "lockstep/device/trouble.h"
+#include "lockstep/device/device_fault.h"
 
 namespace lockstep::gpu {
 
@@ -71,25 +71,25 @@ inline std::string uuid_of(const Properties& properties) {
   return "GPU-" + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }
 
-inline DeviceTrouble trouble_of(Status status) {
+inline DeviceFault trouble_of(Status status) {
   switch (status) {
     case hipErrorInsufficientDriver:
-      return DeviceTrouble::kOldDriver;
+      return DeviceFault::kOldDriver;
     case hipErrorNotInitialized:
     case hipErrorUnknown:
-      return DeviceTrouble::kNoDriver;
+      return DeviceFault::kNoDriver;
     case hipErrorOperatingSystem:
-      return DeviceTrouble::kNotPermitted;
+      return DeviceFault::kNotPermitted;
     case hipErrorNoBinaryForGpu:
     case hipErrorInvalidDeviceFunction:
-      return DeviceTrouble::kNoKernels;
+      return DeviceFault::kNoKernels;
     case hipErrorOutOfMemory:
-      return DeviceTrouble::kNoMemory;
+      return DeviceFault::kNoMemory;
     case hipErrorECCNotCorrectable:
     case hipErrorLaunchFailure:
-      return DeviceTrouble::kBroken;
+      return DeviceFault::kBroken;
     default:
-      return DeviceTrouble::kOther;
+      return DeviceFault::kOther;
   }
 }
 
@@ -139,34 +139,34 @@ inline std::string uuid_of(const Properties& properties) {
   return text;
 }
 
-inline DeviceTrouble trouble_of(Status status) {
+inline DeviceFault trouble_of(Status status) {
   switch (status) {
     case cudaErrorInsufficientDriver:
     case cudaErrorCompatNotSupportedOnDevice:
-      return DeviceTrouble::kOldDriver;
+      return DeviceFault::kOldDriver;
     case cudaErrorInitializationError:
     case cudaErrorUnknown:
-      return DeviceTrouble::kNoDriver;
+      return DeviceFault::kNoDriver;
     case cudaErrorSystemDriverMismatch:
-      return DeviceTrouble::kMismatch;
+      return DeviceFault::kMismatch;
     case cudaErrorSystemNotReady:
-      return DeviceTrouble::kNotReady;
+      return DeviceFault::kNotReady;
     case cudaErrorDevicesUnavailable:
-      return DeviceTrouble::kBusy;
+      return DeviceFault::kBusy;
     case cudaErrorOperatingSystem:
     case cudaErrorNotPermitted:
-      return DeviceTrouble::kNotPermitted;
+      return DeviceFault::kNotPermitted;
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return DeviceTrouble::kNoKernels;
+      return DeviceFault::kNoKernels;
     case cudaErrorMemoryAllocation:
-      return DeviceTrouble::kNoMemory;
+      return DeviceFault::kNoMemory;
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorLaunchFailure:
-      return DeviceTrouble::kBroken;
+      return DeviceFault::kBroken;
     default:
-      return DeviceTrouble::kOther;
+      return DeviceFault::kOther;
   }
 }
 

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// Why devices cannot be used, whatever their maker's runtime calls it.
-enum class DeviceTrouble {
+enum class DeviceFault {
   kOldDriver,     ///< The driver serves an older runtime than LibTorch was built with.
   kNoDriver,      ///< The kernel's part is not there or does not answer.
   kMismatch,      ///< Driver library and kernel module are of different versions.
@@ -26,7 +26,7 @@ enum class DeviceTrouble {
 };
 
 /// What the words are made of; what is unknown is empty.
-struct TroubleFacts {
+struct FaultFacts {
   std::string kind{};     ///< "CUDA", "ROCm"
   std::string driver{};   ///< "12.4"
   std::string runtime{};  ///< "13.0"
@@ -36,10 +36,10 @@ struct TroubleFacts {
 };
 
 /// What an exception of LibTorch's tells, by the runtime's words in it.
-DeviceTrouble trouble_said(std::string_view words);
+DeviceFault trouble_said(std::string_view words);
 
 /// An Error(kEnvironment) that a person can act on; `otherwise` ends the hint.
-Error device_error(DeviceTrouble trouble, const TroubleFacts& facts,
+Error device_error(DeviceFault fault, const FaultFacts& facts,
                    std::string_view otherwise = "or set trainer.accelerator = \"cpu\"");
 
 }  // namespace lockstep
