@@ -51,7 +51,7 @@ RunView run_of(const DoctorOptions& options, const Environment& env) {
 }
 
 /// As `exec` would find it, but with a shorter timeout.
-Rendezvous rendezvous_for(const Examination& of) {
+Rendezvous rendezvous_for(const DoctorContext& of) {
   auto variables = of.env.all();
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
   auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
@@ -62,7 +62,7 @@ Rendezvous rendezvous_for(const Examination& of) {
 }
 
 /// The job as rank 0 sees it; nothing on the others, whose findings rank 0 has then.
-std::optional<JobView> met(const Examination& of, std::vector<Finding>& findings, const Log& log) {
+std::optional<JobView> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
   JobView alone;
   alone.tasks.push_back(self);
@@ -84,7 +84,7 @@ std::optional<JobView> met(const Examination& of, std::vector<Finding>& findings
   }
 }
 
-json json_of_job(const Examination& of, const JobView& job, const std::vector<Finding>& findings) {
+json json_of_job(const DoctorContext& of, const JobView& job, const std::vector<Finding>& findings) {
   json object = {{"schema", 1},
                  {"cluster", of.profile.name},
                  {"host", of.host},
@@ -109,9 +109,9 @@ json json_of_job(const Examination& of, const JobView& job, const std::vector<Fi
 }
 
 void examine(const DoctorOptions& options, Context& context) {
-  const auto here = Surroundings::of_process(context.env);
-  auto of = Examination::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
-                                    run_of(options, context.env));
+  const auto here = HostFacts::of_process(context.env);
+  auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
+                                      run_of(options, context.env));
   auto found = findings_of(of);
   Findings told_already;
   place(of, told_already);
@@ -140,8 +140,8 @@ void examine(const DoctorOptions& options, Context& context) {
 bool tell_quick_findings(const QuickLook& look, const Environment& env, const Log& log) {
   if (env.get("LOCKSTEP_DOCTOR") == "off") return false;
   try {
-    const auto here = Surroundings::of_process(env);
-    auto of = Examination::of_process(env, ProfileLibrary(env).chosen(look.cluster, here), {});
+    const auto here = HostFacts::of_process(env);
+    auto of = DoctorContext::of_process(env, ProfileLibrary(env).chosen(look.cluster, here), {});
     auto findings = quick_findings(of);
     std::erase_if(findings, [&](const auto& finding) { return !look.concerns(finding.code); });
     Findings told_already;

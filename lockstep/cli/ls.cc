@@ -60,7 +60,7 @@ std::optional<QueuedJobs> queue_or_nothing(const Context& context) {
 
 std::filesystem::path runs_here(const Environment& env) {
   const auto settings = Recipe::without_file(env, {});
-  const auto profile = ProfileLibrary(env).detected(Surroundings::of_process(env));
+  const auto profile = ProfileLibrary(env).detected(HostFacts::of_process(env));
   const auto account = settings.has("cluster.account") ? settings.text("cluster.account") : std::string();
   return runs_folder(profile, account, env);
 }

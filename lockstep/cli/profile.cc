@@ -28,7 +28,7 @@ struct ProfileRequest {
 
 void list(const ProfileRequest& request, const Context& context) {
   const ProfileLibrary library(context.env);
-  const auto here = library.detected(Surroundings::of_process(context.env)).name;
+  const auto here = library.detected(HostFacts::of_process(context.env)).name;
   json profiles = json::array();
   std::string out = "Profiles, for --cluster NAME (* is the one found here):\n";
   for (const auto& name : library.names()) {
@@ -50,7 +50,7 @@ void list(const ProfileRequest& request, const Context& context) {
 }
 
 void show(const ProfileRequest& request, const Context& context) {
-  const auto profile = ProfileLibrary(context.env).chosen(request.name, Surroundings::of_process(context.env));
+  const auto profile = ProfileLibrary(context.env).chosen(request.name, HostFacts::of_process(context.env));
   if (!request.json) {
     return print_text("# " + profile.name + ": " + profile.about.description + "\n" +
                       to_toml(profile, request.with_origin));

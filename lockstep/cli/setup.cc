@@ -34,7 +34,7 @@ struct SetupOptions {
 /// What starts a command where the PyTorch is: nothing, or the container's runtime.
 std::vector<std::string> starter(const SetupOptions& options, const Context& context) {
   if (options.container.empty()) return {};
-  const auto profile = ProfileLibrary(context.env).detected(Surroundings::of_process(context.env));
+  const auto profile = ProfileLibrary(context.env).detected(HostFacts::of_process(context.env));
   const auto& runtime = profile.container.runtime;
   if (runtime != "apptainer" && runtime != "singularity") {
     throw Error(ErrorKind::kEnvironment,

@@ -149,7 +149,7 @@ class FakeNode {
 
   std::vector<Finding> findings() const { return findings_of(of); }
 
-  Examination of;
+  DoctorContext of;
 
  private:
   static std::string pci(int bus) {

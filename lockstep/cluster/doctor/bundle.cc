@@ -114,7 +114,7 @@ std::string environment_text(const Environment& env) {
   return text;
 }
 
-std::string layout_text(const Examination& of) {
+std::string layout_text(const DoctorContext& of) {
   const auto& at = of.at;
   return "source " + at.source + "\nrank " + std::to_string(at.rank) + " of " + std::to_string(at.world) +
          "\nlocal rank " + std::to_string(at.local_rank) + " of " + std::to_string(at.local_world) + "\nnode " +
@@ -122,7 +122,7 @@ std::string layout_text(const Examination& of) {
          joined(at.hosts, " ") + "\nCPUs " + list_of(of.system.allowed) + "\n";
 }
 
-std::string machine_text(const Examination& of) {
+std::string machine_text(const DoctorContext& of) {
   std::string text = "host " + of.host + "\n";
   for (const auto& each : of.system.interfaces) {
     text += each.name + (each.is_up ? " up " : " down ") + joined(each.addresses, " ") + "\n";
@@ -135,7 +135,7 @@ std::string machine_text(const Examination& of) {
   return text;
 }
 
-void add_tools(const Examination& of, std::vector<BundleFile>& files) {
+void add_tools(const DoctorContext& of, std::vector<BundleFile>& files) {
   if (!of.system.run) return;
   std::vector<std::pair<std::string, std::vector<std::string>>> tools = {
       {"slurm-version.txt", {"sinfo", "--version"}},
@@ -151,7 +151,7 @@ void add_tools(const Examination& of, std::vector<BundleFile>& files) {
   }
 }
 
-void add_run(const Examination& of, std::vector<BundleFile>& files) {
+void add_run(const DoctorContext& of, std::vector<BundleFile>& files) {
   std::vector<fs::path> paths = of.run.logs;
   if (!of.run.run_dir.empty()) {
     for (const char* name : {"job.sh", "job.json", "recipe.toml", "layout.json", "result.json"}) {
@@ -240,7 +240,7 @@ std::string without_secrets(std::string_view text, const Environment& env) {
   return clean;
 }
 
-std::vector<BundleFile> bundle_files(const Examination& of, const std::string& report, const std::string& version) {
+std::vector<BundleFile> bundle_files(const DoctorContext& of, const std::string& report, const std::string& version) {
   std::vector<BundleFile> files = {{"report.json", report},
                                    {"version.txt", version + "\n"},
                                    {"environment.txt", environment_text(of.env)},

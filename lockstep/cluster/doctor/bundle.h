@@ -21,7 +21,7 @@ struct BundleFile {
 /// `scontrol`, `nvidia-smi` and `rocm-smi` say. Long logs are cut in their middle. Secrets are taken out.
 ///
 /// `report` is what was printed, `version` that of this program.
-std::vector<BundleFile> bundle_files(const Examination& of, const std::string& report, const std::string& version);
+std::vector<BundleFile> bundle_files(const DoctorContext& of, const std::string& report, const std::string& version);
 
 /// Writes them as a compressed tar where the name ends in .tar.gz or .tgz, else as a folder; readable by the user
 /// alone.

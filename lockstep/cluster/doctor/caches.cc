@@ -29,7 +29,7 @@ constexpr auto kCaches = std::to_array<Cache>({{"MIOPEN_USER_DB_PATH", ".config/
 constexpr const char* kFix =
     "start the program with `lockstep exec`, which puts caches on the node's own disk, one for each job";
 
-void check_owner(const Examination& of, const std::string& variable, const fs::path& folder, Findings& findings) {
+void check_owner(const DoctorContext& of, const std::string& variable, const fs::path& folder, Findings& findings) {
   struct stat found {};
   const auto place = nearest_there(of.at_root(folder));
   const bool is_there = place == of.at_root(folder);
@@ -50,7 +50,7 @@ void check_owner(const Examination& of, const std::string& variable, const fs::p
 
 }  // namespace
 
-void check_caches(const Examination& of, Findings& findings) {
+void check_caches(const DoctorContext& of, Findings& findings) {
   const auto gpus = usable_gpus(of);
   const bool is_amd = !gpus.empty() && gpus.front().maker == GpuMaker::kAmd;
   std::set<std::string> seen;

@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Checks where compilers and libraries keep what they make.
-void check_caches(const Examination& of, Findings& findings);
+void check_caches(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

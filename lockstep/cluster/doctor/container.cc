@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The entries of a variable like PATH that are not there.
-std::vector<std::string> missing_entries(const Examination& of, const std::string& variable) {
+std::vector<std::string> missing_entries(const DoctorContext& of, const std::string& variable) {
   std::vector<std::string> missing;
   std::error_code none;
   for (const auto& entry : split(of.env.get(variable).value_or(""), ':')) {
@@ -24,7 +24,7 @@ std::vector<std::string> missing_entries(const Examination& of, const std::strin
 constexpr const char* kCleanEnv =
     "start the image with --cleanenv, or with `lockstep submit --container`, which keeps the host's variables out";
 
-void check_conda(const Examination& of, Findings& findings) {
+void check_conda(const DoctorContext& of, Findings& findings) {
   std::error_code none;
   for (const char* name : {"CONDA_PREFIX", "VIRTUAL_ENV", "PYTHONHOME"}) {
     const auto prefix = of.env.get(name);
@@ -38,7 +38,7 @@ void check_conda(const Examination& of, Findings& findings) {
   }
 }
 
-void check_paths(const Examination& of, Findings& findings) {
+void check_paths(const DoctorContext& of, Findings& findings) {
   const auto python = missing_entries(of, "PYTHONPATH");
   if (!python.empty()) {
     findings.error(
@@ -57,7 +57,7 @@ void check_paths(const Examination& of, Findings& findings) {
   }
 }
 
-void check_user_packages(const Examination& of, Findings& findings) {
+void check_user_packages(const DoctorContext& of, Findings& findings) {
   const auto home = of.env.get("HOME");
   if (!home || of.env.get("PYTHONNOUSERSITE")) return;
   for (const auto& name : names_in(of.at_root(*home) / ".local/lib")) {
@@ -72,7 +72,7 @@ void check_user_packages(const Examination& of, Findings& findings) {
 
 }  // namespace
 
-bool is_in_container(const Examination& of) {
+bool is_in_container(const DoctorContext& of) {
   for (const char* name : {"APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "SHIFTER_RUNTIME", "container"}) {
     if (of.env.get(name)) return true;
   }
@@ -81,7 +81,7 @@ bool is_in_container(const Examination& of) {
          fs::exists(of.at_root("/run/.containerenv"), none);
 }
 
-void check_container(const Examination& of, Findings& findings) {
+void check_container(const DoctorContext& of, Findings& findings) {
   if (!is_in_container(of)) return;
   check_conda(of, findings);
   check_paths(of, findings);

@@ -6,9 +6,9 @@
 namespace lockstep {
 
 /// Checks what the container shows of the node.
-void check_container(const Examination& of, Findings& findings);
+void check_container(const DoctorContext& of, Findings& findings);
 
 /// True if this process is inside a container's image.
-bool is_in_container(const Examination& of);
+bool is_in_container(const DoctorContext& of);
 
 }  // namespace lockstep

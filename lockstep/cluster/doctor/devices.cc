@@ -26,7 +26,7 @@ bool can_open(const fs::path& device) {
 }
 
 /// "Device Minor:    0" of /proc/driver/nvidia/gpus/PCI/information.
-std::string nvidia_minor(const Examination& of, const Gpu& gpu) {
+std::string nvidia_minor(const DoctorContext& of, const Gpu& gpu) {
   const auto text = text_or_nothing(of.at_root("/proc/driver/nvidia/gpus") / gpu.pci / "information");
   for (const auto& line : split(text, '\n')) {
     if (line.starts_with("Device Minor:")) return std::string(trimmed(std::string_view(line).substr(13)));
@@ -35,7 +35,7 @@ std::string nvidia_minor(const Examination& of, const Gpu& gpu) {
 }
 
 /// "550.54.15" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …".
-std::string driver_version(const Examination& of) {
+std::string driver_version(const DoctorContext& of) {
   const auto text = text_or_nothing(of.at_root("/proc/driver/nvidia/version"));
   for (const auto& word : split(split(text, '\n').front(), ' ')) {
     const bool is_version = !word.empty() && word.find('.') != std::string::npos &&
@@ -45,7 +45,7 @@ std::string driver_version(const Examination& of) {
   return "of unknown version";
 }
 
-void check_nvidia_driver(const Examination& of, const std::vector<Gpu>& gpus, Findings& findings) {
+void check_nvidia_driver(const DoctorContext& of, const std::vector<Gpu>& gpus, Findings& findings) {
   const auto count = std::to_string(gpus.size());
   const bool has_files = std::ranges::any_of(
       gpus, [&](const Gpu& gpu) { return fs::exists(of.at_root("/dev/nvidia" + nvidia_minor(of, gpu))); });
@@ -86,7 +86,7 @@ void check_nvidia_driver(const Examination& of, const std::vector<Gpu>& gpus, Fi
   }
 }
 
-void check_nvidia(const Examination& of, Findings& findings) {
+void check_nvidia(const DoctorContext& of, Findings& findings) {
   const auto on_bus = pci_gpus(of, GpuMaker::kNvidia);
   const auto by_driver = Topology(of.root).gpus();
   const bool is_run = !by_driver.empty() && by_driver.front().maker == GpuMaker::kNvidia;
@@ -101,7 +101,7 @@ void check_nvidia(const Examination& of, Findings& findings) {
 }
 
 /// The number of /dev/dri/renderD* of each GPU that KFD lists.
-std::vector<std::string> render_files(const Examination& of) {
+std::vector<std::string> render_files(const DoctorContext& of) {
   std::vector<std::string> files;
   const auto nodes = of.at_root("/sys/class/kfd/kfd/topology/nodes");
   for (const auto& node : names_in(nodes)) {
@@ -114,7 +114,7 @@ std::vector<std::string> render_files(const Examination& of) {
   return files;
 }
 
-void check_amd(const Examination& of, Findings& findings) {
+void check_amd(const DoctorContext& of, Findings& findings) {
   const auto on_bus = pci_gpus(of, GpuMaker::kAmd);
   const auto gpus = Topology(of.root).gpus();
   if (gpus.empty() || gpus.front().maker != GpuMaker::kAmd) {
@@ -142,7 +142,7 @@ void check_amd(const Examination& of, Findings& findings) {
   }
 }
 
-void check_visible(const Examination& of, Findings& findings) {
+void check_visible(const DoctorContext& of, Findings& findings) {
   const auto usable = usable_gpus(of);
   if (usable.empty() || !visible_gpus(of).empty()) return;
   std::string variables;
@@ -157,7 +157,7 @@ void check_visible(const Examination& of, Findings& findings) {
                  "ROCR_VISIBLE_DEVICES leaves; `lockstep exec` sets them for a task");
 }
 
-void check_granted(const Examination& of, Findings& findings) {
+void check_granted(const DoctorContext& of, Findings& findings) {
   const auto granted = of.env.get_int("SLURM_GPUS_ON_NODE").value_or(0);
   if (granted == 0 || !usable_gpus(of).empty() || !Topology(of.root).gpus().empty()) return;
   findings.error(
@@ -167,7 +167,7 @@ void check_granted(const Examination& of, Findings& findings) {
                           : "leave the node out with --exclude=" + of.host + " and tell the support");
 }
 
-void check_memory(const Examination& of, Findings& findings) {
+void check_memory(const DoctorContext& of, Findings& findings) {
   const auto gpus = usable_gpus(of);
   if (gpus.empty() || gpus.front().maker != GpuMaker::kAmd) return;
   std::vector<std::string> pci;
@@ -205,7 +205,7 @@ std::vector<Gpu> visible_nvidia(const std::vector<Gpu>& usable, const std::strin
   return visible;
 }
 
-std::vector<Gpu> visible_amd(const Examination& of, const std::vector<Gpu>& usable) {
+std::vector<Gpu> visible_amd(const DoctorContext& of, const std::vector<Gpu>& usable) {
   std::vector<Gpu> visible;
   for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto it = of.env.all().find(name);
@@ -222,7 +222,7 @@ std::vector<Gpu> visible_amd(const Examination& of, const std::vector<Gpu>& usab
 
 }  // namespace
 
-std::vector<std::string> pci_gpus(const Examination& of, GpuMaker maker) {
+std::vector<std::string> pci_gpus(const DoctorContext& of, GpuMaker maker) {
   std::vector<std::string> found;
   const auto devices = of.at_root("/sys/bus/pci/devices");
   const std::string_view vendor = maker == GpuMaker::kNvidia ? "0x10de" : "0x1002";
@@ -236,7 +236,7 @@ std::vector<std::string> pci_gpus(const Examination& of, GpuMaker maker) {
   return found;
 }
 
-std::vector<Gpu> usable_gpus(const Examination& of) {
+std::vector<Gpu> usable_gpus(const DoctorContext& of) {
   auto gpus = Topology(of.root).gpus();
   std::erase_if(gpus, [&](const Gpu& gpu) {
     if (gpu.maker == GpuMaker::kAmd) return false;  // KFD lists only what the cgroup leaves.
@@ -246,7 +246,7 @@ std::vector<Gpu> usable_gpus(const Examination& of) {
   return gpus;
 }
 
-std::vector<Gpu> visible_gpus(const Examination& of) {
+std::vector<Gpu> visible_gpus(const DoctorContext& of) {
   const auto usable = usable_gpus(of);
   if (usable.empty()) return {};
   if (usable.front().maker == GpuMaker::kAmd) return visible_amd(of, usable);
@@ -254,21 +254,21 @@ std::vector<Gpu> visible_gpus(const Examination& of) {
   return list == of.env.all().end() ? usable : visible_nvidia(usable, list->second);
 }
 
-std::optional<std::string> device_of_task(const Examination& of) {
+std::optional<std::string> device_of_task(const DoctorContext& of) {
   const auto visible = visible_gpus(of);
   const std::size_t index = visible.size() == 1 ? 0 : static_cast<std::size_t>(of.at.device.value_or(of.at.local_rank));
   if (index >= visible.size()) return std::nullopt;
   return visible[index].pci;
 }
 
-std::optional<int> devices_on_node(const Examination& of) {
+std::optional<int> devices_on_node(const DoctorContext& of) {
   if (const auto told = of.env.get_int("SLURM_GPUS_ON_NODE")) return told;
   const int usable = static_cast<int>(usable_gpus(of).size());
   if (of.env.get("SLURM_JOB_ID") && usable <= 1) return std::nullopt;
   return usable;
 }
 
-void check_devices(const Examination& of, Findings& findings) {
+void check_devices(const DoctorContext& of, Findings& findings) {
   check_nvidia(of, findings);
   check_amd(of, findings);
   check_granted(of, findings);

@@ -11,22 +11,22 @@
 namespace lockstep {
 
 /// The GPUs of the node that this task's cgroup lets it open.
-std::vector<Gpu> usable_gpus(const Examination& of);
+std::vector<Gpu> usable_gpus(const DoctorContext& of);
 
 /// Of those, the ones that the variables show, in the order in which the device's runtime numbers them; nothing where a
 /// variable names one that is not there: the runtime then shows none at all.
-std::vector<Gpu> visible_gpus(const Examination& of);
+std::vector<Gpu> visible_gpus(const DoctorContext& of);
 
 /// The PCI address of the device that this task takes; nothing where it takes none or that cannot be told.
-std::optional<std::string> device_of_task(const Examination& of);
+std::optional<std::string> device_of_task(const DoctorContext& of);
 
 /// How many devices this job has on the node, over all of its tasks; nothing where a cgroup hides that.
-std::optional<int> devices_on_node(const Examination& of);
+std::optional<int> devices_on_node(const DoctorContext& of);
 
 /// "0000:c1:00.0" of each GPU on the node's PCI buses, whether or not a driver runs it.
-std::vector<std::string> pci_gpus(const Examination& of, GpuMaker maker);
+std::vector<std::string> pci_gpus(const DoctorContext& of, GpuMaker maker);
 
 /// Checks that this task sees the devices that it was given, and can use them.
-void check_devices(const Examination& of, Findings& findings);
+void check_devices(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

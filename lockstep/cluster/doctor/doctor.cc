@@ -68,7 +68,7 @@ std::string hint_or(const Error& error, std::string_view otherwise) {
 }
 
 /// A check that meets what nobody thought of must not take the others' findings with it.
-void run_check(void (*check)(const Examination&, Findings&), const Examination& of, Findings& findings) {
+void run_check(void (*check)(const DoctorContext&, Findings&), const DoctorContext& of, Findings& findings) {
   try {
     check(of, findings);
   } catch (const Error& error) {
@@ -106,7 +106,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
 }
 
-Examination Examination::of_process(const Environment& env, Profile profile, RunView run) {
+DoctorContext DoctorContext::of_process(const Environment& env, Profile profile, RunView run) {
   return {.env = env,
           .profile = std::move(profile),
           .host = host_name(),
@@ -114,26 +114,26 @@ Examination Examination::of_process(const Environment& env, Profile profile, Run
           .run = std::move(run)};
 }
 
-void place(Examination& examination, Findings& findings) {
+void place(DoctorContext& context, Findings& findings) {
   try {
-    examination.at = placement_from(examination.env);
+    context.at = placement_from(context.env);
   } catch (const Error& error) {
     findings.error("layout-unclear", std::string(error.fact()), hint_or(error, "start the program with srun"));
   }
 }
 
-std::vector<Finding> quick_findings(Examination examination) {
+std::vector<Finding> quick_findings(DoctorContext context) {
   Findings findings;
-  place(examination, findings);
-  for (const auto check : kQuick) run_check(check, examination, findings);
+  place(context, findings);
+  for (const auto check : kQuick) run_check(check, context, findings);
   return findings.list();
 }
 
-std::vector<Finding> findings_of(Examination examination) {
+std::vector<Finding> findings_of(DoctorContext context) {
   Findings findings;
-  place(examination, findings);
-  for (const auto check : kQuick) run_check(check, examination, findings);
-  for (const auto check : kThorough) run_check(check, examination, findings);
+  place(context, findings);
+  for (const auto check : kQuick) run_check(check, context, findings);
+  for (const auto check : kThorough) run_check(check, context, findings);
   return findings.list();
 }
 

@@ -107,7 +107,7 @@ struct RunView {
 };
 
 /// Everything that the checks look at.
-struct Examination {
+struct DoctorContext {
   Environment env{};
   Profile profile{};
   std::filesystem::path root = "/";  ///< Stands for "/" in tests.
@@ -117,7 +117,7 @@ struct Examination {
   Placement at{};  ///< Set by `place`; one process until then.
 
   /// The machine and process that this is.
-  static Examination of_process(const Environment& env, Profile profile, RunView run);
+  static DoctorContext of_process(const Environment& env, Profile profile, RunView run);
 
   bool in_job() const { return env.get("SLURM_JOB_ID") || at.source != "single"; }
   /// A claim: ranks of this job are on several nodes.
@@ -127,13 +127,13 @@ struct Examination {
 };
 
 /// Fills in `at`, or tells why the launcher's variables make no sense.
-void place(Examination& examination, Findings& findings);
+void place(DoctorContext& context, Findings& findings);
 
 /// All checks of one process that take milliseconds and start no program: for `submit` and `train` before they begin.
-std::vector<Finding> quick_findings(Examination examination);
+std::vector<Finding> quick_findings(DoctorContext context);
 
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
-std::vector<Finding> findings_of(Examination examination);
+std::vector<Finding> findings_of(DoctorContext context);
 
 /// A claim: there is an error among them.
 bool has_error(const std::vector<Finding>& findings);

@@ -42,7 +42,7 @@ bool lies_under(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-std::string file_system_of(const Examination& of, const fs::path& path) {
+std::string file_system_of(const DoctorContext& of, const fs::path& path) {
   const std::string wanted = path.lexically_normal().string();
   std::string best;
   std::string kind;

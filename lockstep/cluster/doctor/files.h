@@ -14,7 +14,7 @@ namespace lockstep {
 
 /// The kind of file system that `path`, or the nearest parent that is there, lies on: "lustre", "nfs4", "tmpfs"; by
 /// the kernel's table of mounts. Empty where that does not tell.
-std::string file_system_of(const Examination& of, const std::filesystem::path& path);
+std::string file_system_of(const DoctorContext& of, const std::filesystem::path& path);
 
 /// A claim: all nodes see this kind of file system.
 bool is_shared(std::string_view file_system);

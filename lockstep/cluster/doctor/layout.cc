@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-void check_cores(const Examination& of, Findings& findings) {
+void check_cores(const DoctorContext& of, Findings& findings) {
   const auto& allowed = of.system.allowed;
   const Topology topology(of.root);
   const int cores = topology.cores_of(allowed);
@@ -52,7 +52,7 @@ void check_cores(const Examination& of, Findings& findings) {
   }
 }
 
-void check_device_counts(const Examination& of, Findings& findings) {
+void check_device_counts(const DoctorContext& of, Findings& findings) {
   const auto devices = devices_on_node(of);
   if (!devices || *devices == 0) return;
   const auto tasks = counted(of.at.local_world, "task");
@@ -73,7 +73,7 @@ void check_device_counts(const Examination& of, Findings& findings) {
   }
 }
 
-void check_peers(const Examination& of, Findings& findings) {
+void check_peers(const DoctorContext& of, Findings& findings) {
   const auto usable = usable_gpus(of);
   const auto on_node = of.env.get_int("SLURM_GPUS_ON_NODE");
   const bool is_nvidia = !usable.empty() && usable.front().maker == GpuMaker::kNvidia;
@@ -88,7 +88,7 @@ void check_peers(const Examination& of, Findings& findings) {
                        " instead of --gpus-per-task, and add --gpu-bind=none to srun");
 }
 
-void check_nesting(const Examination& of, Findings& findings) {
+void check_nesting(const DoctorContext& of, Findings& findings) {
   const auto tasks = of.env.get_int("SLURM_STEP_NUM_TASKS");
   const auto nodes = of.env.get_int("SLURM_STEP_NUM_NODES");
   if (!tasks || !nodes || *tasks <= *nodes) return;
@@ -104,7 +104,7 @@ void check_nesting(const Examination& of, Findings& findings) {
                      "srun --ntasks-per-node=1 " + inner + " …");
 }
 
-void check_distance(const Examination& of, Findings& findings) {
+void check_distance(const DoctorContext& of, Findings& findings) {
   if (of.at.source == "single" || of.system.allowed.empty()) return;
   TaskSettings settings;
   settings.cluster = of.profile.name;
@@ -146,7 +146,7 @@ void check_tasks_of_node(const std::vector<const TaskView*>& tasks, const std::s
 
 }  // namespace
 
-void check_layout(const Examination& of, Findings& findings) {
+void check_layout(const DoctorContext& of, Findings& findings) {
   check_cores(of, findings);
   check_device_counts(of, findings);
   check_peers(of, findings);

@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Checks this task's placement, devices and cores against the launch.
-void check_layout(const Examination& of, Findings& findings);
+void check_layout(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

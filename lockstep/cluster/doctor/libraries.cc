@@ -30,7 +30,7 @@ struct FabricNetwork {
 constexpr auto kFabricNetworks =
     std::to_array<FabricNetwork>({{"Slingshot", "cxi", "libcxi.so"}, {"EFA", "efa", "libefa.so"}});
 
-const FabricNetwork* fabric_network(const Examination& of) {
+const FabricNetwork* fabric_network(const DoctorContext& of) {
   const auto fast = fast_network(of.env, of.root);
   if (!fast) return nullptr;
   const auto row = std::ranges::find_if(kFabricNetworks, [&](const auto& at) { return fast->starts_with(at.prefix); });
@@ -38,13 +38,13 @@ const FabricNetwork* fabric_network(const Examination& of) {
 }
 
 /// The names by which NCCL or RCCL looks for its plugin. Source: NCCL's environment variables, NCCL_NET_PLUGIN.
-std::vector<std::string> plugin_names(const Examination& of) {
+std::vector<std::string> plugin_names(const DoctorContext& of) {
   const auto set = of.env.get("NCCL_NET_PLUGIN");
   if (set) return {*set, "librccl-net-" + *set + ".so", "libnccl-net-" + *set + ".so"};
   return {"librccl-net.so", "libnccl-net.so", "librccl-net-ofi.so", "libnccl-net-ofi.so"};
 }
 
-fs::path found_plugin(const Examination& of) {
+fs::path found_plugin(const DoctorContext& of) {
   std::error_code none;
   for (const auto& name : plugin_names(of)) {
     if (name.find('/') == std::string::npos) {
@@ -56,7 +56,7 @@ fs::path found_plugin(const Examination& of) {
   return {};
 }
 
-bool has_provider(const Examination& of, const fs::path& fabric, const FabricNetwork& network) {
+bool has_provider(const DoctorContext& of, const fs::path& fabric, const FabricNetwork& network) {
   const auto library = shared_library(fabric);
   if (!library) return true;  // Nothing can be told, so nothing is claimed.
   const auto is_it = [&](const std::string& name) { return name.starts_with(network.library); };
@@ -71,7 +71,7 @@ bool has_provider(const Examination& of, const fs::path& fabric, const FabricNet
   return std::ranges::any_of(folders, [&](const fs::path& folder) { return fs::exists(folder / file, none); });
 }
 
-void check_fabric(const Examination& of, const fs::path& plugin, const FabricNetwork& network, Findings& findings) {
+void check_fabric(const DoctorContext& of, const fs::path& plugin, const FabricNetwork& network, Findings& findings) {
   const auto missing = missing_library(of, plugin);
   if (!missing.empty()) {
     findings.error("library-plugin-broken",
@@ -92,7 +92,7 @@ void check_fabric(const Examination& of, const fs::path& plugin, const FabricNet
       "put the system's own libfabric first in LD_LIBRARY_PATH, and take the other (mostly an environment's) out");
 }
 
-void check_plugin(const Examination& of, Findings& findings) {
+void check_plugin(const DoctorContext& of, Findings& findings) {
   const auto* network = fabric_network(of);
   if (network == nullptr || usable_gpus(of).empty()) return;
   const auto plugin = found_plugin(of);
@@ -108,7 +108,7 @@ void check_plugin(const Examination& of, Findings& findings) {
                "NCCL_NET_PLUGIN=/path/librccl-net.so");
 }
 
-void check_collectives(const Examination& of, Findings& findings) {
+void check_collectives(const DoctorContext& of, Findings& findings) {
   for (const char* name : {"librccl.so.1", "libnccl.so.2"}) {
     std::map<fs::path, std::string> found;
     std::error_code none;
@@ -138,7 +138,7 @@ std::string needed_version(const fs::path& torch, const std::string& prefix) {
   return newest;
 }
 
-void check_runtime(const Examination& of, const fs::path& torch, Findings& findings) {
+void check_runtime(const DoctorContext& of, const fs::path& torch, Findings& findings) {
   std::error_code none;
   const auto conda = of.env.get("CONDA_PREFIX");
   const bool has_own = conda && fs::exists(of.at_root(*conda) / "lib/libstdc++.so.6", none);
@@ -171,7 +171,7 @@ void check_runtime(const Examination& of, const fs::path& torch, Findings& findi
 
 }  // namespace
 
-void check_libraries(const Examination& of, Findings& findings) {
+void check_libraries(const DoctorContext& of, Findings& findings) {
   check_plugin(of, findings);
   check_collectives(of, findings);
   if (const auto torch = torch_folder(of); !torch.empty()) check_runtime(of, torch, findings);

@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Checks the shared libraries that PyTorch and the network plugins would load.
-void check_libraries(const Examination& of, Findings& findings);
+void check_libraries(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ constexpr std::array<const char*, 6> kLoaderFolders = {
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"};
 
 /// The folders that /etc/ld.so.conf names, by way of the files that it includes.
-void add_configured(const Examination& of, const fs::path& file, std::vector<fs::path>& folders, int depth = 0) {
+void add_configured(const DoctorContext& of, const fs::path& file, std::vector<fs::path>& folders, int depth = 0) {
   for (const auto& raw : split(text_or_nothing(of.at_root(file)), '\n')) {
     const std::string line(trimmed(split(raw, '#').front()));
     if (line.starts_with("include ") && depth < 4) {
@@ -43,7 +43,7 @@ bool is_of_the_system(const std::string& name) {
 
 }  // namespace
 
-std::vector<fs::path> library_path(const Examination& of) {
+std::vector<fs::path> library_path(const DoctorContext& of) {
   std::vector<fs::path> folders;
   for (const auto& folder : split(of.env.get("LD_LIBRARY_PATH").value_or(""), ':')) {
     if (!folder.empty()) folders.emplace_back(folder);
@@ -51,7 +51,7 @@ std::vector<fs::path> library_path(const Examination& of) {
   return folders;
 }
 
-fs::path found_library(const Examination& of, const std::string& name, const std::vector<std::string>& run_path) {
+fs::path found_library(const DoctorContext& of, const std::string& name, const std::vector<std::string>& run_path) {
   auto folders = library_path(of);
   const auto own = of.root.string();
   for (const auto& folder : run_path) {
@@ -69,7 +69,7 @@ fs::path found_library(const Examination& of, const std::string& name, const std
   return {};
 }
 
-std::string missing_library(const Examination& of, const fs::path& path) {
+std::string missing_library(const DoctorContext& of, const fs::path& path) {
   std::set<std::string> seen;
   std::vector<fs::path> open_ones = {path};
   while (!open_ones.empty()) {

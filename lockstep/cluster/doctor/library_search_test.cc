@@ -12,7 +12,7 @@ namespace {
 using testing::FakeNode;
 
 TEST(LoaderSearch, FindsALibraryOfThisSystem) {
-  Examination here;
+  DoctorContext here;
   const auto path = found_library(here, "libstdc++.so.6");
   if (path.empty()) GTEST_SKIP() << "this system has no libstdc++.so.6 of its own";
   const auto library = shared_library(path);

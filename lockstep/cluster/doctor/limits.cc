@@ -38,7 +38,7 @@ std::string raise(const std::string& flag, const ResourceLimit& limit, std::uint
          flag + " " + value;
 }
 
-void check_files(const Examination& of, Findings& findings) {
+void check_files(const DoctorContext& of, Findings& findings) {
   const auto& limit = of.system.limits.open_files;
   const auto wanted = std::max(kOpenFiles, kFilesForEachRank * static_cast<std::uint64_t>(of.at.world));
   if (limit.soft >= wanted) return;
@@ -48,7 +48,7 @@ void check_files(const Examination& of, Findings& findings) {
                    raise("n", limit, wanted, 1));
 }
 
-void check_locked(const Examination& of, Findings& findings) {
+void check_locked(const DoctorContext& of, Findings& findings) {
   const auto fast = fast_network(Environment{}, of.root);
   const auto& limit = of.system.limits.locked_bytes;
   if (!fast || !of.spans_nodes() || limit.soft >= kLocked) return;
@@ -58,7 +58,7 @@ void check_locked(const Examination& of, Findings& findings) {
                  raise("l", limit, kUnlimited, 1024));
 }
 
-void check_others(const Examination& of, Findings& findings) {
+void check_others(const DoctorContext& of, Findings& findings) {
   const auto& limits = of.system.limits;
   if (limits.stack_bytes.soft < kStack) {
     findings.warning("limit-stack",
@@ -81,7 +81,7 @@ void check_others(const Examination& of, Findings& findings) {
   }
 }
 
-void check_shared_memory(const Examination& of, Findings& findings) {
+void check_shared_memory(const DoctorContext& of, Findings& findings) {
   const auto shm = of.at_root("/dev/shm");
   const auto room = room_at(shm);
   if (nearest_there(shm) != shm || !room) {
@@ -106,7 +106,7 @@ void check_shared_memory(const Examination& of, Findings& findings) {
 
 }  // namespace
 
-void check_process_limits(const Examination& of, Findings& findings) {
+void check_process_limits(const DoctorContext& of, Findings& findings) {
   check_files(of, findings);
   check_locked(of, findings);
   check_others(of, findings);

@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Checks the process's limits: open files, locked memory, stack, processes, address space.
-void check_process_limits(const Examination& of, Findings& findings);
+void check_process_limits(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

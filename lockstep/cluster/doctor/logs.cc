@@ -89,7 +89,7 @@ LogFacts facts_of(const fs::path& path) {
   return facts;
 }
 
-std::vector<fs::path> logs_of(const Examination& of) {
+std::vector<fs::path> logs_of(const DoctorContext& of) {
   std::vector<fs::path> logs;
   for (const auto& log : of.run.logs) logs.push_back(of.at_root(log));
   const auto folder = of.at_root(of.run.run_dir) / "logs";
@@ -101,12 +101,12 @@ std::vector<fs::path> logs_of(const Examination& of) {
 }
 
 /// The fast network that the run had: this node's, else what the profile knows of the system.
-std::string network_of(const Examination& of) {
+std::string network_of(const DoctorContext& of) {
   if (const auto fast = fast_network(Environment{}, of.root)) return *fast;
   return of.profile.network.kind;
 }
 
-bool needs_plugin(const Examination& of) {
+bool needs_plugin(const DoctorContext& of) {
   const auto& lines = of.profile.network.expected_log;
   const bool by_profile = std::ranges::any_of(lines, [](const auto& line) { return line.starts_with("NET/OFI"); });
   const auto network = network_of(of);
@@ -117,7 +117,7 @@ std::string quoted(const LogFacts& facts, const std::string& line) {
   return "'" + line + "' (" + facts.path.string() + ")";
 }
 
-void judge(const Examination& of, const LogFacts& facts, Findings& findings) {
+void judge(const DoctorContext& of, const LogFacts& facts, Findings& findings) {
   const auto network = network_of(of);
   const std::string plugin_fix =
       "put the OFI plugin (librccl-net.so or libnccl-net.so) in LD_LIBRARY_PATH, or load its module, and set "
@@ -153,7 +153,7 @@ void judge(const Examination& of, const LogFacts& facts, Findings& findings) {
 
 }  // namespace
 
-void check_logs(const Examination& of, Findings& findings) {
+void check_logs(const DoctorContext& of, Findings& findings) {
   Findings all;
   for (const auto& log : logs_of(of)) judge(of, facts_of(log), all);
   // What one rank's log says, the others' say too.

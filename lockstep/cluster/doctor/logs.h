@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Reads the run's logs of NCCL or RCCL for slow paths.
-void check_logs(const Examination& of, Findings& findings);
+void check_logs(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const NetworkInterface* interface_of(const Examination& of, const std::string& prefix) {
+const NetworkInterface* interface_of(const DoctorContext& of, const std::string& prefix) {
   const auto& all = of.system.interfaces;
   const auto found = std::ranges::find_if(all, [&](const auto& each) { return each.name.starts_with(prefix); });
   return found == all.end() ? nullptr : &*found;
@@ -30,7 +30,7 @@ std::string names_of(const std::vector<NetworkInterface>& interfaces) {
   return joined(names, ", ");
 }
 
-void check_named(const Examination& of, const std::string& variable, Findings& findings) {
+void check_named(const DoctorContext& of, const std::string& variable, Findings& findings) {
   const auto named = read_interface_names(variable, of.env);
   if (!named || named->excludes) return;
   std::vector<std::string> missing;
@@ -47,7 +47,7 @@ void check_named(const Examination& of, const std::string& variable, Findings& f
 }
 
 /// The first of the profile's entries that this node has any of, each an entry of one name or of several with commas.
-std::vector<std::string> fast_names(const Examination& of) {
+std::vector<std::string> fast_names(const DoctorContext& of) {
   for (const auto& entry : of.profile.network.interfaces) {
     std::vector<std::string> names;
     for (auto name : split(entry, ',')) {
@@ -59,7 +59,7 @@ std::vector<std::string> fast_names(const Examination& of) {
   return {};
 }
 
-void check_fast(const Examination& of, Findings& findings) {
+void check_fast(const DoctorContext& of, Findings& findings) {
   // The generic profile lists what nodes may have, a system's own what its compute nodes do have.
   const bool is_known = of.profile.name != "generic" && !of.profile.network.interfaces.empty();
   const auto names = fast_names(of);
@@ -89,7 +89,7 @@ void check_fast(const Examination& of, Findings& findings) {
 }
 
 /// A claim: this address is one of a fast interface.
-bool is_fast(const Examination& of, const std::vector<std::string>& addresses) {
+bool is_fast(const DoctorContext& of, const std::vector<std::string>& addresses) {
   for (const auto& name : fast_names(of)) {
     for (const auto& each : of.system.interfaces) {
       if (!each.name.starts_with(name)) continue;
@@ -102,13 +102,13 @@ bool is_fast(const Examination& of, const std::vector<std::string>& addresses) {
 }
 
 /// By what name the other nodes would call this one.
-std::string own_name(const Examination& of) {
+std::string own_name(const DoctorContext& of) {
   const auto index = static_cast<std::size_t>(of.at.node_rank);
   const auto name = index < of.at.hosts.size() ? of.at.hosts[index] : split(of.host, '.').front();
   return name + of.profile.network.host_suffix;
 }
 
-void check_names(const Examination& of, Findings& findings) {
+void check_names(const DoctorContext& of, Findings& findings) {
   if (!of.spans_nodes() || !of.system.addresses_of) return;
   const auto name = own_name(of);
   const auto addresses = of.system.addresses_of(name);
@@ -130,7 +130,7 @@ void check_names(const Examination& of, Findings& findings) {
   }
 }
 
-void check_port(const Examination& of, Findings& findings) {
+void check_port(const DoctorContext& of, Findings& findings) {
   if (of.at.rank != 0 || of.at.world < 2 || !of.system.is_port_free) return;
   try {
     const auto port = agreed_port(of.at, of.env);
@@ -147,7 +147,7 @@ void check_port(const Examination& of, Findings& findings) {
   }
 }
 
-void check_infiniband(const Examination& of, Findings& findings) {
+void check_infiniband(const DoctorContext& of, Findings& findings) {
   const auto folder = of.at_root("/sys/class/infiniband");
   const auto adapters = names_in(folder);
   auto wanted = of.env.get("NCCL_IB_HCA").value_or("");
@@ -174,7 +174,7 @@ void check_infiniband(const Examination& of, Findings& findings) {
 }
 
 /// The kernel's adapters are seen in a container, the files to open them only where they are bound.
-void check_device_files(const Examination& of, Findings& findings) {
+void check_device_files(const DoctorContext& of, Findings& findings) {
   if (!of.spans_nodes()) return;
   std::error_code none;
   const auto verbs = names_in(of.at_root("/sys/class/infiniband"));
@@ -191,7 +191,7 @@ void check_device_files(const Examination& of, Findings& findings) {
 
 }  // namespace
 
-void check_network(const Examination& of, Findings& findings) {
+void check_network(const DoctorContext& of, Findings& findings) {
   check_named(of, "LOCKSTEP_INTERFACE", findings);
   check_named(of, "NCCL_SOCKET_IFNAME", findings);
   check_named(of, "GLOO_SOCKET_IFNAME", findings);

@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// Checks interfaces, names and the network that the collectives will use.
-void check_network(const Examination& of, Findings& findings);
+void check_network(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

@@ -87,7 +87,7 @@ std::vector<std::string> culprits(const JobView& job) {
 
 }  // namespace
 
-TaskView task_view(const Examination& of, std::vector<Finding> findings) {
+TaskView task_view(const DoctorContext& of, std::vector<Finding> findings) {
   const auto index = static_cast<std::size_t>(of.at.node_rank);
   const std::string kernel(trimmed(text_or_nothing(of.at_root("/proc/sys/kernel/osrelease"))));
   std::string versions = "Linux " + kernel;

@@ -20,7 +20,7 @@ struct TaskView {
   std::vector<Finding> findings{};
 };
 
-TaskView task_view(const Examination& of, std::vector<Finding> findings);
+TaskView task_view(const DoctorContext& of, std::vector<Finding> findings);
 
 /// What holds for the tasks of a job together: devices that two ranks take, one core for all.
 void check_tasks(const std::vector<TaskView>& tasks, Findings& findings);

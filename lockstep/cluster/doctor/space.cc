@@ -19,7 +19,7 @@ constexpr std::uint64_t kFiles = 1000;
 constexpr std::uint64_t kSnapshots = 2;  // A new one is whole before an old one goes.
 
 /// What the newest snapshot of the run takes; nothing where there is none.
-std::optional<std::uint64_t> snapshot_bytes(const Examination& of) {
+std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   if (of.run.snapshot_bytes) return of.run.snapshot_bytes;
   const auto folder = of.at_root(of.run.run_dir) / "snapshots";
   std::string newest;
@@ -34,9 +34,9 @@ std::optional<std::uint64_t> snapshot_bytes(const Examination& of) {
 }
 
 /// The bytes that are to be free where the run writes.
-std::uint64_t wanted_bytes(const Examination& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
+std::uint64_t wanted_bytes(const DoctorContext& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
 
-std::string why(const Examination& of) {
+std::string why(const DoctorContext& of) {
   const auto bytes = snapshot_bytes(of);
   return bytes ? std::to_string(kSnapshots) + " snapshots of " + human_bytes(*bytes) + " and logs" : "logs";
 }
@@ -68,7 +68,7 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
-void check_run_folder(const Examination& of, Findings& findings) {
+void check_run_folder(const DoctorContext& of, Findings& findings) {
   if (of.run.run_dir.empty()) return;
   const auto folder = of.at_root(of.run.run_dir);
   const auto place = nearest_there(folder);
@@ -94,7 +94,7 @@ void check_run_folder(const Examination& of, Findings& findings) {
   }
 }
 
-void check_node_local(const Examination& of, Findings& findings) {
+void check_node_local(const DoctorContext& of, Findings& findings) {
   const fs::path folder =
       of.env.get("TMPDIR").value_or(of.profile.storage.node_local.empty() ? "/tmp" : of.profile.storage.node_local);
   const auto room = room_at(of.at_root(folder));
@@ -108,12 +108,12 @@ void check_node_local(const Examination& of, Findings& findings) {
 
 }  // namespace
 
-void check_space(const Examination& of, Findings& findings) {
+void check_space(const DoctorContext& of, Findings& findings) {
   check_run_folder(of, findings);
   check_node_local(of, findings);
 }
 
-void check_quota(const Examination& of, Findings& findings) {
+void check_quota(const DoctorContext& of, Findings& findings) {
   if (of.run.run_dir.empty() || !of.system.run) return;
   const auto kind = file_system_of(of, of.run.run_dir);
   if (!is_shared(kind)) return;

@@ -6,9 +6,9 @@
 namespace lockstep {
 
 /// Checks room and files left where the run writes.
-void check_space(const Examination& of, Findings& findings);
+void check_space(const DoctorContext& of, Findings& findings);
 
 /// Checks the quota by `lfs quota`, `mmlsquota` or `quota` of the run folder's file system: starts a program.
-void check_quota(const Examination& of, Findings& findings);
+void check_quota(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ struct CudaDriver {
 constexpr auto kDrivers = std::to_array<CudaDriver>({{11, 450}, {12, 525}, {13, 580}});
 
 /// The folders below an installation's prefix that Python imports from.
-std::vector<fs::path> package_folders(const Examination& of, const fs::path& prefix) {
+std::vector<fs::path> package_folders(const DoctorContext& of, const fs::path& prefix) {
   std::vector<fs::path> folders;
   for (const auto& name : names_in(of.at_root(prefix / "lib"))) {
     if (!name.starts_with("python3")) continue;
@@ -35,7 +35,7 @@ std::vector<fs::path> package_folders(const Examination& of, const fs::path& pre
   return folders;
 }
 
-std::vector<fs::path> import_folders(const Examination& of) {
+std::vector<fs::path> import_folders(const DoctorContext& of) {
   std::vector<fs::path> folders;
   for (const auto& entry : split(of.env.get("PYTHONPATH").value_or(""), ':')) {
     if (!entry.empty()) folders.emplace_back(entry);
@@ -57,7 +57,7 @@ std::vector<fs::path> import_folders(const Examination& of) {
 }
 
 /// "gfx906" for 90006, as KFD's properties of a node hold it: major, minor and step, the last in hexadecimal.
-std::string architecture(const Examination& of) {
+std::string architecture(const DoctorContext& of) {
   const auto nodes = of.at_root("/sys/class/kfd/kfd/topology/nodes");
   for (const auto& node : names_in(nodes)) {
     for (const auto& line : split(text_or_nothing(nodes / node / "properties"), '\n')) {
@@ -78,7 +78,7 @@ std::string index_for(GpuMaker maker) {
                                     : "pip install torch --index-url https://download.pytorch.org/whl/rocm6.3";
 }
 
-void check_driver(const Examination& of, const std::string& cuda, Findings& findings) {
+void check_driver(const DoctorContext& of, const std::string& cuda, Findings& findings) {
   const int release = parsed_int<int>(split(cuda, '.').front()).value_or(0);
   const auto row = std::ranges::find(kDrivers, release, &CudaDriver::cuda);
   if (row == kDrivers.end()) return;
@@ -97,7 +97,7 @@ void check_driver(const Examination& of, const std::string& cuda, Findings& find
   }
 }
 
-void check_architecture(const Examination& of, const std::string& hip, Findings& findings) {
+void check_architecture(const DoctorContext& of, const std::string& hip, Findings& findings) {
   const auto arch = architecture(of);
   // Source: rocBLAS has no kernels for gfx906 in wheels after ROCm 6.3:
   // https://github.com/ROCm/legacy-rocm-build/issues/4625
@@ -110,7 +110,7 @@ void check_architecture(const Examination& of, const std::string& hip, Findings&
 
 }  // namespace
 
-fs::path torch_folder(const Examination& of) {
+fs::path torch_folder(const DoctorContext& of) {
   std::error_code none;
   for (const auto& folder : import_folders(of)) {
     const auto torch = of.at_root(folder) / "torch";
@@ -129,7 +129,7 @@ std::string torch_version(const fs::path& folder, const std::string& key) {
   return {};
 }
 
-void check_torch(const Examination& of, Findings& findings) {
+void check_torch(const DoctorContext& of, Findings& findings) {
   const auto gpus = usable_gpus(of);
   const auto folder = torch_folder(of);
   if (gpus.empty() || folder.empty()) return;

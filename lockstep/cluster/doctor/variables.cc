@@ -60,7 +60,7 @@ void set_key(DangerousVariable& variable, const std::string& key, const RawSetti
 }
 
 /// What is true here of the words that `only` may hold.
-std::vector<std::string> conditions(const Examination& of) {
+std::vector<std::string> conditions(const DoctorContext& of) {
   std::vector<std::string> true_here;
   // The variables themselves must not hide the network that they turn off.
   const auto fast = fast_network(Environment{}, of.root);
@@ -95,7 +95,7 @@ std::vector<DangerousVariable> dangerous_variables(std::string_view toml) {
   return variables;
 }
 
-void check_variables(const Examination& of, Findings& findings) {
+void check_variables(const DoctorContext& of, Findings& findings) {
   const auto here = conditions(of);
   const auto is_here = [&](const std::string& word) { return std::ranges::find(here, word) != here.end(); };
   for (const auto& variable : dangerous_variables()) {

@@ -27,6 +27,6 @@ std::string_view builtin_variables();
 std::vector<DangerousVariable> dangerous_variables(std::string_view toml = builtin_variables());
 
 /// Checks variables that are known to slow runs down or to break them.
-void check_variables(const Examination& of, Findings& findings);
+void check_variables(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

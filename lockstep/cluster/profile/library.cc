@@ -68,7 +68,7 @@ bool holds_path(const std::string& path, const fs::path& root) {
 }
 
 /// How sure it is that this is the profile's system: 3 by a variable, 2 by a file, 1 by the host's name, else 0.
-int likeness(const ProfileDetect& detect, const Surroundings& here) {
+int likeness(const ProfileDetect& detect, const HostFacts& here) {
   const auto any = [](const std::vector<std::string>& rules, auto holds) { return std::ranges::any_of(rules, holds); };
   if (any(detect.env, [&](const auto& rule) { return holds_variable(rule, here.env); })) return 3;
   if (any(detect.files, [&](const auto& rule) { return holds_file(rule, here.root); })) return 2;
@@ -78,7 +78,7 @@ int likeness(const ProfileDetect& detect, const Surroundings& here) {
 
 }  // namespace
 
-Surroundings Surroundings::of_process(const Environment& env) { return {.env = env, .host = host_name()}; }
+HostFacts HostFacts::of_process(const Environment& env) { return {.env = env, .host = host_name()}; }
 
 ProfileLibrary::ProfileLibrary(const Environment& env, std::span<const ProfileText> builtin) {
   for (const auto& text : builtin) add(text);
@@ -153,7 +153,7 @@ Profile ProfileLibrary::named(const std::string& word) const {
   return profile;
 }
 
-Profile ProfileLibrary::detected(const Surroundings& here) const {
+Profile ProfileLibrary::detected(const HostFacts& here) const {
   int best = 0;
   std::vector<std::string> found;
   for (const auto& name : names()) {
@@ -169,7 +169,7 @@ Profile ProfileLibrary::detected(const Surroundings& here) const {
               "say which: --cluster " + found.front());
 }
 
-Profile ProfileLibrary::chosen(const std::string& word, const Surroundings& here) const {
+Profile ProfileLibrary::chosen(const std::string& word, const HostFacts& here) const {
   return word == "auto" ? detected(here) : named(word);
 }
 

@@ -24,12 +24,12 @@ struct ProfileText {
 std::span<const ProfileText> builtin_profiles();
 
 /// What tells on which system this is.
-struct Surroundings {
+struct HostFacts {
   Environment env;
   std::string host;
   std::filesystem::path root = "/";  ///< Where the files and paths of `detect` are looked for.
 
-  static Surroundings of_process(const Environment& env);
+  static HostFacts of_process(const Environment& env);
 };
 
 /// All profiles that this user has: those built in, and over them the files that LOCKSTEP_PROFILE_PATH names.
@@ -55,10 +55,10 @@ class ProfileLibrary {
   /// where none is recognised.
   ///
   /// Throws: Error(kUsage) naming both where two are recognised equally well.
-  Profile detected(const Surroundings& here) const;
+  Profile detected(const HostFacts& here) const;
 
   /// named() of `word`, or detected() where it is "auto".
-  Profile chosen(const std::string& word, const Surroundings& here) const;
+  Profile chosen(const std::string& word, const HostFacts& here) const;
 
  private:
   void add(ProfileText text);

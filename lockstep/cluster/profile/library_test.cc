@@ -81,7 +81,7 @@ TEST(ProfileEnvironment, IsThatOfOneNodeOrOfMany) {
 }
 
 TEST(ProfileDetection, GoesByVariablesThenFilesThenHostNames) {
-  const auto name = [](const Surroundings& here) { return kBuiltin.detected(here).name; };
+  const auto name = [](const HostFacts& here) { return kBuiltin.detected(here).name; };
   EXPECT_EQ(name({.env = {{"LMOD_SYSTEM_NAME", "frontier"}}, .host = "batch1"}), "frontier");
   EXPECT_EQ(name({.env = {{"LUMI_STACK_NAME", "LUMI"}}, .host = "uan01"}), "lumi-g");
   EXPECT_EQ(name({.env = {{"NERSC_HOST", "perlmutter"}}, .host = "login01"}), "perlmutter");

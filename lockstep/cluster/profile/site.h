@@ -11,7 +11,7 @@ namespace lockstep {
 class Site {
  public:
   /// Throws: as ProfileLibrary and its detected().
-  explicit Site(const Environment& env) : library_(env), here_(library_.detected(Surroundings::of_process(env))) {}
+  explicit Site(const Environment& env) : library_(env), here_(library_.detected(HostFacts::of_process(env))) {}
 
   /// The profile that `word` names, or of this system where it is "auto". Throws: as ProfileLibrary::named().
   Profile chosen(const std::string& word) const { return word == "auto" ? here_ : library_.named(word); }

@@ -188,7 +188,7 @@ std::string tensorboard_tunnel(const RunReport& report, const Environment& env) 
   const ProfileLibrary library(env);
   const auto names = library.names();
   const bool is_known = report.job && std::ranges::find(names, report.job->cluster) != names.end();
-  const auto profile = is_known ? library.named(report.job->cluster) : library.detected(Surroundings::of_process(env));
+  const auto profile = is_known ? library.named(report.job->cluster) : library.detected(HostFacts::of_process(env));
   // On the generic system the machine that a person logs in to is not known.
   if (profile.software.tunnel.empty() || profile.software.login.empty()) return {};
   return expand_template(profile.software.tunnel,

@@ -127,7 +127,7 @@ TaskSettings settings_of(const Profile& profile) {
 
 ExecTask prepare_task(const ExecOptions& options, const Environment& process, const Log& log) {
   ExecTask task;
-  task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, Surroundings::of_process(process)));
+  task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, HostFacts::of_process(process)));
   const auto env = with_device_order(process, task.settings);
   task.at = placement_from(env);
   task.sockets = policy_of(options, env);
