@@ -87,7 +87,7 @@ std::string batch_script(const JobPlan& plan) {
   add_next_job(out, plan);
   add_trap(out, plan);
   add_surroundings(out, plan);
-  add_trial(out, plan);
+  add_smoke_test(out, plan);
   add_step(out, plan);
   return std::move(out).take();
 }

@@ -97,7 +97,7 @@ std::string packed_script(const PackedJob& job) {
   out.line("# " + summary(job));
   add_head(out, job.node);
   add_surroundings(out, plan);
-  add_trial(out, plan);
+  add_smoke_test(out, plan);
   add_trials(out, job);
   add_end(out, job);
   return std::move(out).take();

@@ -95,7 +95,7 @@ std::string with_setup(const JobPlan& plan) {
 }
 
 /// A command that only succeeds where the program is there and, as far as that can be tried, starts.
-std::string trial_of(const JobPlan& plan) {
+std::string smoke_test_command(const JobPlan& plan) {
   if (plan.program.is_recipe) return "\"$program\" --version > /dev/null";
   const auto name = std::filesystem::path(plan.program.command.front()).filename().string();
   if (name.starts_with("python")) return "\"$program\" -c ''";
@@ -152,14 +152,14 @@ void add_surroundings(ScriptText& out, const JobPlan& plan) {
   add_setup(out, plan);
 }
 
-void add_trial(ScriptText& out, const JobPlan& plan) {
+void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   const auto world = plan.size.world();
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(shell_quoted(plan.program.command.front())));
   out.line("srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan) +
            " \\");
-  out.line("  " + wrapped_alone(plan) + trial_of(plan) + " || {");
+  out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
   const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
   out.line("  echo \"lockstep: error: '$program' was not found, or does not start, " + where + "\" >&2");
   out.line(

@@ -24,7 +24,7 @@ void add_head(ScriptText& out, const JobPlan& plan);
 void add_surroundings(ScriptText& out, const JobPlan& plan);
 
 /// Starts the program once on one node: one that is not there, or does not start, ends the script with 4.
-void add_trial(ScriptText& out, const JobPlan& plan);
+void add_smoke_test(ScriptText& out, const JobPlan& plan);
 
 /// What stands between `srun` and the program: the container, `lockstep exec` with these options of its own, the lines
 /// that each task runs first.
