@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/monitor/run_view.h"
+#include "lockstep/cluster/monitor/status_text.h"
 
 #include <algorithm>
 #include <array>
@@ -128,7 +128,7 @@ std::string devices_text(const std::vector<DeviceSample>& devices) {
          (parts.empty() ? "their driver tells nothing" : joined(parts, kSeparator));
 }
 
-void add_table(const std::vector<const NodeStatus*>& nodes, std::vector<ViewLine>& lines) {
+void add_table(const std::vector<const NodeStatus*>& nodes, std::vector<StatusLine>& lines) {
   TableRows rows = {kColumns};
   for (const auto* node : nodes) rows.push_back(cells_of(*node));
   const auto table = split(text_table(rows), '\n');
@@ -191,7 +191,7 @@ std::vector<double> values_of(const std::vector<NodeStatus>& nodes, const Quanti
 }
 
 /// The middle one of `values`, which are not empty.
-void add_summary(const std::vector<NodeStatus>& nodes, std::vector<ViewLine>& lines) {
+void add_summary(const std::vector<NodeStatus>& nodes, std::vector<StatusLine>& lines) {
   TableRows rows = {{"of " + counted(std::ssize(nodes), "node"), "least", "mean", "most"}};
   for (const auto& quantity : kQuantities) {
     const auto values = values_of(nodes, quantity);
@@ -206,7 +206,7 @@ void add_summary(const std::vector<NodeStatus>& nodes, std::vector<ViewLine>& li
   lines.push_back({});
 }
 
-void add_nodes(const RunStatus& status, std::size_t most, std::vector<ViewLine>& lines) {
+void add_nodes(const RunStatus& status, std::size_t most, std::vector<StatusLine>& lines) {
   const auto& nodes = status.node_list;
   if (nodes.empty()) return;
   lines.push_back({});
@@ -219,7 +219,7 @@ void add_nodes(const RunStatus& status, std::size_t most, std::vector<ViewLine>&
   }
 }
 
-void add_findings(const RunStatus& status, std::vector<ViewLine>& lines) {
+void add_findings(const RunStatus& status, std::vector<StatusLine>& lines) {
   if (!status.note.empty()) {
     lines.push_back({});
     lines.push_back({status.note, Tone::kQuiet});
@@ -293,15 +293,15 @@ std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, st
   return order;
 }
 
-std::vector<ViewLine> view_of(const RunStatus& status, std::size_t most_nodes) {
-  std::vector<ViewLine> lines = {{head_of(status), Tone::kHead}};
+std::vector<StatusLine> view_of(const RunStatus& status, std::size_t most_nodes) {
+  std::vector<StatusLine> lines = {{head_of(status), Tone::kHead}};
   if (status.training) lines.push_back({training_text(*status.training), Tone::kPlain});
   add_nodes(status, most_nodes, lines);
   add_findings(status, lines);
   return lines;
 }
 
-std::string text_of(const std::vector<ViewLine>& lines, const ViewRoom& room) {
+std::string text_of(const std::vector<StatusLine>& lines, const ViewRoom& room) {
   const auto rows = room.rows > 0 ? static_cast<std::size_t>(room.rows) : lines.size();
   const bool fits = lines.size() <= rows;
   std::string text;

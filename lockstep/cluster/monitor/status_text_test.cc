@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/monitor/run_view.h"
+#include "lockstep/cluster/monitor/status_text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/text_forms.h"
-#include "lockstep/cluster/monitor/run_view_json.h"
+#include "lockstep/cluster/monitor/status_json.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -101,13 +101,13 @@ TEST(RunView, OfManyNodesShowsTheSpreadAndThoseThatDifferMost) {
 }
 
 TEST(RunView, FitsTheTerminal) {
-  const std::vector<ViewLine> lines = {{"°°°°°°"}, {"two"}, {"three"}, {"four"}};
+  const std::vector<StatusLine> lines = {{"°°°°°°"}, {"two"}, {"three"}, {"four"}};
   EXPECT_EQ(text_of(lines, {.columns = 4, .rows = 4}), "°°°…\ntwo\nthr…\nfour\n");
   EXPECT_EQ(text_of(lines, {.columns = 40, .rows = 3}), "°°°°°°\ntwo\n… and 2 more lines\n");
 }
 
 TEST(RunView, IsColouredOnlyWhereThatIsShown) {
-  const std::vector<ViewLine> lines = {{"run", Tone::kHead}, {}, {"odd", Tone::kAlarm}};
+  const std::vector<StatusLine> lines = {{"run", Tone::kHead}, {}, {"odd", Tone::kAlarm}};
   EXPECT_EQ(text_of(lines, {}), "run\n\nodd\n");
   EXPECT_EQ(text_of(lines, {.colour = true}), "\x1b[1mrun\x1b[0m\n\n\x1b[33modd\x1b[0m\n");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/monitor/run_view_json.h"
+#include "lockstep/cluster/monitor/status_json.h"
 
 #include <nlohmann/json.hpp>
 
