@@ -34,8 +34,8 @@ struct DoctorOptions {
   bool is_json = false;
 };
 
-RunView run_of(const DoctorOptions& options, const Environment& env) {
-  RunView run;
+RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
+  RunUnderTest run;
   for (const auto& log : options.logs) {
     if (!fs::exists(log)) throw Error(ErrorKind::kUsage, "there is no log '" + log + "'", "check the path");
     run.logs.push_back(fs::absolute(log));
@@ -62,9 +62,9 @@ Rendezvous rendezvous_for(const DoctorContext& of) {
 }
 
 /// The job as rank 0 sees it; nothing on the others, whose findings rank 0 has then.
-std::optional<JobView> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
+std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
-  JobView alone;
+  JobReport alone;
   alone.tasks.push_back(self);
   if (of.at.world == 1) return alone;
   if (!joins(of.at)) return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<JobView> met(const DoctorContext& of, std::vector<Finding>& findin
   }
 }
 
-json json_of_job(const DoctorContext& of, const JobView& job, const std::vector<Finding>& findings) {
+json json_of_job(const DoctorContext& of, const JobReport& job, const std::vector<Finding>& findings) {
   json object = {{"schema", 1},
                  {"cluster", of.profile.name},
                  {"host", of.host},

@@ -106,7 +106,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
 }
 
-DoctorContext DoctorContext::of_process(const Environment& env, Profile profile, RunView run) {
+DoctorContext DoctorContext::of_process(const Environment& env, Profile profile, RunUnderTest run) {
   return {.env = env,
           .profile = std::move(profile),
           .host = host_name(),

@@ -100,7 +100,7 @@ struct SystemView {
 };
 
 /// The run that is to be looked at, where there is one.
-struct RunView {
+struct RunUnderTest {
   std::filesystem::path run_dir{};
   std::vector<std::filesystem::path> logs{};      ///< NCCL's or RCCL's, besides those of the run folder.
   std::optional<std::uint64_t> snapshot_bytes{};  ///< Else that of the newest snapshot in the run folder.
@@ -113,11 +113,11 @@ struct DoctorContext {
   std::filesystem::path root = "/";  ///< Stands for "/" in tests.
   std::string host{};
   SystemView system{};
-  RunView run{};
+  RunUnderTest run{};
   Placement at{};  ///< Set by `place`; one process until then.
 
   /// The machine and process that this is.
-  static DoctorContext of_process(const Environment& env, Profile profile, RunView run);
+  static DoctorContext of_process(const Environment& env, Profile profile, RunUnderTest run);
 
   bool in_job() const { return env.get("SLURM_JOB_ID") || at.source != "single"; }
   /// A claim: ranks of this job are on several nodes.

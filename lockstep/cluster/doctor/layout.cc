@@ -120,7 +120,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-void check_tasks_of_node(const std::vector<const TaskView*>& tasks, const std::string& host, Findings& findings) {
+void check_tasks_of_node(const std::vector<const TaskReport*>& tasks, const std::string& host, Findings& findings) {
   std::map<std::string, std::vector<int>> by_device;
   std::set<std::string> cpus;
   for (const auto* task : tasks) {
@@ -154,8 +154,8 @@ void check_layout(const DoctorContext& of, Findings& findings) {
   check_distance(of, findings);
 }
 
-void check_tasks(const std::vector<TaskView>& tasks, Findings& findings) {
-  std::map<int, std::vector<const TaskView*>> by_node;
+void check_tasks(const std::vector<TaskReport>& tasks, Findings& findings) {
+  std::map<int, std::vector<const TaskReport*>> by_node;
   for (const auto& task : tasks) by_node[task.node_rank].push_back(&task);
   for (const auto& [node, of_node] : by_node) check_tasks_of_node(of_node, of_node.front()->host, findings);
 }

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kHello{1};  // A stranger that says nothing must 
 using nlohmann::json;
 using Value = std::uint64_t;
 
-json json_of_view(const TaskView& view, const std::string& job, int link_port) {
+json json_of_view(const TaskReport& view, const std::string& job, int link_port) {
   json object = {{"job", job},
                  {"rank", view.rank},
                  {"node_rank", view.node_rank},
@@ -39,14 +39,14 @@ json json_of_view(const TaskView& view, const std::string& job, int link_port) {
   return object;
 }
 
-TaskView view_of(const json& object) {
-  TaskView view{.rank = object.at("rank"),
-                .node_rank = object.at("node_rank"),
-                .host = object.at("host"),
-                .device = object.at("device"),
-                .cpus = object.at("cpus"),
-                .cores = object.at("cores"),
-                .versions = object.at("versions")};
+TaskReport view_of(const json& object) {
+  TaskReport view{.rank = object.at("rank"),
+                  .node_rank = object.at("node_rank"),
+                  .host = object.at("host"),
+                  .device = object.at("device"),
+                  .cpus = object.at("cpus"),
+                  .cores = object.at("cores"),
+                  .versions = object.at("versions")};
   for (const auto& finding : object.at("findings")) view.findings.push_back(finding_of(finding));
   return view;
 }
@@ -134,7 +134,7 @@ void answer_clock(const FileDescriptor& main, const WallClock& wall, Deadline un
 }
 
 /// One of the others.
-void attend(const Placement& at, const Endpoint& main_end, const TaskView& self, const MeetingOptions& options,
+void attend(const Placement& at, const Endpoint& main_end, const TaskReport& self, const MeetingOptions& options,
             Deadline until) {
   FileDescriptor listener;
   if (at.local_rank == 0) listener = listen_on(0);
@@ -163,7 +163,7 @@ class Host {
   Host(const Placement& at, const MeetingOptions& options, Deadline until)
       : at_(at), options_(options), until_(until), ring_(listen_on(0)) {}
 
-  JobView run(const Endpoint& main, const TaskView& self) {
+  JobReport run(const Endpoint& main, const TaskReport& self) {
     job_.tasks.push_back(self);
     nodes_[self.node_rank] = {.host = self.host, .link = {main.address, port_of(ring_)}};
     gather(main);
@@ -282,7 +282,7 @@ class Host {
   const MeetingOptions& options_;
   Deadline until_;
   FileDescriptor ring_;
-  JobView job_;
+  JobReport job_;
   std::map<int, Node> nodes_;  ///< By node_rank.
 };
 
@@ -297,8 +297,8 @@ void allow_connections() {
 
 bool joins(const Placement& at) { return at.world <= kMostTasks || at.local_rank == 0; }
 
-std::optional<JobView> meeting(const Placement& at, const Endpoint& main, const TaskView& self,
-                               const MeetingOptions& options) {
+std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,
+                                 const MeetingOptions& options) {
   const auto until = Clock::now() + options.patience;
   if (at.rank == 0) {
     allow_connections();

@@ -26,8 +26,8 @@ struct MeetingOptions {
 /// Blocks:  for `patience` at most.
 /// Returns: on rank 0, what came of it; on others nothing.
 /// Throws:  Error(kPeer) where rank 0 cannot be reached in time; Error(kEnvironment) where no port can be had.
-std::optional<JobView> meeting(const Placement& at, const Endpoint& main, const TaskView& self,
-                               const MeetingOptions& options = {});
+std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,
+                                 const MeetingOptions& options = {});
 
 /// A claim: this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
 bool joins(const Placement& at);

@@ -25,7 +25,7 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
 
 std::string rate(double bytes_per_second) { return human_bytes(static_cast<std::uint64_t>(bytes_per_second)) + "/s"; }
 
-void check_links(const JobView& job, Findings& findings) {
+void check_links(const JobReport& job, Findings& findings) {
   if (job.links.size() < kEnoughLinks) return;
   std::vector<double> rates;
   for (const auto& link : job.links) rates.push_back(link.bytes_per_second);
@@ -57,7 +57,7 @@ void check_links(const JobView& job, Findings& findings) {
                    "--exclude=" + joined(named, ",") + ", and tell the support");
 }
 
-void check_versions(const JobView& job, Findings& findings) {
+void check_versions(const JobReport& job, Findings& findings) {
   std::map<std::string, std::set<std::string>> hosts;
   for (const auto& task : job.tasks) hosts[task.versions].insert(task.host);
   if (hosts.size() < 2) return;
@@ -72,12 +72,12 @@ void check_versions(const JobView& job, Findings& findings) {
   }
 }
 
-std::string hosts_of_absent(const JobView& job) {
+std::string hosts_of_absent(const JobReport& job) {
   return job.tasks.size() == 1 ? "all ranks but rank 0" : "rank " + list_of_ranks(job.absent);
 }
 
 /// Whose own link failed; the others then wait for it in vain.
-std::vector<std::string> culprits(const JobView& job) {
+std::vector<std::string> culprits(const JobReport& job) {
   std::vector<std::string> found;
   for (const auto& text : job.broken) {
     if (text.find("(connecting") != std::string::npos || text.find("(left") != std::string::npos) found.push_back(text);
@@ -87,7 +87,7 @@ std::vector<std::string> culprits(const JobView& job) {
 
 }  // namespace
 
-TaskView task_view(const DoctorContext& of, std::vector<Finding> findings) {
+TaskReport task_view(const DoctorContext& of, std::vector<Finding> findings) {
   const auto index = static_cast<std::size_t>(of.at.node_rank);
   const std::string kernel(trimmed(text_or_nothing(of.at_root("/proc/sys/kernel/osrelease"))));
   std::string versions = "Linux " + kernel;
@@ -110,7 +110,7 @@ TaskView task_view(const DoctorContext& of, std::vector<Finding> findings) {
           .findings = std::move(findings)};
 }
 
-void check_nodes(const JobView& job, Findings& findings) {
+void check_nodes(const JobReport& job, Findings& findings) {
   if (!job.absent.empty()) {
     findings.error(
         "nodes-absent",
@@ -141,7 +141,7 @@ void check_nodes(const JobView& job, Findings& findings) {
   check_versions(job, findings);
 }
 
-std::vector<Finding> merged(const JobView& job) {
+std::vector<Finding> merged(const JobReport& job) {
   std::vector<Finding> all;
   for (const auto& task : job.tasks) {
     for (const auto& finding : task.findings) {

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// What one task tells of itself to the others.
-struct TaskView {
+struct TaskReport {
   int rank = 0;
   int node_rank = 0;
   std::string host{};
@@ -20,10 +20,10 @@ struct TaskView {
   std::vector<Finding> findings{};
 };
 
-TaskView task_view(const DoctorContext& of, std::vector<Finding> findings);
+TaskReport task_view(const DoctorContext& of, std::vector<Finding> findings);
 
 /// What holds for the tasks of a job together: devices that two ranks take, one core for all.
-void check_tasks(const std::vector<TaskView>& tasks, Findings& findings);
+void check_tasks(const std::vector<TaskReport>& tasks, Findings& findings);
 
 /// What was measured between two nodes.
 struct LinkView {
@@ -40,8 +40,8 @@ struct ClockView {
 };
 
 /// What rank 0 has at the end.
-struct JobView {
-  std::vector<TaskView> tasks{};      ///< Of all that came.
+struct JobReport {
+  std::vector<TaskReport> tasks{};    ///< Of all that came.
   std::vector<int> absent{};          ///< Ranks that did not.
   std::vector<ClockView> clocks{};    ///< One a node.
   std::vector<LinkView> links{};      ///< Each node to the next; none where the job has one node.
@@ -50,9 +50,9 @@ struct JobView {
 };
 
 /// What the measurements mean.
-void check_nodes(const JobView& job, Findings& findings);
+void check_nodes(const JobReport& job, Findings& findings);
 
 /// All findings of a job, each once, with the nodes that have it.
-std::vector<Finding> merged(const JobView& job);
+std::vector<Finding> merged(const JobReport& job);
 
 }  // namespace lockstep

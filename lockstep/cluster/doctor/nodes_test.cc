@@ -21,7 +21,7 @@ using testing::found;
 using testing::listed;
 
 /// Alters what a rank tells or asks.
-using Change = std::function<void(int rank, TaskView& self, MeetingOptions& options)>;
+using Change = std::function<void(int rank, TaskReport& self, MeetingOptions& options)>;
 
 /// Tasks of a job on this machine, each a thread, each on a node of its own unless said.
 struct Job {
@@ -47,7 +47,7 @@ struct Job {
     return at;
   }
 
-  TaskView view(int rank) const {
+  TaskReport view(int rank) const {
     return {.rank = rank,
             .node_rank = rank / tasks_each,
             .host = "n" + std::to_string(rank / tasks_each + 1),
@@ -58,7 +58,7 @@ struct Job {
   }
 
   /// Runs all ranks but the absent ones, rank 0 here.
-  JobView run(const Change& change = {}, const std::vector<int>& absent = {}) const {
+  JobReport run(const Change& change = {}, const std::vector<int>& absent = {}) const {
     // Kept to the end, so that no other program is given the port: SO_REUSEADDR lets rank 0 listen on it all the same.
     const auto kept = bind_all_addresses(0);
     const int port = port_of(kept);
@@ -92,7 +92,7 @@ struct Job {
 };
 
 /// All but how fast the links are: that is this machine's load, and has tests of its own below.
-std::vector<Finding> judged(JobView job) {
+std::vector<Finding> judged(JobReport job) {
   job.links.clear();
   return merged(job);
 }
@@ -122,7 +122,7 @@ TEST(Meeting, OfSoundNodesFindsNothingAndMeasuresEachLink) {
 }
 
 TEST(Meeting, TellsRank0OfWhatTheOthersFound) {
-  const auto view = Job().run([](int rank, TaskView& self, MeetingOptions&) {
+  const auto view = Job().run([](int rank, TaskReport& self, MeetingOptions&) {
     if (rank > 0)
       self.findings = {{.code = "shm-small", .severity = Severity::kWarning, .fact = "small", .fix = "grow"}};
   });
@@ -136,7 +136,7 @@ TEST(Meeting, TellsRank0OfWhatTheOthersFound) {
 }
 
 TEST(Meeting, TellsOnceOfWhatAllNodesHaveEachWithItsOwnName) {
-  const auto all = judged(Job().run([](int, TaskView& self, MeetingOptions&) {
+  const auto all = judged(Job().run([](int, TaskReport& self, MeetingOptions&) {
     self.findings = {{.code = "network-name-unknown", .fact = "'" + self.host + "' does not resolve", .fix = "ask"}};
   }));
   ASSERT_EQ(all.size(), 1U) << listed(all);
@@ -144,7 +144,7 @@ TEST(Meeting, TellsOnceOfWhatAllNodesHaveEachWithItsOwnName) {
 }
 
 TEST(NodesFault, AClockThatIsOff) {
-  const auto finding = expected_of(Job(), "nodes-clock", [](int rank, TaskView&, MeetingOptions& options) {
+  const auto finding = expected_of(Job(), "nodes-clock", [](int rank, TaskReport&, MeetingOptions& options) {
     if (rank == 2) options.wall = [] { return std::chrono::system_clock::now() + std::chrono::seconds(90); };
   });
   EXPECT_HAS(finding.fact, "the clock of n3 is 90.0 s ahead of rank 0's");
@@ -171,7 +171,7 @@ TEST(NodesFault, TwoRanksThatTakeOneDevice) {
   job.nodes = 1;
   job.tasks_each = 3;
   const auto finding = expected_of(job, "layout-device-shared",
-                                   [](int, TaskView& self, MeetingOptions&) { self.device = "0000:c1:00.0"; });
+                                   [](int, TaskReport& self, MeetingOptions&) { self.device = "0000:c1:00.0"; });
   EXPECT_HAS(finding.fact, "ranks 0, ");
   EXPECT_HAS(finding.fact, "on n1 take the same device, 0000:c1:00.0");
 }
@@ -181,19 +181,19 @@ TEST(NodesFault, OneCoreForAllTasks) {
   job.nodes = 1;
   job.tasks_each = 4;
   const auto finding =
-      expected_of(job, "layout-one-core", [](int, TaskView& self, MeetingOptions&) { self.cpus = "0"; });
+      expected_of(job, "layout-one-core", [](int, TaskReport& self, MeetingOptions&) { self.cpus = "0"; });
   EXPECT_HAS(finding.fact, "all 4 tasks on n1 run on CPU 0 (1 core)");
 }
 
 TEST(NodesFault, ANodeOfAnotherDriver) {
-  const auto finding = expected_of(Job(), "nodes-differ", [](int rank, TaskView& self, MeetingOptions&) {
+  const auto finding = expected_of(Job(), "nodes-differ", [](int rank, TaskReport& self, MeetingOptions&) {
     if (rank == 1) self.versions = "Linux 5.14, amdgpu 6.3.6";
   });
   EXPECT_HAS(finding.fact, "n2 has Linux 5.14, amdgpu 6.3.6, the others Linux 5.14");
 }
 
-JobView with_rates(const std::vector<double>& rates) {
-  JobView job;
+JobReport with_rates(const std::vector<double>& rates) {
+  JobReport job;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const auto name = [&](std::size_t at) { return "n" + std::to_string(at % rates.size() + 1); };
     job.links.push_back({name(i), name(i + 1), rates[i]});
@@ -224,7 +224,7 @@ TEST(NodesFault, ALinkThatIsSlowOneWayNamesBothEnds) {
 
 TEST(NodesFault, AWrongSumAndABrokenRing) {
   Findings bad;
-  JobView job;
+  JobReport job;
   job.wrong = {"n2"};
   job.broken = {"n3 (connecting to 10.0.0.4)", "n4 (waiting for the node before)"};
   check_nodes(job, bad);
