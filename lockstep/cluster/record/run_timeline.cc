@@ -13,7 +13,7 @@ namespace {
 /// How many samples so many steps are: an epoch's last step may be a short one.
 class SampleCount {
  public:
-  explicit SampleCount(const RunStart& start)
+  explicit SampleCount(const RunSegment& start)
       : global_batch_(number_of(start.started, "global_batch", 0)),
         steps_per_epoch_(std::max(1.0, number_of(start.started, "steps_per_epoch", 1))),
         epoch_samples_(global_batch_ * steps_per_epoch_) {
@@ -38,7 +38,7 @@ class SampleCount {
   double epoch_samples_;
 };
 
-void take_line(const MetricsLine& line, RunStart& start) {
+void take_line(const MetricsLine& line, RunSegment& start) {
   start.last_time = number_of(line, "time", start.last_time);
   start.last_step = std::max(start.last_step, line.step);
   if (line.event == "run_ended") start.ended = line;
@@ -54,7 +54,7 @@ void take_line(const MetricsLine& line, RunStart& start) {
                           .samples_per_second = number_of(line, "samples_per_second")});
 }
 
-void time_logged_steps(RunStart& start) {
+void time_logged_steps(RunSegment& start) {
   const SampleCount samples(start);
   for (auto& each : start.logged) {
     if (each.samples_per_second > 0) each.seconds = samples.between(each.from, each.to) / each.samples_per_second;
@@ -71,7 +71,7 @@ struct EpochMarks {
   double snapshot_s = 0;
 };
 
-std::map<std::int64_t, EpochMarks> marks_by_epoch(const RunStart& start, std::int64_t steps_per_epoch) {
+std::map<std::int64_t, EpochMarks> marks_by_epoch(const RunSegment& start, std::int64_t steps_per_epoch) {
   std::map<std::int64_t, EpochMarks> found;
   const auto at = [&](std::int64_t step) -> EpochMarks& {
     return found[std::max<std::int64_t>(0, step - 1) / steps_per_epoch];
@@ -90,7 +90,7 @@ std::map<std::int64_t, EpochMarks> marks_by_epoch(const RunStart& start, std::in
   return found;
 }
 
-void divide_into_epochs(RunStart& start) {
+void divide_into_epochs(RunSegment& start) {
   const auto steps_per_epoch = static_cast<std::int64_t>(number_of(start.started, "steps_per_epoch", 0));
   if (steps_per_epoch <= 0) return;
   auto from = start.started.step;
@@ -121,9 +121,9 @@ double number_of(const MetricsLine& line, const std::string& key, double otherwi
   return it == line.values.end() || !std::isfinite(it->second) ? otherwise : it->second;
 }
 
-double RunStart::seconds() const { return number_of(ended, "seconds", std::max(0.0, last_time - started_at())); }
+double RunSegment::seconds() const { return number_of(ended, "seconds", std::max(0.0, last_time - started_at())); }
 
-double RunStart::seconds_in_steps(std::int64_t from, std::int64_t to) const {
+double RunSegment::seconds_in_steps(std::int64_t from, std::int64_t to) const {
   if (to <= from) return 0;
   double found_s = 0;
   double missing = static_cast<double>(to - from);
@@ -148,8 +148,8 @@ double RunStart::seconds_in_steps(std::int64_t from, std::int64_t to) const {
   return found_s + missing * all_s / all_steps;
 }
 
-std::vector<RunStart> run_starts(const std::filesystem::path& metrics) {
-  std::vector<RunStart> starts;
+std::vector<RunSegment> run_starts(const std::filesystem::path& metrics) {
+  std::vector<RunSegment> starts;
   for (const auto& line : read_metrics(metrics).lines) {
     if (line.event == "run_started") {
       starts.push_back({.started = line, .last_step = line.step});

@@ -45,7 +45,7 @@ struct EpochTimes {
 };
 
 /// What one start of a run has left in metrics.jsonl.
-struct RunStart {
+struct RunSegment {
   MetricsLine started{};
   MetricsLine ended{};  ///< With an empty event where there is none: it still runs, or broke off.
   double last_time = 0;
@@ -68,6 +68,6 @@ struct RunStart {
 /// The starts of a run in order. Of lines from before the first start nothing is kept.
 ///
 /// Throws: as read_metrics().
-std::vector<RunStart> run_starts(const std::filesystem::path& metrics);
+std::vector<RunSegment> run_starts(const std::filesystem::path& metrics);
 
 }  // namespace lockstep

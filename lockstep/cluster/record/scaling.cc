@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunStart last_start(const RunFolder& folder) {
+RunSegment last_start(const RunFolder& folder) {
   auto starts = run_starts(folder.metrics());
   const bool has_ended = !starts.empty() && starts.back().has_ended();
   if (has_ended && starts.back().steps() > 0) return std::move(starts.back());
@@ -59,7 +59,7 @@ RunFigures figures_of_run(const fs::path& run_dir) {
   return run;
 }
 
-RunFigures figures_of(const RunStart& start) {
+RunFigures figures_of(const RunSegment& start) {
   LOCKSTEP_ASSERT(start.steps() > 0);
   RunFigures run;
   run.ranks = static_cast<int>(number_of(start.started, "world", 1));

@@ -39,7 +39,7 @@ struct RunFigures {
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
 /// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
-RunFigures figures_of(const RunStart& start);
+RunFigures figures_of(const RunSegment& start);
 
 /// A run among others.
 struct ScalingRow {

@@ -95,7 +95,7 @@ std::optional<KeptSnapshot> kept_snapshot(const fs::path& folder, const std::vec
 
 }  // namespace
 
-std::optional<TrainingReport> training_report(const std::vector<RunStart>& starts, const fs::path& snapshots_dir) {
+std::optional<TrainingReport> training_report(const std::vector<RunSegment>& starts, const fs::path& snapshots_dir) {
   const auto last = std::find_if(starts.rbegin(), starts.rend(), [](const auto& each) { return each.steps() > 0; });
   if (last == starts.rend()) return std::nullopt;
   TrainingReport training;

@@ -61,7 +61,7 @@ struct TrainingReport {
 
 /// What the starts of one run tell together; nothing where none has taken a step. `snapshots_dir` tells which snapshots
 /// are still there.
-std::optional<TrainingReport> training_report(const std::vector<RunStart>& starts,
+std::optional<TrainingReport> training_report(const std::vector<RunSegment>& starts,
                                               const std::filesystem::path& snapshots_dir);
 
 }  // namespace lockstep

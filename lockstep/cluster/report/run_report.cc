@@ -63,7 +63,7 @@ std::map<std::string, std::string> settings_of(const fs::path& recipe) {
   return found;
 }
 
-void take_times(const std::vector<RunStart>& starts, RunReport& report) {
+void take_times(const std::vector<RunSegment>& starts, RunReport& report) {
   const auto seen = [&report](double first, double last) {
     if (first <= 0) return;
     report.started = std::min(report.started.value_or(first), first);
@@ -115,7 +115,7 @@ bool has_event_files(const fs::path& run_dir) {
   return false;
 }
 
-void take_starts(const std::vector<RunStart>& starts, RunReport& report) {
+void take_starts(const std::vector<RunSegment>& starts, RunReport& report) {
   constexpr std::string_view kPrefix = "facts.";
   for (const auto& start : starts) {
     for (const auto* line : {&start.started, &start.ended}) {
@@ -154,7 +154,7 @@ std::string_view name_of(RunState state) {
 RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env) {
   RunReport report{.path = run_dir, .name = run_dir.filename().string(), .job = job_record(run_dir)};
   const auto metrics = run_dir / "metrics.jsonl";
-  std::vector<RunStart> starts;
+  std::vector<RunSegment> starts;
   if (is_there(metrics)) starts = run_starts(metrics);
   report.telemetry = telemetry_summary(run_dir);
   if (starts.empty() && report.telemetry.nodes.empty() && !report.job) {
