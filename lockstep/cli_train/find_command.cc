@@ -16,8 +16,8 @@
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/device/out_of_memory.h"
+#include "lockstep/observe/lr_finder.h"
 #include "lockstep/observe/progress.h"
-#include "lockstep/observe/rate_finder.h"
 
 namespace lockstep {
 namespace {
@@ -53,7 +53,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   Trainer trainer(options);
-  RateFinder finder;
+  LrFinder finder;
   if (group.is_main()) trainer.add(finder);
   trainer.fit(*module, data, group);
   if (!group.is_main()) return 0;

@@ -18,7 +18,7 @@
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/observe/run_lock.h"
-#include "lockstep/train/step_trace.h"
+#include "lockstep/train/profiler_trace.h"
 #include "lockstep/train/weight_average.h"
 
 namespace lockstep {
@@ -140,8 +140,8 @@ WeightAverageOptions average_of(const Recipe& recipe) {
 }
 
 // The trace of this rank, where the recipe wants one.
-std::unique_ptr<StepTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
-                                    const Log& log) {
+std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
+                                        const Log& log) {
   if (!recipe.has("observe.profile")) return nullptr;
   const auto steps = recipe.integers("observe.profile");
   if (steps[0] > steps[1]) {
@@ -151,7 +151,7 @@ std::unique_ptr<StepTrace> trace_of(const Recipe& recipe, const std::filesystem:
                 "name the first and the last step, as in [100, 105]");
   }
   if (group.rank() >= recipe.integer("observe.profile_ranks")) return nullptr;
-  return std::make_unique<StepTrace>(
+  return std::make_unique<ProfilerTrace>(
       StepTraceOptions{
           .first = steps[0], .last = steps[1], .file = rank_trace(run_dir, group.rank()), .device = group.device()},
       log);

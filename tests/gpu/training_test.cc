@@ -9,7 +9,7 @@
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/script_network.h"
-#include "lockstep/train/step_trace.h"
+#include "lockstep/train/profiler_trace.h"
 #include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/gpu.h"
@@ -168,7 +168,7 @@ TEST(GpuTraining, ATraceHoldsKernelsOfPlainAndReplayedSteps) {
   for (const auto graph : {Toggle::kOff, Toggle::kOn}) {
     const auto file = folder.path() / (graph == Toggle::kOn ? "on" : "off") / "rank-0000.pt.trace.json";
     auto group = on_gpu();
-    StepTrace trace({.first = 50, .last = 52, .file = file, .device = group.device()}, Log());
+    ProfilerTrace trace({.first = 50, .last = 52, .file = file, .device = group.device()}, Log());
     Images data;
     const auto module = cnn();
     TrainerOptions options{.max_epochs = 4};

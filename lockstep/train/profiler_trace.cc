@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/train/step_trace.h"
+#include "lockstep/train/profiler_trace.h"
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -23,7 +23,7 @@ using torch::profiler::impl::ProfilerState;
 }  // namespace
 
 /// LibTorch's profiler, at work from the construction on.
-class StepTrace::Recording {
+class ProfilerTrace::Recording {
  public:
   explicit Recording(const RankDevice& device) : device_(device) {
     const ProfilerConfig config(ProfilerState::KINETO, /*report_input_shapes=*/true);
@@ -67,17 +67,17 @@ class StepTrace::Recording {
   bool is_over_ = false;
 };
 
-StepTrace::StepTrace(StepTraceOptions options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
+ProfilerTrace::ProfilerTrace(StepTraceOptions options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
 
-StepTrace::~StepTrace() = default;
+ProfilerTrace::~ProfilerTrace() = default;
 
-Verdict StepTrace::on(const RunStarted& event) {
+Verdict ProfilerTrace::on(const RunStarted& event) {
   const auto next = event.first_step + 1;
   if (next >= options_.first && next <= options_.last) begin(next);
   return Verdict::kContinue;
 }
 
-Verdict StepTrace::on(const StepEnded& event) {
+Verdict ProfilerTrace::on(const StepEnded& event) {
   if (!recording_) {
     if (event.step + 1 == options_.first) begin(options_.first);
   } else if (event.step >= options_.last) {
@@ -88,17 +88,17 @@ Verdict StepTrace::on(const StepEnded& event) {
   return Verdict::kContinue;
 }
 
-Verdict StepTrace::on(const RunEnded&) {
+Verdict ProfilerTrace::on(const RunEnded&) {
   if (recording_) end();
   return Verdict::kContinue;
 }
 
-void StepTrace::begin(std::int64_t step) {
+void ProfilerTrace::begin(std::int64_t step) {
   recording_ = std::make_unique<Recording>(options_.device);
   recording_->mark(step);
 }
 
-void StepTrace::end() {
+void ProfilerTrace::end() {
   const auto recording = std::exchange(recording_, nullptr);
   std::error_code failure;
   fs::create_directories(options_.file.parent_path(), failure);

@@ -20,9 +20,9 @@ struct RatePoint {
 ///
 /// Source: Smith, Cyclical Learning Rates (2017); smoothing and end are those of Lightning's Tuner.lr_find, the
 /// suggestion that of its versions up to 2.5. tests/golden/finders says why, and holds numpy's numbers.
-class RateFinder final : public Listener {
+class LrFinder final : public Listener {
  public:
-  explicit RateFinder(double stop_factor = 4) : stop_factor_(stop_factor) {}
+  explicit LrFinder(double stop_factor = 4) : stop_factor_(stop_factor) {}
 
   using Listener::on;
   std::string name() const override { return "rate finder"; }

@@ -24,12 +24,12 @@ struct StepTraceOptions {
 ///
 /// A file that cannot be written is a warning and ends nothing. A resumed run that begins after the last of these steps
 /// records nothing. Threads: as Listener.
-class StepTrace final : public Listener {
+class ProfilerTrace final : public Listener {
  public:
-  StepTrace(StepTraceOptions options, Log log);
-  ~StepTrace() override;
-  StepTrace(const StepTrace&) = delete;
-  StepTrace& operator=(const StepTrace&) = delete;
+  ProfilerTrace(StepTraceOptions options, Log log);
+  ~ProfilerTrace() override;
+  ProfilerTrace(const ProfilerTrace&) = delete;
+  ProfilerTrace& operator=(const ProfilerTrace&) = delete;
 
   std::string name() const override { return "trace"; }
   Verdict on(const RunStarted& event) override;

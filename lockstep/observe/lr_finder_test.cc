@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/rate_finder.h"
+#include "lockstep/observe/lr_finder.h"
 
 #include <gtest/gtest.h>
 
@@ -19,17 +19,17 @@ nlohmann::json golden() {
 }
 
 // Feeds losses until the finder has had enough; returns how many it kept.
-void feed(RateFinder& finder, const nlohmann::json& losses) {
+void feed(LrFinder& finder, const nlohmann::json& losses) {
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const StepEnded step{.learning_rate = 1e-8 * std::pow(1e8, static_cast<double>(t) / 100), .loss = losses[t]};
     if (finder.on(step) == Verdict::kStop) return;
   }
 }
 
-TEST(RateFinder, SuggestsWhereTheLossFallsFastest) {
+TEST(LrFinder, SuggestsWhereTheLossFallsFastest) {
   const auto all = golden();
   for (const auto& [name, wanted] : all.items()) {
-    RateFinder finder;
+    LrFinder finder;
     feed(finder, wanted.at("losses"));
     ASSERT_EQ(finder.points().size(), wanted.at("kept").get<std::size_t>()) << name;
     for (std::size_t i = 0; i < finder.points().size(); ++i) {
@@ -40,22 +40,22 @@ TEST(RateFinder, SuggestsWhereTheLossFallsFastest) {
   }
 }
 
-TEST(RateFinder, EndsWhereTheLossIsNoNumber) {
-  RateFinder finder;
+TEST(LrFinder, EndsWhereTheLossIsNoNumber) {
+  LrFinder finder;
   EXPECT_EQ(finder.on(StepEnded{.learning_rate = 0.1, .loss = 1}), Verdict::kContinue);
   EXPECT_EQ(finder.on(StepEnded{.learning_rate = 0.2, .loss = std::numeric_limits<double>::quiet_NaN()}),
             Verdict::kStop);
   EXPECT_EQ(finder.points().size(), 1U);
 }
 
-TEST(RateFinder, SuggestsNothingOfTooFewSteps) {
-  RateFinder finder;
+TEST(LrFinder, SuggestsNothingOfTooFewSteps) {
+  LrFinder finder;
   for (int i = 0; i < 12; ++i) finder.on(StepEnded{.learning_rate = 0.1 * (i + 1), .loss = 3.0 - i});
   EXPECT_FALSE(finder.suggestion());
 }
 
-TEST(RateFinder, DrawsTheCurveWithTheSuggestionMarked) {
-  RateFinder finder;
+TEST(LrFinder, DrawsTheCurveWithTheSuggestionMarked) {
+  LrFinder finder;
   feed(finder, golden().at("bowl").at("losses"));
   const auto lines = split(finder.chart(60), '\n');
   ASSERT_EQ(lines.size(), 14U);  // Twelve, the scale, and what follows the last line's end.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/rate_finder.h"
+#include "lockstep/observe/lr_finder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ std::string short_number(double value) { return significant(value, 3); }
 
 }  // namespace
 
-Verdict RateFinder::on(const StepEnded& event) {
+Verdict LrFinder::on(const StepEnded& event) {
   if (!event.loss) return Verdict::kContinue;
   const double loss = *event.loss;
   mean_ = kKept * mean_ + (1 - kKept) * loss;
@@ -30,7 +30,7 @@ Verdict RateFinder::on(const StepEnded& event) {
 }
 
 // The derivative is that of numpy.gradient: central, one-sided at both ends.
-std::optional<double> RateFinder::suggestion() const {
+std::optional<double> LrFinder::suggestion() const {
   if (points_.size() < kSkippedFirst + kSkippedLast + 2) return std::nullopt;
   const auto first = kSkippedFirst;
   const auto last = points_.size() - kSkippedLast - 1;
@@ -47,7 +47,7 @@ std::optional<double> RateFinder::suggestion() const {
   return points_[steepest].lr;
 }
 
-std::string RateFinder::chart(int columns) const {
+std::string LrFinder::chart(int columns) const {
   constexpr int kRows = 12;
   constexpr int kMargin = 9;
   const int width = std::max(20, columns - kMargin - 1);
