@@ -10,7 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -76,7 +76,7 @@ std::string expand_template(std::string_view text, const std::map<std::string, s
     const bool is_shell = open > 0 && text[open - 1] == '$';
     const auto found = values.find(name);
     if (!is_shell && found == values.end()) {
-      const auto known = mapped(values, [](const auto& each) { return "{" + each.first + "}"; });
+      const auto known = map_each(values, [](const auto& each) { return "{" + each.first + "}"; });
       throw Error(ErrorKind::kRecipe, "there is nothing to fill in for '{" + name + "}'",
                   "the places here are " + joined(known, ", "));
     }

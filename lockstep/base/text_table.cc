@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 
@@ -70,7 +70,7 @@ std::string markdown_table(const TableRows& rows) {
 std::string csv_table(const TableRows& rows) {
   std::string text;
   for (const auto& row : rows) {
-    text += joined(mapped(row, csv_cell), ",") + "\r\n";
+    text += joined(map_each(row, csv_cell), ",") + "\r\n";
   }
   return text;
 }

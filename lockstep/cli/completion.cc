@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/recipe/schema.h"
@@ -75,7 +75,7 @@ std::string replaced(std::string text, char what, std::string_view with) {
   return text;
 }
 
-std::string texts(const std::vector<Word>& words) { return joined(mapped(words, &Word::text), " "); }
+std::string texts(const std::vector<Word>& words) { return joined(map_each(words, &Word::text), " "); }
 
 /// "/train|/snapshot|/snapshot/verify": all that the words so far can have named.
 std::string paths(const std::vector<Level>& levels, std::string_view separator) {

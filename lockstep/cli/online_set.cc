@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/recipe/raw_setting.h"
 
@@ -108,7 +108,7 @@ OnlineFile file_of(const std::string& line, const std::string& name) {
 }  // namespace
 
 std::vector<std::string> online_set_names() {
-  return mapped(kBuiltin, [](const Builtin& each) { return std::string(each.name); });
+  return map_each(kBuiltin, [](const Builtin& each) { return std::string(each.name); });
 }
 
 OnlineSet parsed_online_set(std::string_view toml, const std::string& name) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/commands.h"
@@ -42,7 +42,7 @@ Side opened(const fs::path& path, const Log& log) {
 }
 
 std::vector<std::string> names_of(const std::vector<TensorEntry>& tensors) {
-  return mapped(tensors, &TensorEntry::name);
+  return map_each(tensors, &TensorEntry::name);
 }
 
 /// What differs, by the tensors' names.

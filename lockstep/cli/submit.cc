@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
 #include "lockstep/cli/commands.h"
@@ -159,7 +159,7 @@ void add_list(CLI::App& command, std::vector<Override>& settings, const std::str
           flag,
           [&settings, flag, key](const std::vector<std::string>& values) {
             settings.push_back(
-                {key, "[" + joined(mapped(values, toml_quoted), ", ") + "]", {SettingSource::kFlag, flag}});
+                {key, "[" + joined(map_each(values, toml_quoted), ", ") + "]", {SettingSource::kFlag, flag}});
           },
           help)
       ->allow_extra_args(false);

@@ -9,7 +9,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/recipe/raw_setting.h"
 #include "lockstep/recipe/schema.h"
@@ -139,7 +139,7 @@ Override override_of(std::string_view text) {
           .origin = {SettingSource::kSet, "--set"}};
 }
 
-std::vector<Override> overrides_of(std::span<const std::string> texts) { return mapped(texts, override_of); }
+std::vector<Override> overrides_of(std::span<const std::string> texts) { return map_each(texts, override_of); }
 
 Recipe Recipe::load(const fs::path& path, const Environment& env, const std::vector<Override>& overrides, Gaps gaps) {
   const std::string toml = text_of_file(path);

@@ -3,7 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/topology.h"
 #include "lockstep/telemetry/nvml_sensor.h"
@@ -76,7 +76,7 @@ std::unique_ptr<DeviceSensor> sensor_of_node() {
   const auto gpus = Topology().gpus();
   if (gpus.empty()) return nullptr;
   if (gpus.front().maker == GpuMaker::kNvidia) return nvml_sensor(load_nvml());
-  return amdgpu_sensor(mapped(gpus, [](const auto& gpu) { return gpu.pci; }));
+  return amdgpu_sensor(map_each(gpus, [](const auto& gpu) { return gpu.pci; }));
 }
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/submission.h"
@@ -167,7 +167,7 @@ std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environme
     // What a task starts inherits its variables, and comes later.
     if (std::tuple(task.started, task.pid) < std::tuple(first.started, first.pid)) first = task;
   }
-  return mapped(steps.empty() ? batch : steps, [](const auto& each) { return each.second; });
+  return map_each(steps.empty() ? batch : steps, [](const auto& each) { return each.second; });
 }
 
 std::string framed(const std::vector<NodeSample>& samples, const std::string& node) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -37,7 +37,7 @@ class LiveNodesTest : public ::testing::Test {
             {"SLURM_LOCALID", std::to_string(rank)}};
   }
   std::vector<int> pids(const Environment& env = {}) const {
-    return mapped(tasks_of_job("17", env, root_.path()), [](const auto& each) { return static_cast<int>(each.pid); });
+    return map_each(tasks_of_job("17", env, root_.path()), [](const auto& each) { return static_cast<int>(each.pid); });
   }
   /// An environment in which only this squeue and srun are found.
   Environment with_tools(const std::string& squeue, const std::string& srun = "exit 1") const {

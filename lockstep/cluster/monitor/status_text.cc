@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_forms.h"
@@ -99,8 +99,8 @@ std::string device_numbers(const std::vector<DeviceSample>& devices, Number numb
   const bool any = std::ranges::any_of(devices, [&](const auto& each) { return number(each).has_value(); });
   if (!any) return {};
   return joined(
-      mapped(devices,
-             [&](const auto& each) { return or_dash(number(each), [](double value) { return fixed(value, 0); }); }),
+      map_each(devices,
+               [&](const auto& each) { return or_dash(number(each), [](double value) { return fixed(value, 0); }); }),
       " ");
 }
 
@@ -109,7 +109,7 @@ std::string device_memory(const std::vector<DeviceSample>& devices) {
   std::uint64_t total = 0;
   for (const auto& each : devices) total = std::max(total, each.memory_total_bytes.value_or(0));
   if (total == 0) return {};
-  const auto used = mapped(devices, [](const auto& each) {
+  const auto used = map_each(devices, [](const auto& each) {
     return or_dash(each.memory_used_bytes, [](auto bytes) { return fixed(static_cast<double>(bytes) / kGiB, 1); });
   });
   return joined(used, " ") + " of " + fixed(static_cast<double>(total) / kGiB, 1) + " GiB";
@@ -211,7 +211,7 @@ void add_nodes(const RunStatus& status, std::size_t most, std::vector<StatusLine
   if (nodes.empty()) return;
   lines.push_back({});
   if (nodes.size() > most) add_summary(nodes, lines);
-  add_table(mapped(most_different(nodes, most), [&](std::size_t i) { return &nodes[i]; }), lines);
+  add_table(map_each(most_different(nodes, most), [&](std::size_t i) { return &nodes[i]; }), lines);
   if (nodes.size() > most) {
     lines.push_back(
         {"and " + counted(std::ssize(nodes) - static_cast<std::int64_t>(most), "node") + " that differ less",
@@ -278,7 +278,7 @@ std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, st
     const auto values = values_of(nodes, quantity);
     if (values.empty()) continue;
     const double middle = median_of(values);
-    const double spread = median_of(mapped(values, [&](double value) { return std::abs(value - middle); }));
+    const double spread = median_of(map_each(values, [&](double value) { return std::abs(value - middle); }));
     // Where most are equal, a twentieth is no difference yet.
     const double unit = std::max({spread, std::abs(middle) / 20, 1e-3});
     for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/recipe/schema.h"
 
@@ -224,12 +224,12 @@ struct Writer {
   }
   template <typename T>
   static std::string text(const std::vector<T>& values) {
-    return "[" + joined(mapped(values, [](const T& value) { return text(value); }), ", ") + "]";
+    return "[" + joined(map_each(values, [](const T& value) { return text(value); }), ", ") + "]";
   }
 };
 
 [[noreturn]] void refuse_unknown(const RawSetting& raw) {
-  const auto known = mapped(kRows, [](const auto& row) { return std::string(row.key); });
+  const auto known = map_each(kRows, [](const auto& row) { return std::string(row.key); });
   // "partition.standard-g.limit" is compared as "partition.*.limit".
   std::string shape = raw.key;
   if (const auto parts = split(raw.key, '.'); parts.size() == 3) shape = parts[0] + ".*." + parts[2];

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
 
@@ -27,7 +27,7 @@ std::map<std::string, double> metrics_of(const MetricsLine& line) {
 std::optional<StepSpread> step_spread(const std::vector<LoggedSteps>& logged) {
   // Two lines at least: of the first one, the start's own slowness is a part.
   if (logged.size() < 2) return std::nullopt;
-  StepSpread spread{.median_s = median_of(mapped(logged, &LoggedSteps::step_s)),
+  StepSpread spread{.median_s = median_of(map_each(logged, &LoggedSteps::step_s)),
                     .fastest_s = logged.front().step_s(),
                     .lines = logged.size()};
   for (const auto& each : logged) {
@@ -47,11 +47,11 @@ std::optional<FirstEpoch> first_epoch(const TrainingReport& training) {
   if (whole.size() < 2 || whole.front().epoch != 0) return std::nullopt;
   const auto first = whole.front();
   whole.erase(whole.begin());
-  FirstEpoch found{.seconds = first.seconds, .later_s = median_of(mapped(whole, &EpochTimes::seconds))};
+  FirstEpoch found{.seconds = first.seconds, .later_s = median_of(map_each(whole, &EpochTimes::seconds))};
   for (const auto& each : whole) found.slowest_later_s = std::max(found.slowest_later_s, each.seconds);
   for (std::size_t phase = 0; phase < found.more_s.size(); ++phase) {
-    found.more_s.at(phase) =
-        first.phases_s.at(phase) - median_of(mapped(whole, [&](const auto& each) { return each.phases_s.at(phase); }));
+    found.more_s.at(phase) = first.phases_s.at(phase) -
+                             median_of(map_each(whole, [&](const auto& each) { return each.phases_s.at(phase); }));
   }
   const auto& logged = training.logged;
   if (!logged.empty() && logged.front().from == 0 && training.step_spread) {

@@ -15,7 +15,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/mapped.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 
@@ -95,7 +95,7 @@ std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapsho
     if (const auto parsed = parsed_snapshot_name(name)) found.emplace_back(parsed->step, !parsed->is_old, name);
   }
   std::ranges::sort(found);
-  return mapped(found, [&](const auto& each) {
+  return map_each(found, [&](const auto& each) {
     const auto& [step, is_current, name] = each;
     return SnapshotEntry{.path = snapshots / name, .step = step};
   });

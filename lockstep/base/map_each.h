@@ -11,7 +11,7 @@ namespace lockstep {
 
 /// What `make`, a function or a member's address, gives of each of `from`, in their order.
 template <typename From, typename Make>
-auto mapped(const From& from, Make make) {
+auto map_each(const From& from, Make make) {
   std::vector<std::decay_t<std::invoke_result_t<Make&, decltype(*std::begin(from))>>> out;
   out.reserve(std::size(from));
   for (const auto& each : from) out.push_back(std::invoke(make, each));
