@@ -271,7 +271,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
 }  // namespace
 
 int run_describe(const DescribeRequest& request, const Environment& env) {
-  return as_rank(env, [&](const Placement& placement) {
+  return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of(request.train, env, std::filesystem::read_symlink("/proc/self/exe"));
     auto group = join_ranks(recipe, placement, env);
     const auto object = described(request, recipe, group);

@@ -111,7 +111,7 @@ std::string csv_header(const std::vector<std::string>& classes, std::int64_t col
 }  // namespace
 
 int run_eval(const EvalRequest& request, const Environment& env) {
-  return as_rank(env, [&](const Placement& placement) {
+  return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
     auto group = join_ranks(recipe, placement, env);
     auto subject = subject_of(request, recipe, group);
@@ -136,7 +136,7 @@ int run_eval(const EvalRequest& request, const Environment& env) {
 }
 
 int run_predict(const EvalRequest& request, const Environment& env) {
-  return as_rank(env, [&](const Placement& placement) {
+  return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
     auto group = join_ranks(recipe, placement, env);
     auto subject = subject_of(request, recipe, group);

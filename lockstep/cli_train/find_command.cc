@@ -227,7 +227,7 @@ int find_batch(const TrainRequest& request, const Placement& placement, const En
 }  // namespace
 
 int run_find(const TrainRequest& request, const Environment& env) {
-  return as_rank(env, [&](const Placement& placement) {
+  return with_placement(env, [&](const Placement& placement) {
     if (request.find == "lr") return find_rate(request, placement, env);
     if (request.find == "batch") return find_batch(request, placement, env);
     throw Error(ErrorKind::kUsage, "--find is '" + request.find + "', want lr or batch",

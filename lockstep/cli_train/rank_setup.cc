@@ -58,7 +58,7 @@ Log rank_log(const Placement& placement) {
   return Log(2, "lockstep: [rank " + std::to_string(placement.rank) + "] ");
 }
 
-int as_rank(const Environment& env, const std::function<int(const Placement&)>& work) {
+int with_placement(const Environment& env, const std::function<int(const Placement&)>& work) {
   const Placement placement = placement_from(env);
   try {
     return work(placement);

@@ -24,7 +24,7 @@ Log rank_log(const Placement& placement);
 
 /// Does `work` with this process's placement. An Error that it throws is logged with the rank, and becomes the exit
 /// code of its kind.
-int as_rank(const Environment& env, const std::function<int(const Placement&)>& work);
+int with_placement(const Environment& env, const std::function<int(const Placement&)>& work);
 
 /// Returns how the recipe's ranks join: on what device, and through which folder if no launcher gives rank 0's address.
 JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir = {});

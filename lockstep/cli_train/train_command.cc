@@ -157,7 +157,7 @@ std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesys
       log);
 }
 
-int trained(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
+int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
   const auto trace = trace_of(recipe, run_dir, group, log);
@@ -199,10 +199,10 @@ int trained(const TrainRequest& request, const Recipe& recipe, Group& group, con
 }  // namespace
 
 int run_train(const TrainRequest& request, const Environment& env) {
-  return as_rank(env, [&](const Placement& placement) {
+  return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of(request, env, std::filesystem::read_symlink("/proc/self/exe"));
     auto group = join_ranks(recipe, placement, env, request.run_dir);
-    return trained(request, recipe, group, env);
+    return run_training(request, recipe, group, env);
   });
 }
 
