@@ -41,7 +41,7 @@ BatchAllocator allocator(const std::vector<Field>& fields) {
   };
 }
 
-double seconds_of_epoch(CoreLoader& loader) {
+double seconds_of_epoch(BatchReader& loader) {
   const auto start = std::chrono::steady_clock::now();
   while (loader.next()) {
   }
@@ -50,7 +50,7 @@ double seconds_of_epoch(CoreLoader& loader) {
 
 LoaderRate measured(const SampleSource& source, const LoaderBenchRequest& request, int workers) {
   const auto& fields = source.fields();
-  CoreLoader loader(source, {.global_batch = request.batch, .workers = workers}, allocator(fields));
+  BatchReader loader(source, {.global_batch = request.batch, .workers = workers}, allocator(fields));
   seconds_of_epoch(loader);  // Fills the system's cache.
   std::vector<double> seconds;
   seconds.reserve(static_cast<std::size_t>(request.epochs));

@@ -67,7 +67,7 @@ void require(bool holds, const std::string& fact, const std::string& hint = {}) 
   if (!holds) throw Error(ErrorKind::kUsage, fact, hint);
 }
 
-CoreLoaderOptions checked(const SampleSource& source, CoreLoaderOptions options) {
+BatchReaderOptions checked(const SampleSource& source, BatchReaderOptions options) {
   if (source.size() < 1) {
     throw Error(ErrorKind::kData, "the data set is empty, want at least one sample",
                 "look at data.path and data.split");
@@ -87,8 +87,8 @@ CoreLoaderOptions checked(const SampleSource& source, CoreLoaderOptions options)
 
 }  // namespace
 
-struct CoreLoader::State {
-  State(const SampleSource& from, const CoreLoaderOptions& checked_options, BatchAllocator allocator);
+struct BatchReader::State {
+  State(const SampleSource& from, const BatchReaderOptions& checked_options, BatchAllocator allocator);
 
   void run_worker(const std::stop_token& stop);
   Task* unclaimed_task();
@@ -103,7 +103,7 @@ struct CoreLoader::State {
   [[noreturn]] void throw_named(const Task& task) const;
 
   const SampleSource& source;
-  const CoreLoaderOptions options;
+  const BatchReaderOptions options;
   const BatchAllocator allocate;
   std::vector<std::size_t> field_bytes;
 
@@ -120,7 +120,7 @@ struct CoreLoader::State {
   std::vector<std::jthread> threads;
 };
 
-CoreLoader::State::State(const SampleSource& from, const CoreLoaderOptions& checked_options, BatchAllocator allocator)
+BatchReader::State::State(const SampleSource& from, const BatchReaderOptions& checked_options, BatchAllocator allocator)
     : source(from), options(checked_options), allocate(std::move(allocator)) {
   for (const Field& field : source.fields()) field_bytes.push_back(field.bytes());
   try {
@@ -135,7 +135,7 @@ CoreLoader::State::State(const SampleSource& from, const CoreLoaderOptions& chec
   }
 }
 
-void CoreLoader::State::run_worker(const std::stop_token& stop) {
+void BatchReader::State::run_worker(const std::stop_token& stop) {
   std::unique_lock lock(mutex);
   while (work_added.wait(lock, stop, [this] { return unclaimed_task() != nullptr; })) {
     Task* task = unclaimed_task();
@@ -144,14 +144,14 @@ void CoreLoader::State::run_worker(const std::stop_token& stop) {
 }
 
 /// The first batch with rows that nobody has claimed. The caller holds the mutex.
-Task* CoreLoader::State::unclaimed_task() {
+Task* BatchReader::State::unclaimed_task() {
   if (is_dropping.load(std::memory_order_relaxed)) return nullptr;
   const auto found = std::ranges::find_if(tasks, [](const Task& task) { return !task.is_claimed(); });
   return found == tasks.end() ? nullptr : &*found;
 }
 
 /// Claims a chunk of `task` and decodes it, with the lock open meanwhile.
-void CoreLoader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
+void BatchReader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
   const Chunk chunk = task.claim();
   ++decoding;
   // Each worker that found work wakes the next, so the caller pays for one wake-up only.
@@ -166,7 +166,7 @@ void CoreLoader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
   if (task.is_decoded() || is_dropping.load(std::memory_order_relaxed)) chunk_ended.notify_one();
 }
 
-std::optional<Failure> CoreLoader::State::rows_read(Task& task, Chunk chunk) const {
+std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) const {
   std::int64_t row = chunk.begin;
   try {
     const std::span<std::int64_t> ids(task.batch.ids);
@@ -184,7 +184,7 @@ std::optional<Failure> CoreLoader::State::rows_read(Task& task, Chunk chunk) con
 }
 
 /// Appends batches until `count` are on their way.
-void CoreLoader::State::schedule(int count) {
+void BatchReader::State::schedule(int count) {
   while (static_cast<int>(tasks.size()) < count) {
     Task task = task_at(scheduled);
     {
@@ -197,15 +197,15 @@ void CoreLoader::State::schedule(int count) {
   }
 }
 
-IndexRange CoreLoader::State::batch_at(std::int64_t place) const {
+IndexRange BatchReader::State::batch_at(std::int64_t place) const {
   return {place, place + std::min(options.global_batch, source.size() - place)};
 }
 
-bool CoreLoader::State::is_epoch_end(std::int64_t place) const {
+bool BatchReader::State::is_epoch_end(std::int64_t place) const {
   return batch_at(place).size() < (options.drop_last ? options.global_batch : 1);
 }
 
-Task CoreLoader::State::task_at(Position position) const {
+Task BatchReader::State::task_at(Position position) const {
   const IndexRange whole = batch_at(position.place);
   const IndexRange part = part_of(whole, options.shard);
   Task task{.order = EpochOrder(source.size(), options.seed, position.epoch, options.shuffle),
@@ -225,13 +225,13 @@ Task CoreLoader::State::task_at(Position position) const {
 }
 
 /// A batch that failed is none: seeking to it reads it again.
-bool CoreLoader::State::is_first_task(Position position) {
+bool BatchReader::State::is_first_task(Position position) {
   const std::lock_guard lock(mutex);
   if (tasks.empty() || tasks.front().failure) return false;
   return Position{tasks.front().batch.epoch, tasks.front().batch.first_place} == position;
 }
 
-void CoreLoader::State::drop_tasks() {
+void BatchReader::State::drop_tasks() {
   std::deque<Task> dropped;
   {
     std::unique_lock lock(mutex);
@@ -242,7 +242,7 @@ void CoreLoader::State::drop_tasks() {
   }
 }
 
-void CoreLoader::State::throw_named(const Task& task) const {
+void BatchReader::State::throw_named(const Task& task) const {
   const std::string name = source.name_of(task.batch.ids[static_cast<std::size_t>(task.failure->row)]);
   try {
     std::rethrow_exception(task.failure->error);
@@ -253,25 +253,25 @@ void CoreLoader::State::throw_named(const Task& task) const {
   }
 }
 
-CoreLoader::CoreLoader(const SampleSource& source, CoreLoaderOptions options, BatchAllocator allocate)
+BatchReader::BatchReader(const SampleSource& source, BatchReaderOptions options, BatchAllocator allocate)
     : state_(std::make_unique<State>(source, checked(source, options), std::move(allocate))) {}
 
-CoreLoader::~CoreLoader() { state_->drop_tasks(); }
+BatchReader::~BatchReader() { state_->drop_tasks(); }
 
-const CoreLoaderOptions& CoreLoader::options() const { return state_->options; }
+const BatchReaderOptions& BatchReader::options() const { return state_->options; }
 
-std::int64_t CoreLoader::batches() const {
+std::int64_t BatchReader::batches() const {
   return batches_in_epoch(state_->source.size(), state_->options.global_batch, state_->options.drop_last);
 }
 
-void CoreLoader::seek(std::int64_t epoch, std::int64_t batch) {
+void BatchReader::seek(std::int64_t epoch, std::int64_t batch) {
   require(batch >= 0 && batch <= batches(),
           "seek to batch " + std::to_string(batch) + ", want 0 to " + std::to_string(batches()));
   const std::int64_t size = state_->source.size();
   seek_place(epoch, batch > size / state_->options.global_batch ? size : batch * state_->options.global_batch);
 }
 
-void CoreLoader::seek_place(std::int64_t epoch, std::int64_t place) {
+void BatchReader::seek_place(std::int64_t epoch, std::int64_t place) {
   State& s = *state_;
   require(epoch >= 0, "seek to epoch " + std::to_string(epoch) + ", want 0 or more");
   require(place >= 0 && place <= s.source.size(),
@@ -285,7 +285,7 @@ void CoreLoader::seek_place(std::int64_t epoch, std::int64_t place) {
   s.schedule(s.options.prefetch);
 }
 
-std::optional<LoadedBatch> CoreLoader::next() {
+std::optional<LoadedBatch> BatchReader::next() {
   State& s = *state_;
   if (s.is_epoch_end(s.upcoming.place)) {
     s.upcoming = {s.upcoming.epoch + 1, 0};

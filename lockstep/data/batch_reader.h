@@ -33,7 +33,7 @@ struct LoadedBatch {
   BatchMemory memory;               ///< Rows in the order of `ids`.
 };
 
-struct CoreLoaderOptions {
+struct BatchReaderOptions {
   std::int64_t global_batch = 1;  ///< Samples of all shards together.
   Shard shard{};
   std::uint64_t seed = 0;
@@ -51,18 +51,18 @@ struct CoreLoaderOptions {
 /// next() that would have returned its batch, as the same kind of Error with the sample's name before the fact (kBug
 /// where it was no Error); of several in one batch, the one of its first such sample. next() then repeats it until
 /// seek() is called.
-class CoreLoader {
+class BatchReader {
  public:
   /// `source` must outlive the loader.
   /// Throws: Error(kUsage) where an option is out of range, or an epoch has no batch for `drop_last`; Error(kData)
   /// where the source is empty; Error(kEnvironment) where the system gives no more threads.
-  CoreLoader(const SampleSource& source, CoreLoaderOptions options, BatchAllocator allocate);
-  ~CoreLoader();
-  CoreLoader(const CoreLoader&) = delete;
-  CoreLoader& operator=(const CoreLoader&) = delete;
+  BatchReader(const SampleSource& source, BatchReaderOptions options, BatchAllocator allocate);
+  ~BatchReader();
+  BatchReader(const BatchReader&) = delete;
+  BatchReader& operator=(const BatchReader&) = delete;
 
   /// As they are used: -1 workers are settled.
-  const CoreLoaderOptions& options() const;
+  const BatchReaderOptions& options() const;
 
   /// Global batches of an epoch.
   std::int64_t batches() const;

@@ -58,8 +58,8 @@ TEST(CoreLoaderErrors, NameTheSampleInTheBatchThatHoldsIt) {
         throw Error(ErrorKind::kIo, "read of 4 bytes gave 3, want 4", "copy the file again");
       }
     };
-    const CoreLoaderOptions options{.global_batch = 20, .shuffle = false, .workers = workers, .prefetch = 4};
-    CoreLoader loader(source, options, memory_of);
+    const BatchReaderOptions options{.global_batch = 20, .shuffle = false, .workers = workers, .prefetch = 4};
+    BatchReader loader(source, options, memory_of);
     EXPECT_EQ(loader.next()->index, 0);
     const std::string text = "number #35: read of 4 bytes gave 3, want 4\n  hint: copy the file again";
     expect_error([&] { loader.next(); }, ErrorKind::kIo, text);
@@ -80,14 +80,14 @@ TEST(CoreLoaderErrors, AreBugsWhereTheyAreNoErrorsOfOurs) {
   source.before_read = [](std::int64_t id) {
     if (id == 4) throw std::runtime_error("surprise");
   };
-  CoreLoader loader(source, {.global_batch = 10, .workers = 2}, memory_of);
+  BatchReader loader(source, {.global_batch = 10, .workers = 2}, memory_of);
   expect_error([&] { loader.next(); }, ErrorKind::kBug, "number #4: surprise");
 }
 
 TEST(CoreLoaderErrors, NameTheOptionThatIsWrong) {
   const Numbers source(10);
-  const auto made_with = [&](CoreLoaderOptions options) {
-    return [&source, options] { CoreLoader loader(source, options, memory_of); };
+  const auto made_with = [&](BatchReaderOptions options) {
+    return [&source, options] { BatchReader loader(source, options, memory_of); };
   };
   expect_error(made_with({.global_batch = 0}), ErrorKind::kUsage, "global_batch is 0, want 1 or more");
   expect_error(made_with({.workers = -2}), ErrorKind::kUsage, "workers is -2, want 0 or more, or -1 to choose");
@@ -99,13 +99,13 @@ TEST(CoreLoaderErrors, NameTheOptionThatIsWrong) {
                "global_batch is 11 with drop_last, want at most the data set's 10 samples\n"
                "  hint: without drop_last the short batch is used");
   const Numbers empty(0);
-  expect_error([&] { CoreLoader loader(empty, {}, memory_of); }, ErrorKind::kData,
+  expect_error([&] { BatchReader loader(empty, {}, memory_of); }, ErrorKind::kData,
                "the data set is empty, want at least one sample\n  hint: look at data.path and data.split");
 }
 
 TEST(CoreLoaderErrors, NameAPlaceOutsideTheEpoch) {
   const Numbers source(10);
-  CoreLoader loader(source, {.global_batch = 3}, memory_of);
+  BatchReader loader(source, {.global_batch = 3}, memory_of);
   EXPECT_EQ(loader.batches(), 4);
   expect_error([&] { loader.seek(0, 5); }, ErrorKind::kUsage, "seek to batch 5, want 0 to 4");
   expect_error([&] { loader.seek_place(0, 11); }, ErrorKind::kUsage, "seek to place 11, want 0 to 10");
@@ -114,7 +114,7 @@ TEST(CoreLoaderErrors, NameAPlaceOutsideTheEpoch) {
 
 TEST(CoreLoaderErrors, TellOfMemoryForTheWrongNumberOfFields) {
   const Numbers source(10);
-  CoreLoader loader(source, {.global_batch = 3}, [](std::int64_t) { return BatchMemory{}; });
+  BatchReader loader(source, {.global_batch = 3}, [](std::int64_t) { return BatchMemory{}; });
   expect_error([&] { loader.next(); }, ErrorKind::kUsage, "the allocator gave memory for 0 fields, want 1");
 }
 

@@ -76,7 +76,7 @@ std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t se
 }
 
 /// The ids that a batch must hold.
-std::vector<std::int64_t> wanted_ids(std::int64_t size, const CoreLoaderOptions& options, std::int64_t epoch,
+std::vector<std::int64_t> wanted_ids(std::int64_t size, const BatchReaderOptions& options, std::int64_t epoch,
                                      std::int64_t batch) {
   const IndexRange part = part_of(global_batch_places(size, batch, options.global_batch), options.shard);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(part.size()));
@@ -84,15 +84,15 @@ std::vector<std::int64_t> wanted_ids(std::int64_t size, const CoreLoaderOptions&
   return ids;
 }
 
-TEST(CoreLoader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
+TEST(BatchReader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
   const HashSource source(103);
   for (const int world : {1, 2, 3, 4}) {
     for (const int workers : {0, 1, 2, 4}) {
       for (const int prefetch : {1, 2, 5}) {
         for (int rank = 0; rank < world; ++rank) {
-          const CoreLoaderOptions options{
+          const BatchReaderOptions options{
               .global_batch = 10, .shard = {rank, world}, .seed = 7, .workers = workers, .prefetch = prefetch};
-          CoreLoader loader(source, options, heap_memory);
+          BatchReader loader(source, options, heap_memory);
           for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
             std::int64_t index = 0;
             while (const auto batch = loader.next()) {
@@ -112,10 +112,10 @@ TEST(CoreLoader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
 
 /// The samples of one epoch over all ranks, batch for batch and rank for rank, as evaluation goes through them.
 std::vector<std::int64_t> evaluated_ids(const SampleSource& source, std::int64_t global_batch, int world) {
-  std::vector<std::unique_ptr<CoreLoader>> ranks;
+  std::vector<std::unique_ptr<BatchReader>> ranks;
   for (int rank = 0; rank < world; ++rank) {
-    const CoreLoaderOptions options{.global_batch = global_batch, .shard = {rank, world}, .shuffle = false};
-    ranks.push_back(std::make_unique<CoreLoader>(source, options, heap_memory));
+    const BatchReaderOptions options{.global_batch = global_batch, .shard = {rank, world}, .shuffle = false};
+    ranks.push_back(std::make_unique<BatchReader>(source, options, heap_memory));
   }
   std::vector<std::int64_t> ids;
   for (std::int64_t batch = 0; batch < ranks[0]->batches(); ++batch) {
@@ -133,7 +133,7 @@ std::vector<std::int64_t> evaluated_ids(const SampleSource& source, std::int64_t
   return ids;
 }
 
-TEST(CoreLoader, GivesEachSampleOfASmallSetOnceAndInOrderOnAnyRanks) {
+TEST(BatchReader, GivesEachSampleOfASmallSetOnceAndInOrderOnAnyRanks) {
   for (std::int64_t size = 1; size <= 17; ++size) {
     const HashSource source(size);
     std::vector<std::int64_t> all(static_cast<std::size_t>(size));
@@ -146,13 +146,13 @@ TEST(CoreLoader, GivesEachSampleOfASmallSetOnceAndInOrderOnAnyRanks) {
   }
 }
 
-TEST(CoreLoader, ReadsNoMoreAtALateBatchThanAtAnEarlyOne) {
+TEST(BatchReader, ReadsNoMoreAtALateBatchThanAtAnEarlyOne) {
   for (const int workers : {0, 2}) {
     const int wanted = workers > 0 ? 3 * 64 : 64;
     for (const std::int64_t batch : {1, 1'000'000}) {
       const HashSource source(100'000'000);
       {
-        CoreLoader loader(source, {.global_batch = 64, .workers = workers, .prefetch = 2}, heap_memory);
+        BatchReader loader(source, {.global_batch = 64, .workers = workers, .prefetch = 2}, heap_memory);
         loader.seek(0, batch);
         EXPECT_EQ(loader.next()->index, batch);
         source.wait_for_reads(wanted);
@@ -162,10 +162,10 @@ TEST(CoreLoader, ReadsNoMoreAtALateBatchThanAtAnEarlyOne) {
   }
 }
 
-TEST(CoreLoader, ReadsAheadByPrefetchAndNoFurther) {
+TEST(BatchReader, ReadsAheadByPrefetchAndNoFurther) {
   const HashSource source(1000);
   std::atomic<int> allocations = 0;
-  CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 3}, [&](std::int64_t samples) {
+  BatchReader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 3}, [&](std::int64_t samples) {
     ++allocations;
     return heap_memory(samples);
   });
@@ -174,13 +174,13 @@ TEST(CoreLoader, ReadsAheadByPrefetchAndNoFurther) {
   EXPECT_EQ(allocations, 4) << "one delivered, three ahead";
 }
 
-TEST(CoreLoader, ReadsTheNextEpochWhileThisOnesLastBatchIsInUse) {
+TEST(BatchReader, ReadsTheNextEpochWhileThisOnesLastBatchIsInUse) {
   HashSource source(20);
   std::latch next_epoch_read(10);
   source.before_read = [&](const SampleKey& key) {
     if (key.epoch == 1) next_epoch_read.count_down();
   };
-  CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 1}, heap_memory);
+  BatchReader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 1}, heap_memory);
   loader.next();
   EXPECT_EQ(loader.next()->index, 1);
   next_epoch_read.wait();
@@ -188,7 +188,7 @@ TEST(CoreLoader, ReadsTheNextEpochWhileThisOnesLastBatchIsInUse) {
   EXPECT_EQ(loader.next()->epoch, 1);
 }
 
-TEST(CoreLoader, SharesOneBatchAmongWorkersAndTheWaitingCaller) {
+TEST(BatchReader, SharesOneBatchAmongWorkersAndTheWaitingCaller) {
   HashSource source(64);
   std::latch all_are_reading(3);
   std::mutex mutex;
@@ -201,28 +201,28 @@ TEST(CoreLoader, SharesOneBatchAmongWorkersAndTheWaitingCaller) {
     }
     if (is_first) all_are_reading.arrive_and_wait();
   };
-  CoreLoader loader(source, {.global_batch = 64, .workers = 2, .prefetch = 1}, heap_memory);
+  BatchReader loader(source, {.global_batch = 64, .workers = 2, .prefetch = 1}, heap_memory);
   checked_ids(*loader.next(), 0);
   EXPECT_EQ(readers.size(), 3U);
   EXPECT_TRUE(readers.contains(std::this_thread::get_id()));
 }
 
-TEST(CoreLoader, ReadsNothingAheadForASourceInMemory) {
+TEST(BatchReader, ReadsNothingAheadForASourceInMemory) {
   HashSource source(100);
   source.claims_memory = true;
-  CoreLoader loader(source, {.global_batch = 10}, heap_memory);
+  BatchReader loader(source, {.global_batch = 10}, heap_memory);
   loader.seek(0, 3);
   EXPECT_EQ(source.reads, 0);
   loader.next();
   EXPECT_EQ(source.reads, 10);
 }
 
-TEST(CoreLoader, GoesWhereverItIsToldWhileWorkersAreBusy) {
+TEST(BatchReader, GoesWhereverItIsToldWhileWorkersAreBusy) {
   const HashSource source(5000);
   std::mt19937 random(1);
   for (const int workers : {0, 1, 4}) {
-    const CoreLoaderOptions options{.global_batch = 64, .seed = 3, .workers = workers, .prefetch = 3};
-    CoreLoader loader(source, options, heap_memory);
+    const BatchReaderOptions options{.global_batch = 64, .seed = 3, .workers = workers, .prefetch = 3};
+    BatchReader loader(source, options, heap_memory);
     for (int jump = 0; jump < 200; ++jump) {
       const auto epoch = static_cast<std::int64_t>(random() % 3);
       const auto index = static_cast<std::int64_t>(random() % 79);
@@ -237,7 +237,7 @@ TEST(CoreLoader, GoesWhereverItIsToldWhileWorkersAreBusy) {
   }
 }
 
-TEST(CoreLoader, KeepsWhatItReadAheadWhenToldToGoWhereItIs) {
+TEST(BatchReader, KeepsWhatItReadAheadWhenToldToGoWhereItIs) {
   HashSource source(25);
   std::mutex mutex;
   std::map<std::pair<std::int64_t, std::int64_t>, int> readings;
@@ -246,7 +246,7 @@ TEST(CoreLoader, KeepsWhatItReadAheadWhenToldToGoWhereItIs) {
     ++readings[{key.epoch, key.id}];
   };
   {
-    CoreLoader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 2}, heap_memory);
+    BatchReader loader(source, {.global_batch = 10, .workers = 2, .prefetch = 2}, heap_memory);
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
       loader.seek(epoch, 0);
       while (loader.next()) {
@@ -256,14 +256,14 @@ TEST(CoreLoader, KeepsWhatItReadAheadWhenToldToGoWhereItIs) {
   for (const auto& [sample, count] : readings) EXPECT_EQ(count, 1) << sample.first << ' ' << sample.second;
 }
 
-TEST(CoreLoader, GoesOnAtAnyPlaceWithAnotherGlobalBatch) {
+TEST(BatchReader, GoesOnAtAnyPlaceWithAnotherGlobalBatch) {
   const HashSource source(100);
   for (const int workers : {0, 2}) {
     for (const bool drop_last : {false, true}) {
       std::vector<std::int64_t> ids;
       std::int64_t place = 0;
       {
-        CoreLoader before(source, {.global_batch = 12, .seed = 2, .workers = workers}, heap_memory);
+        BatchReader before(source, {.global_batch = 12, .seed = 2, .workers = workers}, heap_memory);
         for (int i = 0; i < 3; ++i) {
           const auto batch = before.next();
           ids.insert(ids.end(), batch->ids.begin(), batch->ids.end());
@@ -271,8 +271,8 @@ TEST(CoreLoader, GoesOnAtAnyPlaceWithAnotherGlobalBatch) {
           place += batch->global_samples;
         }
       }
-      CoreLoader after(source, {.global_batch = 11, .seed = 2, .drop_last = drop_last, .workers = workers},
-                       heap_memory);
+      BatchReader after(source, {.global_batch = 11, .seed = 2, .drop_last = drop_last, .workers = workers},
+                        heap_memory);
       after.seek_place(0, place);
       while (const auto batch = after.next()) ids.insert(ids.end(), batch->ids.begin(), batch->ids.end());
       std::vector<std::int64_t> wanted(drop_last ? 36 + 5 * 11 : 100);
@@ -283,19 +283,19 @@ TEST(CoreLoader, GoesOnAtAnyPlaceWithAnotherGlobalBatch) {
   }
 }
 
-TEST(CoreLoader, ResumesAtAnEpochsEnd) {
+TEST(BatchReader, ResumesAtAnEpochsEnd) {
   const HashSource source(20);
-  CoreLoader loader(source, {.global_batch = 10, .workers = 1}, heap_memory);
+  BatchReader loader(source, {.global_batch = 10, .workers = 1}, heap_memory);
   loader.seek(4, 2);
   EXPECT_FALSE(loader.next());
   EXPECT_EQ(loader.next()->epoch, 5);
 }
 
-TEST(CoreLoader, CountsBatchesOfWhichItsPartIsEmpty) {
+TEST(BatchReader, CountsBatchesOfWhichItsPartIsEmpty) {
   const HashSource source(2);
   for (const int workers : {0, 2}) {
     std::vector<std::int64_t> asked_for;
-    CoreLoader loader(source, {.global_batch = 8, .shard = {3, 4}, .workers = workers}, [&](std::int64_t samples) {
+    BatchReader loader(source, {.global_batch = 8, .shard = {3, 4}, .workers = workers}, [&](std::int64_t samples) {
       asked_for.push_back(samples);
       return heap_memory(samples);
     });
@@ -309,12 +309,12 @@ TEST(CoreLoader, CountsBatchesOfWhichItsPartIsEmpty) {
   }
 }
 
-TEST(CoreLoader, AllocatesAndReleasesOnTheCallersThread) {
+TEST(BatchReader, AllocatesAndReleasesOnTheCallersThread) {
   const HashSource source(1000);
   const auto caller = std::this_thread::get_id();
   std::atomic<int> strangers = 0;
   {
-    CoreLoader loader(source, {.global_batch = 10, .workers = 4, .prefetch = 4}, [&](std::int64_t samples) {
+    BatchReader loader(source, {.global_batch = 10, .workers = 4, .prefetch = 4}, [&](std::int64_t samples) {
       if (std::this_thread::get_id() != caller) ++strangers;
       BatchMemory memory = heap_memory(samples);
       memory.owner = std::shared_ptr<void>(nullptr, [&strangers, caller, kept = memory.owner](void*) {
@@ -330,12 +330,12 @@ TEST(CoreLoader, AllocatesAndReleasesOnTheCallersThread) {
   EXPECT_EQ(strangers, 0);
 }
 
-TEST(CoreLoader, LosesNoBatchWhenMemoryRunsOut) {
+TEST(BatchReader, LosesNoBatchWhenMemoryRunsOut) {
   const HashSource source(100);
   for (const int workers : {0, 2}) {
     int calls = 0;
-    const CoreLoaderOptions options{.global_batch = 10, .workers = workers};
-    CoreLoader loader(source, options, [&](std::int64_t samples) {
+    const BatchReaderOptions options{.global_batch = 10, .workers = workers};
+    BatchReader loader(source, options, [&](std::int64_t samples) {
       if (++calls % 3 == 0) throw std::bad_alloc();
       return heap_memory(samples);
     });
@@ -350,7 +350,7 @@ TEST(CoreLoader, LosesNoBatchWhenMemoryRunsOut) {
   }
 }
 
-TEST(CoreLoader, EndsAtOnceWhileWorkersAreBusy) {
+TEST(BatchReader, EndsAtOnceWhileWorkersAreBusy) {
   HashSource source(100'000);
   std::atomic<std::uint64_t> sink = 0;
   source.before_read = [&](const SampleKey& key) {
@@ -359,7 +359,7 @@ TEST(CoreLoader, EndsAtOnceWhileWorkersAreBusy) {
     sink += slow;
   };
   {
-    CoreLoader loader(source, {.global_batch = 10'000, .workers = 4, .prefetch = 3}, heap_memory);
+    BatchReader loader(source, {.global_batch = 10'000, .workers = 4, .prefetch = 3}, heap_memory);
     loader.seek(0, 0);
     source.wait_for_reads(1);
     loader.seek(1, 0);

@@ -42,7 +42,7 @@ Batch batch_of_one(const SampleSource& source, const SampleKey& key) {
 
 Loader::Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options)
     : source_(std::move(source)),
-      core_(std::make_unique<CoreLoader>(*source_, options, tensor_allocator(source_->fields(), is_pinned_))) {}
+      core_(std::make_unique<BatchReader>(*source_, options, tensor_allocator(source_->fields(), is_pinned_))) {}
 
 void Loader::cache_on(const c10::Device& device) {
   auto fixed = source_->fixed();
@@ -52,7 +52,7 @@ void Loader::cache_on(const c10::Device& device) {
   places_ = index_source(*source_, std::move(*fixed));
   options.workers = 0;
   const auto not_pinned = std::make_shared<bool>(false);
-  core_ = std::make_unique<CoreLoader>(*places_, options, tensor_allocator(places_->fields(), not_pinned));
+  core_ = std::make_unique<BatchReader>(*places_, options, tensor_allocator(places_->fields(), not_pinned));
 }
 
 void Loader::seek(std::int64_t epoch, std::int64_t first) {

@@ -35,12 +35,12 @@ struct Batch {
 /// Throws: what the source's read() throws.
 Batch batch_of_one(const SampleSource& source, const SampleKey& key);
 
-using LoaderOptions = CoreLoaderOptions;
+using LoaderOptions = BatchReaderOptions;
 
-/// CoreLoader with tensors: samples are decoded into the tensors' own memory.
+/// BatchReader with tensors: samples are decoded into the tensors' own memory.
 class Loader {
  public:
-  /// Throws: as CoreLoader.
+  /// Throws: as BatchReader.
   Loader(std::shared_ptr<const SampleSource> source, LoaderOptions options);
 
   const SampleSource& source() const { return *source_; }
@@ -71,7 +71,7 @@ class Loader {
   std::unique_ptr<const SampleSource> places_;  ///< Where samples are kept.
   std::shared_ptr<const DeviceCache> kept_;
   std::deque<std::optional<Batch>> placed_;  ///< Whose places are on the device, in order; an epoch's end is nothing.
-  std::unique_ptr<CoreLoader> core_;
+  std::unique_ptr<BatchReader> core_;
 };
 
 /// A batch whose samples are kept, on their device, with the source's fields; any other as it is.

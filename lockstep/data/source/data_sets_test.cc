@@ -144,7 +144,7 @@ std::uint64_t digest_of(const SampleSource& source, int shards, int workers, std
   const std::size_t pixels = source.fields()[0].bytes();
   std::uint64_t digest = 0;
   for (int shard = 0; shard < shards; ++shard) {
-    CoreLoader loader(
+    BatchReader loader(
         source, {.global_batch = 6, .shard = {shard, shards}, .seed = 5, .workers = workers},
         [&](std::int64_t samples) {
           auto memory = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(samples) * (pixels + 8));

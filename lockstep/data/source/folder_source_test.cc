@@ -126,7 +126,7 @@ TEST_F(ImageFolders, NameAnImageThatIsDamaged) {
   add_text("train/ants/1.jpg", text_of_file(golden_path("420.jpg")).substr(0, 900));
   const auto source =
       image_source(folder_images(folder_index(folder_.path() / "train")), transforms_of({"resize(20, 30)"}));
-  CoreLoader loader(*source, {.workers = 0}, [](std::int64_t) {
+  BatchReader loader(*source, {.workers = 0}, [](std::int64_t) {
     auto memory = std::make_shared<std::vector<std::byte>>(3 * 20 * 30 + 8);
     return BatchMemory{.fields = {memory->data(), memory->data() + 3 * 20 * 30}, .owner = memory};
   });
