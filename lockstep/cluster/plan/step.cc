@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kFirstBucketBytes = 1 << 20;
 
-/// Draws that are the same on every machine: a counter, mixed, through Box and Muller's transform.
-class Draws {
+/// SampleRng that are the same on every machine: a counter, mixed, through Box and Muller's transform.
+class SampleRng {
  public:
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
@@ -32,7 +32,7 @@ std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
   // Many draws of a few ranks, few of many: the largest of many varies little.
   const int jobs = std::max(16, 20000 / ranks);
   const int steps = spread.steps == 0 ? 1 : 4;
-  Draws draws;
+  SampleRng draws;
   std::vector<double> slowest;
   std::vector<double> own(static_cast<std::size_t>(ranks), 1);
   for (int job = 0; job < jobs; ++job) {

@@ -120,7 +120,7 @@ class TextSource : public SampleSource {
     corpus_.read(key.id * options_.window, text);
     auto* input = reinterpret_cast<std::int64_t*>(to[0]);
     auto* target = reinterpret_cast<std::int64_t*>(to[1]);
-    Draws draws(key, 0);
+    SampleRng draws(key, 0);
     bool is_any_masked = false;
     for (std::size_t i = 0; i < window; ++i) {
       input[i] = text[i];
@@ -148,7 +148,7 @@ class TextSource : public SampleSource {
     return options;
   }
 
-  static void mask(std::uint8_t byte, Draws& draws, std::int64_t& input, std::int64_t& target) {
+  static void mask(std::uint8_t byte, SampleRng& draws, std::int64_t& input, std::int64_t& target) {
     target = byte;
     const double which = draws.uniform();
     if (which < 0.8) {

@@ -14,13 +14,13 @@ namespace {
 // Steps of a list are counted from 0: no step's draws are these.
 constexpr std::uint64_t kStream = ~std::uint64_t{0};
 
-double normal(Draws& draws) {
+double normal(SampleRng& draws) {
   const double radius = std::sqrt(-2 * std::log(1 - draws.uniform()));
   return radius * std::cos(2 * std::numbers::pi * draws.uniform());
 }
 
 /// Source: Marsaglia and Tsang, "A simple method for generating gamma variables", 2000.
-double gamma(double shape, Draws& draws) {
+double gamma(double shape, SampleRng& draws) {
   if (shape < 1) {
     const double power = std::pow(1 - draws.uniform(), 1 / shape);
     return gamma(shape + 1, draws) * power;
@@ -34,7 +34,7 @@ double gamma(double shape, Draws& draws) {
   }
 }
 
-double symmetric_beta(double alpha, Draws& draws) {
+double symmetric_beta(double alpha, SampleRng& draws) {
   const double a = gamma(alpha, draws);
   const double b = gamma(alpha, draws);
   // Both may be too small for a number where alpha is: then one of them has all.
@@ -42,7 +42,7 @@ double symmetric_beta(double alpha, Draws& draws) {
   return a / (a + b);
 }
 
-ImageArea drawn_box(double own, ImageSize size, Draws& draws) {
+ImageArea drawn_box(double own, ImageSize size, SampleRng& draws) {
   const auto x = static_cast<int>(draws.below(size.width));
   const auto y = static_cast<int>(draws.below(size.height));
   const double half = 0.5 * std::sqrt(1 - own);
@@ -57,7 +57,7 @@ ImageArea drawn_box(double own, ImageSize size, Draws& draws) {
 
 Mix drawn_mix(const Mixing& mixing, std::uint64_t seed, std::int64_t epoch, std::int64_t place, ImageSize size) {
   LOCKSTEP_ASSERT((mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) && size.width >= 1 && size.height >= 1);
-  Draws draws({.seed = seed, .epoch = epoch, .id = place / 2}, kStream);
+  SampleRng draws({.seed = seed, .epoch = epoch, .id = place / 2}, kStream);
   const bool is_either = mixing.mixup_alpha > 0 && mixing.cutmix_alpha > 0;
   Mix mix{
       .own = 1, .partner = place ^ 1, .is_cut = is_either ? draws.uniform() < 0.5 : mixing.cutmix_alpha > 0, .box = {}};

@@ -12,9 +12,9 @@ namespace lockstep {
 /// keeps the draws of one transform apart from another's.
 ///
 /// Source: docs/data.md, which has every detail.
-class Draws {
+class SampleRng {
  public:
-  Draws(const SampleKey& key, std::uint64_t stream)
+  SampleRng(const SampleKey& key, std::uint64_t stream)
       : state_(mixed(mixed(mixed(key.seed, static_cast<std::uint64_t>(key.epoch)), static_cast<std::uint64_t>(key.id)),
                      stream)) {}
 

@@ -43,7 +43,7 @@ ImageArea centred(ImageSize size, ImageSize in) {
   return {begin(size.width, in.width), begin(size.height, in.height), size.width, size.height};
 }
 
-ImageArea area_of(const step::RandomResizedCrop& crop, ImageSize in, Draws& draws) {
+ImageArea area_of(const step::RandomResizedCrop& crop, ImageSize in, SampleRng& draws) {
   const double area = static_cast<double>(in.width) * in.height;
   const double low = std::log(crop.ratio[0]);
   const double high = std::log(crop.ratio[1]);
@@ -64,7 +64,7 @@ ImageArea area_of(const step::RandomResizedCrop& crop, ImageSize in, Draws& draw
   return {(in.width - size.width) / 2, (in.height - size.height) / 2, size.width, size.height};
 }
 
-ImageArea area_of(const step::RandomCrop& crop, ImageSize in, Draws& draws) {
+ImageArea area_of(const step::RandomCrop& crop, ImageSize in, SampleRng& draws) {
   const int padded_width = in.width + 2 * crop.padding;
   const int padded_height = in.height + 2 * crop.padding;
   if (padded_width < crop.size.width || padded_height < crop.size.height) {
@@ -79,7 +79,7 @@ ImageArea area_of(const step::RandomCrop& crop, ImageSize in, Draws& draws) {
 }
 
 /// The part of the image that a step takes first; nothing where it takes all.
-std::optional<ImageArea> part_taken(const Step& step, ImageSize in, Draws& draws) {
+std::optional<ImageArea> part_taken(const Step& step, ImageSize in, SampleRng& draws) {
   using Part = std::optional<ImageArea>;
   return std::visit(Overloaded{[&](const step::CenterCrop& crop) -> Part { return centred(crop.size, in); },
                                [&](const step::RandomResizedCrop& crop) -> Part { return area_of(crop, in, draws); },
@@ -120,9 +120,9 @@ struct Working {
   }
 };
 
-double drawn_factor(double range, Draws& draws) { return draws.uniform(std::max(0.0, 1 - range), 1 + range); }
+double drawn_factor(double range, SampleRng& draws) { return draws.uniform(std::max(0.0, 1 - range), 1 + range); }
 
-void jitter(const step::ColorJitter& jitter, Image& image, Draws& draws) {
+void jitter(const step::ColorJitter& jitter, Image& image, SampleRng& draws) {
   std::array<int, 4> order{0, 1, 2, 3};
   for (std::size_t i = order.size() - 1; i > 0; --i) {
     std::swap(order[i], order[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(i) + 1))]);
@@ -140,7 +140,7 @@ void jitter(const step::ColorJitter& jitter, Image& image, Draws& draws) {
 }
 
 /// What a step does after its part is taken.
-void finish_step(const Step& step, Working& working, Draws& draws) {
+void finish_step(const Step& step, Working& working, SampleRng& draws) {
   std::visit(Overloaded{[&](const step::Resize& resize) { working.resize(size_after(resize, working.view.size)); },
                         [&](const step::RandomResizedCrop& crop) { working.resize(crop.size); },
                         [&](const step::Flip& flip) {
@@ -153,7 +153,7 @@ void finish_step(const Step& step, Working& working, Draws& draws) {
 
 void run_steps(std::span<const Step> steps, std::size_t first, const SampleKey& key, Working& working) {
   for (std::size_t i = first; i < steps.size(); ++i) {
-    Draws draws(key, i);
+    SampleRng draws(key, i);
     if (const auto part = part_taken(steps[i], working.view.size, draws)) working.crop(*part);
     finish_step(steps[i], working, draws);
   }
@@ -210,7 +210,7 @@ std::optional<int> ImageTransforms::margin(ImageSize in) const {
 PixelMove ImageTransforms::move_of(ImageSize in, const SampleKey& key) const {
   PixelMove move;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    Draws draws(key, i);
+    SampleRng draws(key, i);
     if (const auto part = part_taken(steps[i], in, draws)) {
       // Of an image that is seen mirrored, the part lies as far from the other side.
       move.left += move.is_mirrored ? in.width - part->left - part->width : part->left;
@@ -233,7 +233,7 @@ void ImageTransforms::apply(ImageDecoder& image, const SampleKey& key, std::uint
   Working working;
   std::size_t done = 0;
   if (!steps.empty()) {
-    Draws draws(key, 0);
+    SampleRng draws(key, 0);
     const auto part = part_taken(steps[0], image.size(), draws);
     if (part && is_within(*part, image.size())) {
       working.take(image.decoded(*part));
@@ -263,7 +263,7 @@ ImageTransforms without_chance(const ImageTransforms& transforms) {
 }
 
 ImageArea drawn_area(const step::RandomResizedCrop& crop, ImageSize image, const SampleKey& key, std::uint64_t stream) {
-  Draws draws(key, stream);
+  SampleRng draws(key, stream);
   return area_of(crop, image, draws);
 }
 

@@ -87,7 +87,7 @@ TEST(Transforms, DrawFromSeedEpochAndSampleAlone) {
 }
 
 TEST(Transforms, DrawNumbersThatDocsDataShows) {
-  Draws draws({.seed = 1, .epoch = 2, .id = 3}, 4);
+  SampleRng draws({.seed = 1, .epoch = 2, .id = 3}, 4);
   EXPECT_EQ(draws.bits(), mixed(mixed(mixed(mixed(1, 2), 3), 4), 0));
   EXPECT_EQ(draws.bits(), mixed(mixed(mixed(mixed(1, 2), 3), 4), 1));
   std::map<std::int64_t, int> seen;
