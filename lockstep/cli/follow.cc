@@ -47,13 +47,13 @@ class Tail {
 
 void follow(const std::string& word, const Context& context) {
   const auto run = run_job(word, runs_here(context.env));
-  const JobQueueView view(context.env);
+  const SlurmQueue view(context.env);
   Tail log(run.path / "logs" / "job.log");
   std::string shown;
   auto asked = std::chrono::steady_clock::time_point::min();
   bool is_queued = true;
   while (true) {
-    if (const auto now = std::chrono::steady_clock::now(); asked < now - JobQueueView::kQueueAge) {
+    if (const auto now = std::chrono::steady_clock::now(); asked < now - SlurmQueue::kQueueAge) {
       const auto queue = view.jobs();
       asked = now;
       const auto current = job_record(run.path).value_or(run.record);

@@ -51,7 +51,7 @@ void list(const ListOptions& options, const Context& context) {
 
 std::optional<QueuedJobs> queue_or_nothing(const Context& context) {
   try {
-    return JobQueueView(context.env).jobs();
+    return SlurmQueue(context.env).jobs();
   } catch (const Error& error) {
     context.log.warning(error.what());
     return std::nullopt;

@@ -52,7 +52,7 @@ class QueueWatch {
   explicit QueueWatch(const Context& context) : context_(context), view_(context.env) {}
 
   const std::optional<QueuedJobs>& jobs() {
-    if (!asked_ || Clock::now() - *asked_ >= JobQueueView::kQueueAge) ask();
+    if (!asked_ || Clock::now() - *asked_ >= SlurmQueue::kQueueAge) ask();
     return jobs_;
   }
   /// The run says that it has ended: no kept answer knows of that. Once.
@@ -74,7 +74,7 @@ class QueueWatch {
   }
 
   const Context& context_;
-  JobQueueView view_;
+  SlurmQueue view_;
   std::optional<QueuedJobs> jobs_;
   std::optional<Clock::time_point> asked_;
   bool has_asked_of_end_ = false;

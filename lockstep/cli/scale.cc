@@ -142,13 +142,13 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     context.log.info("job " + job.at("job").get<std::string>() + ": " + counted(job.at("nodes"), "node") + ", " +
                      counted(job.at("tasks"), "rank") + ", " + job.at("run_dir").get<std::string>());
   }
-  if (!commands.empty()) JobQueueView(context.env).forget();
+  if (!commands.empty()) SlurmQueue(context.env).forget();
   return true;
 }
 
 /// Waits until no job of the study is queued. A claim: all have finished.
 bool wait_for_jobs(const Study& study, const Context& context) {
-  const JobQueueView view(context.env);
+  const SlurmQueue view(context.env);
   std::string shown;
   while (true) {
     const auto states = states_of(study, view.jobs());
@@ -224,7 +224,7 @@ void scale(ScaleOptions& options, Context& context) {
     context.log.info("lockstep scale " + shell_quoted({study.folder.string()}) + " waits for it and makes the table");
     return show(study, options);
   }
-  if (!wait_for_jobs(study, context)) report_failures(study, JobQueueView(context.env).jobs(), context);
+  if (!wait_for_jobs(study, context)) report_failures(study, SlurmQueue(context.env).jobs(), context);
   show(study, options);
 }
 

@@ -14,7 +14,7 @@ void add_stop(CLI::App& app, Context& context) {
   auto run = std::make_shared<std::string>();
   command->add_option("RUN", *run, "A run folder, or its name")->required();
   command->callback([run, &context] {
-    const JobQueueView view(context.env);
+    const SlurmQueue view(context.env);
     // To stop is worth a question: a job that began to run a moment ago is stopped in another way than one that waits.
     view.forget();
     const auto done = stop_run(run_job(*run, runs_here(context.env)), view.jobs(), context.env);

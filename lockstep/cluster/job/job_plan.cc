@@ -26,7 +26,7 @@ std::string times(const std::string& amount, int factor) {
   return std::to_string(*number * factor) + std::string(unit, amount.end());
 }
 
-std::string memory_of(const JobSize& size, const Profile& profile) {
+std::string memory_of(const ResolvedShape& size, const Profile& profile) {
   const bool is_all = size.has_whole_nodes || size.devices == profile.devices.count;
   if (is_all && !profile.sbatch.memory.empty()) return profile.sbatch.memory;
   if (size.devices == 0 || profile.sbatch.memory_per_device.empty()) return {};
@@ -39,12 +39,12 @@ const ProfileQueue* queue_of(const JobQueue& queue, const Profile& profile) {
   return partition == profile.partitions.end() ? nullptr : &partition->second;
 }
 
-int tasks_of(const JobShape& shape, int devices) {
+int tasks_of(const RequestedShape& shape, int devices) {
   if (shape.tasks) return *shape.tasks;
   return std::max(devices, 1);
 }
 
-void require_positive(const JobShape& shape) {
+void require_positive(const RequestedShape& shape) {
   const auto refuse = [](const char* flag, int value, const char* least) {
     throw Error(ErrorKind::kUsage, std::string(flag) + " is " + std::to_string(value) + ", want " + least + " or more",
                 "leave it out to take what the profile says");
@@ -55,9 +55,9 @@ void require_positive(const JobShape& shape) {
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
 }
 
-JobSize size_of(const JobShape& shape, const JobQueue& queue, const Profile& profile) {
+ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const Profile& profile) {
   require_positive(shape);
-  JobSize size;
+  ResolvedShape size;
   size.nodes = shape.nodes;
   size.devices = shape.devices.value_or(static_cast<int>(profile.devices.count));
   size.tasks = tasks_of(shape, size.devices);
@@ -90,7 +90,7 @@ std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, cons
   return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
 }
 
-std::map<std::string, std::string> template_values(const JobSize& size, const Profile& profile) {
+std::map<std::string, std::string> template_values(const ResolvedShape& size, const Profile& profile) {
   return {{"nodes", std::to_string(size.nodes)},
           {"devices", std::to_string(size.devices)},
           {"tasks", std::to_string(size.tasks)},
@@ -103,7 +103,7 @@ void append_expanded(std::vector<std::string>& out, const std::vector<std::strin
   for (const auto& flag : flags) out.push_back(expand_template(flag, values));
 }
 
-std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profile) {
+std::vector<std::string> sbatch_flags(const ResolvedShape& size, const Profile& profile) {
   std::vector<std::string> flags;
   const auto values = template_values(size, profile);
   append_expanded(flags, profile.sbatch.flags, values);
@@ -111,7 +111,7 @@ std::vector<std::string> sbatch_flags(const JobSize& size, const Profile& profil
   return flags;
 }
 
-std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile, const JobProgram& program) {
+std::vector<std::string> srun_flags(const ResolvedShape& size, const Profile& profile, const JobProgram& program) {
   std::vector<std::string> flags;
   const auto values = template_values(size, profile);
   append_expanded(flags, profile.srun.flags, values);
@@ -130,7 +130,7 @@ std::vector<std::string> srun_flags(const JobSize& size, const Profile& profile,
   return flags;
 }
 
-std::map<std::string, std::string> variables_of(const JobSize& size, const Profile& profile) {
+std::map<std::string, std::string> variables_of(const ResolvedShape& size, const Profile& profile) {
   std::map<std::string, std::string> variables;
   for (const auto& [name, value] : env_for(profile, size.nodes)) variables[name] = value;
   const auto& devices = profile.devices;

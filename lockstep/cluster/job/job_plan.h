@@ -14,7 +14,7 @@
 namespace lockstep {
 
 /// How large a job is asked for. What is left open comes from the profile.
-struct JobShape {
+struct RequestedShape {
   int nodes = 1;
   std::optional<int> devices{};         ///< On each node; 0 for a job without.
   std::optional<int> tasks{};           ///< On each node; by default one for each device.
@@ -60,7 +60,7 @@ struct JobPaths {
 
 /// All that a person asked for.
 struct JobRequest {
-  JobShape shape;
+  RequestedShape shape;
   JobQueue queue;
   JobSoftware software;
   JobProgram program;
@@ -69,7 +69,7 @@ struct JobRequest {
 };
 
 /// A job's numbers, each worked out once.
-struct JobSize {
+struct ResolvedShape {
   int nodes = 1;
   int devices = 0;         ///< On each node.
   int tasks = 1;           ///< On each node.
@@ -83,7 +83,7 @@ struct JobSize {
 /// One job as a value: what the batch script says, and all that it says.
 struct JobPlan {
   std::string cluster;
-  JobSize size;
+  ResolvedShape size;
   JobQueue queue;  ///< With the profile's partition, QOS and time filled in.
   std::chrono::seconds signal_lead{0};
   bool can_requeue = true;

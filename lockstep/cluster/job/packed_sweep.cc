@@ -81,7 +81,7 @@ void add_end(ScriptText& out, const PackedJob& job) {
 
 }  // namespace
 
-int trials_on_a_node(const JobShape& shape, const Profile& profile) {
+int trials_on_a_node(const RequestedShape& shape, const Profile& profile) {
   const int devices = shape.devices.value_or(static_cast<int>(profile.devices.count));
   if (devices > 0) return devices;
   if (shape.tasks) return *shape.tasks;

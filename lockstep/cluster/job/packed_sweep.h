@@ -26,7 +26,7 @@ struct PackedJob {
 /// How many trials a node takes: one for each of its devices, or for each task where it has none.
 ///
 /// Throws: Error(kUsage) where the profile knows no devices and nobody said how many.
-int trials_on_a_node(const JobShape& shape, const Profile& profile);
+int trials_on_a_node(const RequestedShape& shape, const Profile& profile);
 
 /// The batch script of such a job. Each trial is a step of its own, with one device and its share of cores and memory,
 /// its own run folder and log. One that fails leaves the others alone; the job then ends with its code. Where the time

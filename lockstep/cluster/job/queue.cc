@@ -35,14 +35,14 @@ std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds
 
 }  // namespace
 
-JobQueueView::JobQueueView(const Environment& env) : env_(env) {
+SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
   // One user may work with several clusters: each has an answer of its own.
   std::string name = "queue" + env.get("SLURM_CONF").value_or("");
   std::ranges::replace(name, '/', '-');
   kept_ = cache_folder(env) / name;
 }
 
-QueuedJobs JobQueueView::jobs() const {
+QueuedJobs SlurmQueue::jobs() const {
   if (const auto text = fresh_text(kept_, kQueueAge)) return parsed_queue(*text);
   const auto asked = run_process({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
   if (asked.exit_code != 0) {
@@ -58,7 +58,7 @@ QueuedJobs JobQueueView::jobs() const {
   return parsed_queue(asked.output);
 }
 
-void JobQueueView::forget() const { ::unlink(kept_.c_str()); }
+void SlurmQueue::forget() const { ::unlink(kept_.c_str()); }
 
 QueuedJobs parsed_queue(std::string_view text) {
   QueuedJobs jobs;

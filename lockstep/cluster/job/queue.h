@@ -22,11 +22,11 @@ using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
 
 /// Slurm's queue, which is asked at most every `kQueueAge` by all commands of this user together: the answer is kept in
 /// cache_folder().
-class JobQueueView {
+class SlurmQueue {
  public:
   static constexpr std::chrono::seconds kQueueAge{30};
 
-  explicit JobQueueView(const Environment& env);
+  explicit SlurmQueue(const Environment& env);
 
   /// This user's jobs by their numbers, no older than kQueueAge.
   ///

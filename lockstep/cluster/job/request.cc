@@ -97,8 +97,8 @@ JobQueue queue_of(const Recipe& settings, const Environment& env) {
   return queue;
 }
 
-JobShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
-  JobShape shape;
+RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
+  RequestedShape shape;
   if (settings.has("cluster.nodes")) shape.nodes = static_cast<int>(settings.integer("cluster.nodes"));
   std::optional<int> devices = flags.devices;
   if (!devices && settings.has("trainer.devices")) devices = static_cast<int>(settings.integer("trainer.devices"));
