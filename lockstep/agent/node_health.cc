@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {

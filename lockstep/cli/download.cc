@@ -13,7 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/request.h"

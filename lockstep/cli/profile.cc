@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/profile/schema.h"

@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/queue.h"

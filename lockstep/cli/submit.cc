@@ -11,7 +11,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"

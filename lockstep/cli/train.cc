@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"

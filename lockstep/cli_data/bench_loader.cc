@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli_data/commands.h"
 #include "lockstep/cli_data/data_target.h"
 #include "lockstep/cli_data/output.h"

@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"

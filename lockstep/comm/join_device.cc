@@ -7,7 +7,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/comm/group_impl.h"
 
 namespace lockstep {

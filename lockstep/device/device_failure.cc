@@ -8,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/device/device_fault.h"
 
 namespace lockstep {

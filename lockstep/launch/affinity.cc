@@ -5,7 +5,7 @@
 #include <map>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {

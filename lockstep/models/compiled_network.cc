@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/device/dtype.h"
 
 namespace lockstep {

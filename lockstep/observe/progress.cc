@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/observe/terminal_line.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/train/fit_loop.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/nodes.h"
 #include "lockstep/launch/affinity.h"

@@ -3,7 +3,7 @@
 
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {

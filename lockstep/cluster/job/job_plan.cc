@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/nested_launcher.h"
 

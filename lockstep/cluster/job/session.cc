@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lockstep/base/shell_text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/job_plan.h"
 #include "lockstep/cluster/job/script_parts.h"
 #include "lockstep/cluster/job/stage_pack.h"

@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/observe/metrics.h"
 #include "lockstep/observe/process_identity.h"

@@ -13,7 +13,7 @@
 #include "lockstep/base/map_each.h"
 #include "lockstep/base/median.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/base/text_table.h"
 #include "lockstep/observe/terminal_line.h"
 

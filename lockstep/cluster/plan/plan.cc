@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {

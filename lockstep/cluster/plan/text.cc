@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/base/text_table.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/report/numbers.h"
 
 namespace lockstep {

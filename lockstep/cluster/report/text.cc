@@ -5,7 +5,7 @@
 
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/base/text_table.h"
 #include "lockstep/cluster/report/page.h"
 #include "lockstep/cluster/report/sections.h"

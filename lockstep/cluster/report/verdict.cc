@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/report/numbers.h"
 
 namespace lockstep {

@@ -16,7 +16,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/launch/socket.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/base/text_forms.h"
+#include "lockstep/base/text_format.h"
 
 #include <algorithm>
 #include <array>
