@@ -119,7 +119,7 @@ std::optional<Batch> Loader::next_read() {
                .ids = std::move(loaded->ids),
                .epoch = loaded->epoch,
                .index = loaded->index,
-               .place = part_of(whole, options().shard).begin,
+               .first_index = part_of(whole, options().shard).begin,
                .global_samples = loaded->global_samples,
                .kept = kept_};
 }

@@ -21,7 +21,7 @@ struct Batch {
   std::vector<std::int64_t> ids;   ///< Of the samples, by row.
   std::int64_t epoch = 0;
   std::int64_t index = 0;           ///< Of the global batch within the epoch.
-  std::int64_t place = 0;           ///< In the epoch's order, of the first row.
+  std::int64_t first_index = 0;     ///< Index of the first row in the epoch's order.
   std::int64_t global_samples = 0;  ///< Of all ranks.
   /// Where not null, the one field is of places among these: materialize() makes the source's fields of it.
   std::shared_ptr<const DeviceCache> kept{};

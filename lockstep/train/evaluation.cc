@@ -84,7 +84,7 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     shape.insert(shape.begin(), batch->global_samples);
     // Parts add up to the whole, since each is zero where the others are not.
     auto all = at::zeros(shape, at::kDouble);
-    if (own.defined()) all.narrow(0, batch->place - first, batch->samples()).copy_(own);
+    if (own.defined()) all.narrow(0, batch->first_index - first, batch->samples()).copy_(own);
     group.all_reduce_sum(all);
     on_rank_zero(group, [&] { take(first, all); });
     first += batch->global_samples;

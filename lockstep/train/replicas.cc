@@ -17,7 +17,7 @@ Batch part_of_batch(const Batch& batch, Shard shard) {
   part.ids.assign(batch.ids.begin() + rows.begin, batch.ids.begin() + rows.end);
   part.epoch = batch.epoch;
   part.index = batch.index;
-  part.place = batch.place + rows.begin;
+  part.first_index = batch.first_index + rows.begin;
   part.global_samples = batch.global_samples;
   return part;
 }

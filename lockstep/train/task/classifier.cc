@@ -58,8 +58,8 @@ at::Tensor Classifier::mixed_loss(const Batch& batch) {
   auto partners = at::arange(batch.samples(), at::kLong);
   auto own = at::ones({batch.samples()}, options().type);
   for (std::int64_t row = 0; row < batch.samples(); ++row) {
-    const auto mix = drawn_mix(options().mixing, options().seed, batch.epoch, batch.place + row, size_of(input));
-    const auto partner = mix.partner - batch.place;
+    const auto mix = drawn_mix(options().mixing, options().seed, batch.epoch, batch.first_index + row, size_of(input));
+    const auto partner = mix.partner - batch.first_index;
     if (partner < 0 || partner >= batch.samples()) continue;
     partners[row] = partner;
     own[row] = mix.own;
