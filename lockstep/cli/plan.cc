@@ -20,7 +20,7 @@
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/plan/machine.h"
 #include "lockstep/cluster/plan/text.h"
-#include "lockstep/cluster/profile/site.h"
+#include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/record/scaling.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
@@ -71,16 +71,16 @@ int ranks_of_node(const PlanOptions& options, const Recipe& recipe, const Profil
 }
 
 Subject subject_of(const PlanOptions& options, const Context& context) {
-  const Site site(context.env);
+  const ProfileChooser chooser(context.env);
   Subject subject{
       .recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides_of(options.sets)),
-      .profile = site.chosen(options.cluster),
+      .profile = chooser.chosen(options.cluster),
       .schedule = {},
       .target = {}};
   subject.schedule = schedule_of(subject.recipe);
   subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
   // Steps are timed on processors: they say nothing of a node's devices.
-  subject.target.is_here = site.is_here(subject.profile) && subject.profile.devices.count == 0;
+  subject.target.is_here = chooser.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
 }
 

@@ -13,7 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/sweep.h"
-#include "lockstep/cluster/profile/site.h"
+#include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/recipe/builtin.h"
@@ -36,7 +36,7 @@ struct Target {
 struct Submitter {
   const LockstepProgram& lockstep;
   const Environment& env;
-  const Site& site;
+  const ProfileChooser& chooser;
 };
 
 [[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
@@ -89,8 +89,8 @@ Target find_target(const SubmitRequest& request, const Submitter& by) {
   const std::string word = !request.cluster.empty()              ? request.cluster
                            : target.settings.has("cluster.name") ? target.settings.text("cluster.name")
                                                                  : "auto";
-  target.profile = by.site.chosen(word);
-  target.is_here = by.site.is_here(target.profile);
+  target.profile = by.chooser.chosen(word);
+  target.is_here = by.chooser.is_here(target.profile);
   const bool is_file = word.find('/') != std::string::npos || word.ends_with(".toml");
   target.profile_word = is_file ? fs::absolute(word).string() : target.profile.name;
   return target;
@@ -256,8 +256,8 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
                            const Log& log) {
   check_request(request);
-  const Site site(env);
-  const Submitter by{lockstep, env, site};
+  const ProfileChooser chooser(env);
+  const Submitter by{lockstep, env, chooser};
   const Target target = find_target(request, by);
   for (const auto& note : target.settings.notes()) log.info(note);
   Submission out{.is_here = target.is_here};

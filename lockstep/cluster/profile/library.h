@@ -75,4 +75,22 @@ struct ProfileFindings {
 };
 ProfileFindings checked(const Profile& profile);
 
+/// Finds this system's profile once, and gives the others that a person may name instead.
+class ProfileChooser {
+ public:
+  /// Throws: as ProfileLibrary and its detected().
+  explicit ProfileChooser(const Environment& env)
+      : library_(env), here_(library_.detected(HostFacts::of_process(env))) {}
+
+  /// Returns the profile that `word` names, or this system's if it is "auto". Throws: as ProfileLibrary::named().
+  Profile chosen(const std::string& word) const { return word == "auto" ? here_ : library_.named(word); }
+
+  /// True if this is the system of that profile.
+  bool is_here(const Profile& profile) const { return profile.name == here_.name; }
+
+ private:
+  ProfileLibrary library_;
+  Profile here_;
+};
+
 }  // namespace lockstep
