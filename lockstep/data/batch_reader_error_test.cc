@@ -49,7 +49,7 @@ void expect_error(const std::function<void()>& call, ErrorKind kind, const std::
   }
 }
 
-TEST(CoreLoaderErrors, NameTheSampleInTheBatchThatHoldsIt) {
+TEST(BatchReaderErrors, NameTheSampleInTheBatchThatHoldsIt) {
   for (const int workers : {0, 1, 4}) {
     Numbers source(100);
     std::atomic<bool> is_broken = true;
@@ -75,7 +75,7 @@ TEST(CoreLoaderErrors, NameTheSampleInTheBatchThatHoldsIt) {
   }
 }
 
-TEST(CoreLoaderErrors, AreBugsWhereTheyAreNoErrorsOfOurs) {
+TEST(BatchReaderErrors, AreBugsWhereTheyAreNoErrorsOfOurs) {
   Numbers source(10);
   source.before_read = [](std::int64_t id) {
     if (id == 4) throw std::runtime_error("surprise");
@@ -84,7 +84,7 @@ TEST(CoreLoaderErrors, AreBugsWhereTheyAreNoErrorsOfOurs) {
   expect_error([&] { loader.next(); }, ErrorKind::kBug, "number #4: surprise");
 }
 
-TEST(CoreLoaderErrors, NameTheOptionThatIsWrong) {
+TEST(BatchReaderErrors, NameTheOptionThatIsWrong) {
   const Numbers source(10);
   const auto made_with = [&](BatchReaderOptions options) {
     return [&source, options] { BatchReader loader(source, options, memory_of); };
@@ -103,7 +103,7 @@ TEST(CoreLoaderErrors, NameTheOptionThatIsWrong) {
                "the data set is empty, want at least one sample\n  hint: look at data.path and data.split");
 }
 
-TEST(CoreLoaderErrors, NameAPlaceOutsideTheEpoch) {
+TEST(BatchReaderErrors, NameAPlaceOutsideTheEpoch) {
   const Numbers source(10);
   BatchReader loader(source, {.global_batch = 3}, memory_of);
   EXPECT_EQ(loader.batches(), 4);
@@ -112,7 +112,7 @@ TEST(CoreLoaderErrors, NameAPlaceOutsideTheEpoch) {
   expect_error([&] { loader.seek(-1, 0); }, ErrorKind::kUsage, "seek to epoch -1, want 0 or more");
 }
 
-TEST(CoreLoaderErrors, TellOfMemoryForTheWrongNumberOfFields) {
+TEST(BatchReaderErrors, TellOfMemoryForTheWrongNumberOfFields) {
   const Numbers source(10);
   BatchReader loader(source, {.global_batch = 3}, [](std::int64_t) { return BatchMemory{}; });
   expect_error([&] { loader.next(); }, ErrorKind::kUsage, "the allocator gave memory for 0 fields, want 1");

@@ -299,7 +299,7 @@ bool joins(const Placement& at) { return at.world <= kMostTasks || at.local_rank
 
 std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,
                                  const MeetingOptions& options) {
-  const auto until = Clock::now() + options.patience;
+  const auto until = Clock::now() + options.timeout;
   if (at.rank == 0) {
     allow_connections();
     return Host(at, options, until).run(main, self);

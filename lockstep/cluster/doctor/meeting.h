@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// How much is sent, and for how long at most.
 struct MeetingOptions {
-  std::chrono::milliseconds patience{10'000};  ///< For all of it.
+  std::chrono::milliseconds timeout{10'000};  ///< For the whole meeting.
   std::size_t link_bytes = std::size_t{16} << 20U;
   std::size_t sum_elements = std::size_t{1} << 17U;
   WallClock wall = [] { return std::chrono::system_clock::now(); };
@@ -23,7 +23,7 @@ struct MeetingOptions {
 /// each node to the next, and sum numbers over all nodes in a ring.
 ///
 /// Collective: the tasks that `joins` names.
-/// Blocks:  for `patience` at most.
+/// Blocks:  for `timeout` at most.
 /// Returns: on rank 0, what came of it; on others nothing.
 /// Throws:  Error(kPeer) where rank 0 cannot be reached in time; Error(kEnvironment) where no port can be had.
 std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,

@@ -153,13 +153,13 @@ TEST(NodesFault, AClockThatIsOff) {
 
 TEST(NodesFault, ATaskThatDoesNotCome) {
   Job job;
-  job.options.patience = std::chrono::seconds(5);  // The others come late on a busy machine.
+  job.options.timeout = std::chrono::seconds(5);  // The others come late on a busy machine.
   EXPECT_HAS(expected_of(job, "nodes-absent", {}, {2}).fact, "rank 2 did not reach rank 0 in time, 2 tasks did");
 }
 
 TEST(NodesFault, AMeetingEndsInTimeThoughNobodyComes) {
   Job job;
-  job.options.patience = std::chrono::milliseconds(600);
+  job.options.timeout = std::chrono::milliseconds(600);
   const auto start = Clock::now();
   const auto view = job.run({}, {1, 2});
   EXPECT_LT(seconds_between(start, Clock::now()), 15.0);
@@ -236,7 +236,7 @@ TEST(NodesFault, AWrongSumAndABrokenRing) {
 
 TEST(Meeting, LeavesStrangersOut) {
   Job job;
-  job.options.patience = std::chrono::milliseconds(6000);
+  job.options.timeout = std::chrono::milliseconds(6000);
   job.stranger = [](int port) {
     const auto until = Clock::now() + std::chrono::seconds(2);
     const auto socket = connect_until({"127.0.0.1", port}, until);
