@@ -1,4 +1,4 @@
-# What `cmake --install` lays down: headers, static libraries, the two programs, the recipes with the digits they train
+# What `cmake --install` lays down: public headers, static libraries, the two programs, the recipes with the digits they train
 # on, and a package, so that find_package(lockstep) gives lockstep::lockstep.
 include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY LOCKSTEP_MODULES)
@@ -13,7 +13,13 @@ set_target_properties(lockstep_all PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep_options PROPERTIES EXPORT_NAME options)
 
 install(TARGETS lockstep_all lockstep_options ${libraries} EXPORT lockstepTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+file(STRINGS cmake/public_headers.txt public_headers)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/public_headers.txt)
+foreach(header IN LISTS public_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET lockstep_hdf5)
   install(TARGETS lockstep_hdf5 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

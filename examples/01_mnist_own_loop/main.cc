@@ -6,11 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/data_parallel.h"
-#include "lockstep/comm/join.h"
-#include "lockstep/data/distributed_sampler.h"
-#include "lockstep/format/idx.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 

@@ -6,10 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/join.h"
-#include "lockstep/data/source/idx_source.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 

@@ -7,11 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/join.h"
-#include "lockstep/data/source/data_sets.h"
-#include "lockstep/train/task/classifier.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 

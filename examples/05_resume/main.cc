@@ -7,12 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/join.h"
-#include "lockstep/data/source/synthetic_source.h"
-#include "lockstep/format/snapshot/snapshot_folder.h"
-#include "lockstep/train/task/classifier.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 

@@ -6,9 +6,7 @@
 
 #include <iostream>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/data_parallel.h"
-#include "lockstep/comm/join.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // A network in a shared library, as users write one.
 #include <torch/torch.h>
 
-#include "lockstep/models/plugin.h"
+#include "lockstep/lockstep.h"
 
 namespace {
 
