@@ -98,7 +98,7 @@ class UnderSlurm(test_bed.BedTest):
 
     def test_tasks_that_wait_for_ever_are_told_of(self):
         run = self.folder / "run"
-        with self.bed.start("srun", "-N2", "-n2", LOCKSTEP, "exec", "--run-dir", run, "--stuck-after", "3", "--", "sleep", "600",
+        with self.bed.start("srun", "-w", "n1,n2", "-n2", LOCKSTEP, "exec", "--run-dir", run, "--stuck-after", "3", "--", "sleep", "600",
                             cwd=self.folder, stderr=subprocess.PIPE) as step:
             told = set()
             for line in step.stderr:
