@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import socket
 import subprocess
@@ -69,6 +70,7 @@ class Bed:
         self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf"),
                             "PATH": f"{os.environ['PATH']}:/usr/sbin"}
         self.ports = PortBlock()
+        self.end_with_this_process()
         try:
             self.run(SCRIPT, "up", self.folder, self.ports.base, timeout=180)
         except BaseException:
@@ -78,8 +80,17 @@ class Bed:
 
     def __exit__(self, *_):
         subprocess.run([SCRIPT, "down", self.folder], env=self.environment, check=False)
+        self.alive.close()
         self.ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end_with_this_process(self):
+        """Stops the daemons where this process is killed, as ctest does with a test that takes too long: a process that is
+        nobody's child waits for the end of a pipe."""
+        script = f"({{ cat; {shlex.quote(str(SCRIPT))} down {self.folder}; rm -rf {self.folder}; }} <&3 >/dev/null 2>&1 &) 3<&0"
+        watcher = subprocess.Popen(["setsid", "sh", "-c", script], stdin=subprocess.PIPE, env=self.environment)
+        self.alive = watcher.stdin
+        watcher.wait()
 
     def run(self, *command, timeout=60, **more):
         """Standard output of a command that must succeed, with the bed's Slurm around it."""

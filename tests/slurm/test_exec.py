@@ -37,6 +37,13 @@ class UnderSlurm(test_bed.BedTest):
     def srun(self, *flags, program=("sh", "-c", SAY), options=()):
         return self.bed.run("srun", *flags, LOCKSTEP, "exec", *options, "--", *program, cwd=self.folder)
 
+    def await_that(self, is_so, what):
+        """Waits for what a node's agent does, which outlives the step by a moment."""
+        deadline = time.monotonic() + 60
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
     def test_each_way_to_ask_for_tasks_gives_ranks_that_meet(self):
         two_by_two = [(0, 4, 0, 2, 0), (1, 4, 1, 2, 0), (2, 4, 0, 2, 1), (3, 4, 1, 2, 1)]
         launches = {
@@ -82,23 +89,21 @@ class UnderSlurm(test_bed.BedTest):
     def test_nothing_is_left_on_the_nodes(self):
         self.srun("-w", "n1,n2", "--ntasks-per-node=2", options=["--run-dir", str(self.folder / "run")], program=["sleep", "3"])
         for node in ("n1", "n2"):
-            lines = (self.folder / f"run/telemetry-{node}.jsonl").read_text().splitlines()
-            events = [json.loads(line)["event"] for line in lines]
+            telemetry = self.folder / f"run/telemetry-{node}.jsonl"
+            self.await_that(lambda: "agent_ended" in telemetry.read_text(), "the node's agent did not end")
+            events = [json.loads(line)["event"] for line in telemetry.read_text().splitlines()]
             self.assertEqual((events[0], events[1], events[-1]), ("agent_started", "sample", "agent_ended"))
 
     def test_a_later_job_starts_from_what_an_earlier_one_compiled(self):
         self.bed.environment["LOCKSTEP_CACHE"] = str(self.folder / "kept")
         self.addCleanup(self.bed.environment.pop, "LOCKSTEP_CACHE")
         self.srun("-N1", "-n1", program=("sh", "-c", "test ! -e $TRITON_CACHE_DIR/kernel && echo compiled > $TRITON_CACHE_DIR/kernel"))
-        deadline = time.monotonic() + 60
-        while not (self.folder / "kept/node-caches/generic.zip").exists():  # The agent outlives the step by a moment.
-            self.assertLess(time.monotonic(), deadline, "the node's agent gave no cache back")
-            time.sleep(0.02)
+        self.await_that((self.folder / "kept/node-caches/generic.zip").exists, "the node's agent gave no cache back")
         self.assertEqual(self.srun("-N2", "-n4", program=("sh", "-c", "cat $TRITON_CACHE_DIR/kernel")).split(), ["compiled"] * 4)
 
     def test_tasks_that_wait_for_ever_are_told_of(self):
         run = self.folder / "run"
-        with self.bed.start("srun", "-N2", "-n2", LOCKSTEP, "exec", "--run-dir", run, "--stuck-after", "3", "--", "sleep", "600",
+        with self.bed.start("srun", "-w", "n1,n2", "-n2", LOCKSTEP, "exec", "--run-dir", run, "--stuck-after", "3", "--", "sleep", "600",
                             cwd=self.folder, stderr=subprocess.PIPE) as step:
             told = set()
             for line in step.stderr:

@@ -84,7 +84,7 @@ class Monitor(test_bed.BedTest):
             self.state(job)
 
     def test_live_shows_a_job_from_within_and_a_machine_without_one(self):
-        output = self.bed.batch(f"cd {self.folder}; {shlex.quote(str(LOCKSTEP))} monitor --live --json", "-N2", "-n2", "--gpus-per-task=1", "--cpus-per-task=2")
+        output = self.bed.batch(f"cd {self.folder}; {shlex.quote(str(LOCKSTEP))} monitor --live --json", "-w", "n1,n2", "-n2", "--gpus-per-task=1", "--cpus-per-task=2")
         seen = json.loads(output.splitlines()[-1])
         self.assertEqual([node["node"] for node in seen["nodes"]], ["n1", "n2"])
         alone = self.status("--live")

@@ -129,7 +129,7 @@ class UnderSlurm(test_bed.BedTest):
         seen = self.session("--nodes", "2", "--tasks-per-node", "2", "--env", "MINE=1",
                             typed="echo it-is $SLURMD_NODENAME $MINE [$RANK]\nsrun " + str(self.program) +
                             " exec -- sh -c 'echo rank=$RANK of $WORLD_SIZE' < /dev/null\nexit\n")
-        self.assertIn("it-is n1 1 []", seen)
+        self.assertRegex(seen, r"it-is n\d 1 \[\]")
         self.assertEqual(sorted(re.findall(r"rank=(\d) of 4", seen)), ["0", "1", "2", "3"], seen)
         self.assertRegex(seen, r"ssh -L (\d+):\S+:\1 ")
 
