@@ -211,7 +211,7 @@ def bert(check):
     shape = check.pick(("model.width=768", "model.layers=12", "model.heads=12", "model.intermediate=3072"),
                        ("model.width=64", "model.layers=2", "model.heads=2", "model.intermediate=128"))
     text = check.work / "text.txt"
-    text.write_bytes(b"".join(path.read_bytes() for path in sorted(ROOT.glob("lockstep/*/*.cc"))))
+    text.write_bytes(b"".join(path.read_bytes() for path in sorted(ROOT.glob("lockstep/**/*.cc"))))
     run = check.train("bert", *shape, "model.dropout=0.1", f"data.path={text}", f"data.window={tokens}", f"data.global_batch={batch}",
                       "data.drop_last=true", "trainer.precision=bf16", "scheduler.name=constant", "optimizer.lr=0.0001", *QUIET,
                       f"observe.log_every={window}", f"trainer.max_steps={window * count}")

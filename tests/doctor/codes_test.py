@@ -12,7 +12,7 @@ FAMILIES = "layout devices network variable cache limit shm space library log co
 def reported(root):
     """Every literal that looks like a code: its first word is a family's name."""
     codes = set()
-    for path in (root / "lockstep/cluster").glob("doctor*.cc"):
+    for path in (root / "lockstep/cluster/doctor").glob("*.cc"):
         if not path.name.endswith("_test.cc"):
             found = re.findall(rf'"({CODE})"', path.read_text())
             codes |= {code for code in found if code.split("-")[0] in FAMILIES}
@@ -24,7 +24,7 @@ def main():
     table = set(re.findall(rf"^\[({CODE})\]", (root / "profiles/doctor/variables.toml").read_text(), re.M))
     codes = reported(root) | table
     headings = re.findall(rf"^### ({CODE})$", (root / "docs/doctor.md").read_text(), re.M)
-    tests = "".join(path.read_text() for path in (root / "lockstep/cluster").glob("doctor*_test.cc"))
+    tests = "".join(path.read_text() for path in (root / "lockstep/cluster/doctor").glob("*_test.cc"))
     faults = [f"{code}: no heading in docs/doctor.md" for code in sorted(codes - set(headings))]
     faults += [f"{code}: a heading, but nothing reports it" for code in sorted(set(headings) - codes)]
     faults += [f"{code}: two headings" for code in sorted({code for code in headings if headings.count(code) > 1})]
