@@ -93,12 +93,12 @@ Batch head(Batch batch, std::int64_t samples) {
 }
 
 Batch to_device(Batch batch, const c10::Device& device) {
-  if (device.is_cpu()) return whole(std::move(batch));
+  if (device.is_cpu()) return materialize(std::move(batch));
   for (auto& field : batch.fields) field = field.to(field.options().device(device), /*non_blocking=*/true);
-  return whole(std::move(batch));
+  return materialize(std::move(batch));
 }
 
-Batch whole(Batch batch) {
+Batch materialize(Batch batch) {
   if (const auto kept = std::exchange(batch.kept, nullptr)) batch.fields = kept->gathered(batch.fields[0]);
   return batch;
 }

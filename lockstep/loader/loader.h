@@ -55,7 +55,7 @@ class Loader {
   std::optional<Batch> next();
 
   /// Reads all samples into `device`'s memory, before the first seek() or next(): batches from here on bring their
-  /// places alone, which are on the device already, and whole() makes them there. The source must be fixed().
+  /// places alone, which are on the device already, and materialize() makes them there. The source must be fixed().
   /// Blocks: until all are there. Throws: as next().
   void cache_on(const c10::Device& device);
 
@@ -75,12 +75,12 @@ class Loader {
 };
 
 /// A batch whose samples are kept, on their device, with the source's fields; any other as it is.
-Batch whole(Batch batch);
+Batch materialize(Batch batch);
 
 /// The first rows of a batch, over the same memory, as a whole batch of their own.
 Batch head(Batch batch, std::int64_t samples);
 
-/// The whole() batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
+/// The materialized batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
 Batch to_device(Batch batch, const c10::Device& device);
 
 }  // namespace lockstep
