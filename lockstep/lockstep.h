@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The door: the one header that programs include. All that it brings in is public, and nothing else is installed.
-///
-/// Your own loop, data-parallel:
+/// The one header that programs include. All headers that it includes are public, and no others are installed. For a
+/// loop of your own:
 ///
 ///     auto world = lockstep::join();                       // placement and process group
 ///     lockstep::DistributedDataParallel ddp(*net, world);  // the same weights on every rank
 ///     ddp.backward(loss, batch_size);                      // instead of loss.backward()
 ///
-/// Or the whole: derive from Module and DataModule, and call Trainer::fit().
+/// To leave the loop to Lockstep, derive from Module and DataModule and call Trainer::fit().
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/data_parallel.h"

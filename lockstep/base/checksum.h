@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Checksums of bytes, as snapshots store them, and a 64-bit hash of two numbers.
+///
+///     lockstep::Xxh3Stream stream;
+///     stream.update(std::as_bytes(std::span("first part, ")));
+///     stream.update(std::as_bytes(std::span("second part")));
+///     const std::uint64_t sum = stream.digest64();
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,13 +17,13 @@
 
 namespace lockstep {
 
-/// XXH3-64 of `bytes` with seed 0. Finds damage; no protection against a forger.
+/// Returns the XXH3-64 of `bytes` with seed 0. It finds accidental damage, but does not protect against a forger.
 ///
 /// Source: xxHash specification, XXH3.
 std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 std::uint64_t xxh3_64(std::string_view text);
 
-/// XXH3-64 of a stream that comes in parts. The parts' borders do not matter.
+/// Hashes a stream that comes in parts. The result does not depend on how the stream is cut into parts.
 class Xxh3Stream {
  public:
   Xxh3Stream();
@@ -26,7 +33,7 @@ class Xxh3Stream {
 
   void update(std::span<const std::byte> bytes);
   std::uint64_t digest64() const;
-  /// 32 lower-case hexadecimal digits: the 128-bit variant of the same stream.
+  /// Returns the XXH3-128 of the same stream, as 32 lower-case hexadecimal digits.
   std::string digest128_hex() const;
 
  private:
@@ -34,7 +41,7 @@ class Xxh3Stream {
   std::unique_ptr<State> state_;
 };
 
-/// A well-mixed 64-bit hash of two numbers, the same on every machine.
+/// Returns a well-mixed 64-bit hash of two numbers, the same on every machine.
 ///
 /// Source: the finaliser of SplitMix64 (Steele, Lea, Flood 2014), applied to each word in turn.
 constexpr std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {

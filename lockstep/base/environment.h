@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The environment variables as a value. Code that is handed one can be tested with literals.
+///
+///     const auto env = lockstep::Environment::of_process();
+///     const std::string scratch = env.get("SCRATCH").value_or("/tmp");
+///     const int tasks = env.get_int("SLURM_NTASKS").value_or(1);
+
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -9,7 +15,7 @@
 
 namespace lockstep {
 
-/// A frozen copy of the environment variables. Taken once, in main(), and handed down as a value.
+/// A frozen copy of the environment variables. main() takes it once and hands it down as a value.
 class Environment {
  public:
   using Map = std::map<std::string, std::string>;
@@ -18,27 +24,27 @@ class Environment {
   Environment(std::initializer_list<Map::value_type> values) : values_(values) {}
   explicit Environment(Map values) : values_(std::move(values)) {}
 
-  /// The variables of this process now.
+  /// Returns a copy of this process's variables as they are now.
   static Environment of_process();
 
-  /// The value of `name`, or nothing where it is unset or empty.
+  /// Returns the value of `name`, or nothing if it is unset or empty.
   std::optional<std::string> get(const std::string& name) const;
 
-  /// The value of `name` as a whole number, or nothing where it is unset or empty.
+  /// Returns the value of `name` as a whole number, or nothing if it is unset or empty.
   ///
-  /// Throws: Error(kEnvironment) naming the variable and its value where it is not one.
+  /// Throws: Error(kEnvironment) if the value is no whole number; it names the variable and the value.
   std::optional<int> get_int(const std::string& name) const;
 
-  /// All variables, in the order of their names.
+  /// Returns all variables, sorted by name.
   const Map& all() const { return values_; }
 
  private:
   Map values_;
 };
 
-/// `text` with each `$NAME`, `${NAME}` and a leading `~` replaced from `env`.
+/// Returns `text` with each `$NAME`, each `${NAME}` and a leading `~` replaced by its value in `env`.
 ///
-/// Throws: Error(kRecipe) naming a variable that is not set.
+/// Throws: Error(kRecipe) if a variable is not set; it names the variable.
 std::string expanded(const std::string& text, const Environment& env);
 
 }  // namespace lockstep

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The exception that Lockstep throws. Its kind says what the caller should do, and gives the exit code.
+///
+///     try {
+///       auto world = lockstep::join();
+///     } catch (const lockstep::Error& error) {
+///       std::cerr << "error: " << error.what() << "\n";
+///       return lockstep::exit_code(error.kind());
+///     }
+
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -8,26 +17,26 @@
 
 namespace lockstep {
 
-/// What the caller should do about a failure, not which folder it came from.
+/// Says what the caller should do about a failure. It does not say which folder the failure came from.
 enum class ErrorKind {
   kUsage,        ///< The command or the call is wrong. Fix it and run again.
   kRecipe,       ///< A recipe or profile value is wrong.
   kEnvironment,  ///< The machine, the job or the scheduler is not as this run needs it.
   kData,         ///< A sample, file or header does not hold what it should.
-  kIo,           ///< The system refused a read or a write. May pass on retry.
+  kIo,           ///< The system refused a read or a write. A retry may succeed.
   kPeer,         ///< Another rank is lost, late or different. Restart from a snapshot.
   kBug,          ///< We broke a promise. Report it.
 };
 
-/// The exit code that a command ends with for an error of this kind: 2, 3, 4, 5, 6, 7 and 1, in the order above.
+/// Returns a command's exit code for an error of this kind: 2, 3, 4, 5, 6, 7 and 1, in the order above.
 int exit_code(ErrorKind kind);
 
-/// The exit code of a run that stopped on request with a snapshot written (EX_TEMPFAIL in sysexits.h).
+/// The exit code of a run that stopped on request and wrote a snapshot (EX_TEMPFAIL in sysexits.h).
 inline constexpr int kExitStopped = 75;
 
-/// An expected failure: a fact, with the value found and the value wanted, then the way out.
+/// An expected failure. The fact gives the value found and the value wanted; the hint gives the way out.
 ///
-/// `what()` is the fact and, if there is a hint, a second line with "  hint: " and the hint.
+/// `what()` returns the fact. If there is a hint, a second line holds "  hint: " and the hint.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, std::string_view fact, std::string_view hint = {});
@@ -50,6 +59,6 @@ namespace detail {
 
 }  // namespace lockstep
 
-/// Throws Error(kBug) where `condition` does not hold. For promises of ours, never for a caller's mistake.
+/// Throws Error(kBug) if `condition` does not hold. It is for promises of ours, never for a caller's mistake.
 #define LOCKSTEP_ASSERT(condition) \
   ((condition) ? void(0) : ::lockstep::detail::assertion_failed(#condition, __FILE__, __LINE__))

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Data-parallel training for your own loop: the same weights on every rank, and averaged gradients.
+///
+///     auto world = lockstep::join();
+///     lockstep::DistributedDataParallel ddp(*net, world);
+///     optimizer.zero_grad();
+///     auto loss = torch::nn::functional::cross_entropy(net->forward(input), target);
+///     ddp.backward(loss, input.size(0));  // instead of loss.backward()
+///     optimizer.step();
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -18,55 +27,57 @@ class Module;
 
 namespace lockstep {
 
-/// Which parameters share a bucket, by their place in the module's parameters(); the last number is our own control
-/// tensor. Sums depend on it in the last bit, so an exact resume needs the layout of the run that it continues.
+/// Lists the parameters of each bucket, by their index in the module's parameters(). The last number is our own
+/// control tensor. The last bit of a sum depends on the layout, so an exact resume needs that of the run it continues.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
   double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
-  bool find_unused_parameters = false;  ///< Walk the graph each step for parameters that the loss does not depend on.
-  bool static_graph =
-      false;  ///< They are the same in each step: walk once, and send nothing for them. Not with the above.
+  bool find_unused_parameters = false;  ///< Search the graph each step for parameters that the loss does not use.
+  /// The unused parameters are the same in each step: search once, and send nothing for them. This excludes
+  /// find_unused_parameters.
+  bool static_graph = false;
   CompressionOptions compression{};
-  std::optional<BucketLayout> layout{};  ///< Of a snapshot: used from the first step on.
+  std::optional<BucketLayout> layout{};  ///< The layout of a snapshot, used from the first step on.
 };
 
-/// What ranks tell each other along with the gradients, at no extra message: raised on any rank, seen by all after the
-/// same step; on a device one step later than on a CPU, so that the host need not wait for it.
+/// A flag that travels with the gradients and needs no message of its own. One rank raises it, and all ranks see it
+/// after the same step. On a device they see it one step later than on a CPU, so that the host need not wait for it.
 enum class Signal { kStop, kSnapshot };
 
-/// The same weights on every rank, and gradients averaged over all samples of all ranks while backward still runs.
+/// Keeps the same weights on every rank. It averages gradients over all samples of all ranks while backward still runs.
 ///
 /// The engine is that of Python's DistributedDataParallel (c10d::Reducer). Gradients are views of the buckets; a loop
-/// may reset them with `optimizer.zero_grad()` as usual. Collective: the constructor, and each backward() outside
-/// no_sync(). With one rank it adds nothing to a plain backward.
+/// may reset them with `optimizer.zero_grad()` as usual. With one rank it adds nothing to a plain backward.
+///
+/// Collective: the constructor, and each backward() outside no_sync().
 class DistributedDataParallel {
  public:
-  /// Checks that names, shapes and dtypes of parameters and buffers are the same on all ranks, then gives every rank
-  /// those of rank 0. `module` and `group` must outlive this object.
+  /// Checks that names, shapes and dtypes of parameters and buffers are the same on all ranks. Then copies the values
+  /// of rank 0 to every rank. `module` and `group` must outlive this object.
   ///
-  /// Throws: Error(kUsage) naming the first tensor that differs and the ranks, where nothing is to be trained, or where
-  /// options exclude each other.
+  /// Throws: Error(kUsage) naming the first tensor that differs and the ranks; also if no parameter is to be trained,
+  /// or if options exclude each other.
   DistributedDataParallel(torch::nn::Module& module, Group& group, DataParallelOptions options = {});
   ~DistributedDataParallel();
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  /// Adds to each parameter's gradient that of the mean loss over the samples of all ranks.
+  /// Adds the gradient of the mean loss over the samples of all ranks to each parameter's gradient.
   ///
-  /// `loss` is this rank's mean over its `samples`; a rank without samples passes an undefined tensor and 0 (or, where
-  /// its layers talk to other ranks and so had to run, a loss that then counts nothing). Within
-  /// no_sync() the samples count towards the next backward() outside of it, so that accumulation, too, weighs each
-  /// sample once. Where the caller knows how many samples all ranks bring (all accumulated ones together),
-  /// `global_samples` saves a pass; then each of the calls that make one step is given it.
+  /// `loss` is this rank's mean over its `samples`. A rank without samples passes an undefined tensor and 0. If its
+  /// layers talk to other ranks and so had to run, it may pass their loss, which then counts nothing.
+  ///
+  /// Within no_sync() the samples count towards the next backward() outside of it. So accumulation, too, weighs each
+  /// sample once. `global_samples` is the number of samples of all ranks, of all accumulated batches together. Passing
+  /// it saves a pass over the gradients; then pass it to each of the calls that make one step.
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.
-  /// Throws: Error(kUsage) for a loss of another shape, or where a parameter got no gradient: those are named;
-  /// Error(kPeer).
+  /// Throws: Error(kUsage) for a loss of another shape, or naming the parameters that got no gradient; Error(kPeer).
   void backward(const at::Tensor& loss, std::int64_t samples, std::optional<std::int64_t> global_samples = {});
 
-  /// Holds a switch in one place while it lives.
+  /// Sets a switch to a value, and sets it back when it is destroyed.
   class [[nodiscard]] Held {
    public:
     Held(bool& what, bool value) : what_(what), before_(what) { what_ = value; }
@@ -78,35 +89,36 @@ class DistributedDataParallel {
     bool& what_;
     bool before_;
   };
-  /// While it lives, backward() only accumulates on this rank.
+  /// While the returned object lives, backward() only accumulates on this rank.
   Held no_sync();
 
-  /// While it lives, backward() is being recorded by a StepGraph, and reads nothing back. A step of the same samples
-  /// has gone before. begin_replay() and end_replay() then go around the recording's end and around each replay, which
-  /// stands for one backward() of the same loss and samples.
+  /// Use it while a StepGraph records backward(), which reads nothing back while the returned object lives. A step
+  /// with the same number of samples must have gone before. Call begin_replay() and end_replay() around the end of the
+  /// recording and around each replay; a replay stands for one backward() with the same samples.
   Held recording();
   void begin_replay(std::int64_t samples, std::int64_t global_samples);
   void end_replay();
 
-  /// Tells all ranks with the next averaged gradients. Threads: the one that trains; a signal handler sets a flag of
-  /// its own.
+  /// Tells all ranks with the next averaged gradients.
+  /// Threads: the one that trains; a signal handler sets a flag of its own.
   void raise(Signal signal);
-  /// A claim: any rank had raised it before the last backward() outside no_sync().
+  /// True if any rank raised the signal before the last backward() outside no_sync().
   bool agreed(Signal signal) const;
-  /// The same without a backward, for validation. Collective: yes. Blocks: yes.
+  /// Returns true if any rank passes `raised`; for validation, which has no backward(). Collective: yes. Blocks: yes.
   bool agree_now(Signal signal, bool raised);
 
-  /// Gives every rank rank 0's buffers, such as BatchNorm's statistics. Collective: yes.
+  /// Copies rank 0's buffers, such as BatchNorm's statistics, to every rank. Collective: yes.
   void broadcast_buffers();
 
-  /// The layout in use, for a snapshot; empty with one rank.
+  /// Returns the layout in use, for a snapshot; empty with one rank.
   BucketLayout layout() const;
 
-  /// What compression keeps from step to step, for a snapshot; empty where it keeps nothing. What each rank left out is
-  /// averaged over ranks, also for the steps that follow here, so that no snapshot grows with the number of ranks.
+  /// Returns the tensors that compression keeps from step to step, for a snapshot; empty if it keeps none. Each rank's
+  /// compression error is averaged over ranks, also for the steps that follow here. So no snapshot grows with the
+  /// number of ranks.
   /// Collective: yes. Blocks: yes.
   std::map<std::string, at::Tensor> compression_state();
-  /// Before the first backward(). Collective: no.
+  /// Puts those tensors back. Call it before the first backward(). Collective: no.
   void restore_compression(const std::map<std::string, at::Tensor>& state);
 
  private:

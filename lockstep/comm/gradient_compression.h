@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Compression of gradients on their way between ranks, for slow networks.
+///
+///     lockstep::DataParallelOptions options;
+///     options.compression.kind = lockstep::Compression::kBf16;
+///     lockstep::DistributedDataParallel ddp(*net, world, options);
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,26 +14,27 @@
 
 namespace lockstep {
 
-/// How gradients travel between ranks. All but kNone change the numbers a little, and pay where the network is slow.
+/// The form in which gradients travel between ranks. All but kNone change the numbers a little; they pay off if the
+/// network is slow.
 enum class Compression {
   kNone,
-  kFp16,      ///< Half the bytes: rounded to float16, averaged in it. Beyond 65504 it is infinity.
-  kBf16,      ///< Half the bytes, the range of float32, fewer digits.
-  kPowerSgd,  ///< A product of two thin matrices for each weight matrix; what that leaves out is added next time.
+  kFp16,      ///< Half the bytes: rounded to float16 and averaged in it. Numbers beyond 65504 become infinity.
+  kBf16,      ///< Half the bytes, with the range of float32 and fewer digits.
+  kPowerSgd,  ///< A product of two thin matrices for each weight matrix. The error is added to the next step.
 };
 
 struct CompressionOptions {
   Compression kind = Compression::kNone;
   std::int64_t rank = 1;           ///< powersgd: columns of the thin matrices.
-  std::int64_t start_step = 1000;  ///< powersgd: steps of the run before it that send gradients whole; at least 2.
-  double min_rate = 2;             ///< powersgd: matrices that would shrink by less are sent whole.
-  std::uint64_t seed = 0;          ///< powersgd: of the matrices that it begins with.
+  std::int64_t start_step = 1000;  ///< powersgd: the run's first steps that send gradients whole; at least 2.
+  double min_rate = 2;             ///< powersgd: a matrix that would shrink by a smaller factor is sent whole.
+  std::uint64_t seed = 0;          ///< powersgd: the seed of the matrices that it begins with.
 };
 
-/// none fp16 bf16 powersgd
+/// Returns the names: none fp16 bf16 powersgd.
 std::vector<std::string> compression_names();
 
-/// Throws: Error(kRecipe) for an unknown name.
+/// Returns the compression of that name. Throws: Error(kRecipe) for an unknown name.
 Compression compression_named(std::string_view name);
 
 }  // namespace lockstep

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The group of all ranks of a run, and collectives over it.
+///
+///     auto world = lockstep::join();
+///     auto sums = at::stack({loss_sum, samples});
+///     world.all_reduce_sum(sums);
+///     if (world.is_main()) std::cout << "mean loss " << (sums[0] / sums[1]).item<double>() << "\n";
+
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
@@ -16,13 +23,13 @@
 
 namespace lockstep {
 
-/// All ranks of a run, met and connected. With one rank every collective is a no-op and no socket is open.
+/// All ranks of a run, connected. With one rank every collective is a no-op and no socket is open.
 ///
-/// Tensors on the CPU travel through Gloo, those on this rank's device through NCCL or RCCL. Where a peer is lost, a
-/// collective throws Error(kPeer). A group that is destroyed while an exception passes leaves its peers at once.
+/// Tensors on the CPU travel through Gloo, those on this rank's device through NCCL or RCCL. If a peer is lost, a
+/// collective throws Error(kPeer). If a group is destroyed while an exception passes, it leaves its peers at once.
 class Group {
  public:
-  struct Impl;  ///< comm/group_impl.h: the c10d side.
+  struct Impl;  ///< The c10d side, see comm/group_impl.h.
 
   explicit Group(std::unique_ptr<Impl> impl);
   ~Group();
@@ -37,39 +44,40 @@ class Group {
   bool is_connected() const;
   /// The device that this rank computes on.
   const RankDevice& device() const;
-  /// A claim: another rank computes on the same device as one of the group, so tensors on devices go through the host.
+  /// True if two ranks of the group compute on the same device. Tensors on devices then travel through the host.
   bool shares_device() const;
 
-  /// Adds up `tensor` over all ranks, in place. Contiguous, on the CPU or on device().
+  /// Adds up `tensor` over all ranks, in place. `tensor` is contiguous, on the CPU or on device().
   /// Collective: yes. Blocks: until done; on a device only its stream waits.
   void all_reduce_sum(at::Tensor& tensor);
 
-  /// Makes `tensor` what it is on `root`, in place. Contiguous, on the CPU or on device().
+  /// Overwrites `tensor` with that of rank `root`. `tensor` is contiguous, on the CPU or on device().
   /// Collective: yes. Blocks: until done; on a device only its stream waits.
   void broadcast(at::Tensor& tensor, int root = 0);
 
-  /// Each rank's number, by rank.
+  /// Returns each rank's `value`, by rank.
   /// Collective: yes. Blocks: until done.
   std::vector<std::int64_t> all_gather(std::int64_t value);
 
-  /// The text that `root` has; other ranks' is ignored.
+  /// Returns the `text` of rank `root`. The text of other ranks is ignored.
   /// Collective: yes. Blocks: until done.
   std::string broadcast_text(std::string text, int root = 0);
 
-  /// Looks whether the device's collectives have failed behind the host's back, and ends them where they have. Cheap
+  /// Checks whether collectives on the device have failed while the host went on, and ends them if so. It is cheap
   /// enough for each step. Throws: Error(kPeer).
   void require_sound();
 
-  /// Looks so while it waits, too: what hangs within a replayed graph is seen by nobody else.
+  /// Waits for the device and makes the same check meanwhile. Nothing else notices a collective that hangs within a
+  /// replayed graph.
   /// Blocks: until the device has done what this thread's current stream was given.
-  /// Throws: Error(kPeer), also where that takes longer than JoinOptions::collective_timeout.
+  /// Throws: Error(kPeer), also if that takes longer than JoinOptions::collective_timeout.
   void await_device();
 
-  /// What another wait for the device calls now and then, for the same. Empty where the host's own calls tell of
-  /// failures. The group must outlive it.
+  /// Returns a function that makes the same check, for other code that waits for the device to call now and then. It
+  /// is empty if the host's own calls report failures. The group must outlive it.
   std::function<void()> watch();
 
-  /// Returns once every rank has come here.
+  /// Returns once every rank has called it.
   /// Collective: yes. Blocks: until then.
   void barrier();
 
@@ -81,21 +89,21 @@ class Group {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Calls `work` on rank 0 alone; what it throws, every rank throws.
+/// Calls `work` on rank 0 alone. If it throws, every rank throws that error.
 ///
 /// Collective: yes. Blocks: until rank 0 is done.
 void on_rank_zero(Group& group, const std::function<void()>& work);
 
-/// Calls `work` on every rank; where it throws on some, every rank throws: its own error, else the first of them with
-/// that rank named.
+/// Calls `work` on every rank. If it throws on some ranks, every rank throws: those their own error, the others the
+/// error of the first such rank, which it names.
 ///
 /// Collective: yes. Blocks: until every rank is done.
 void on_every_rank(Group& group, const std::function<void()>& work);
 
-/// Checks that every rank has the same text, line by line.
+/// Checks that every rank has the same text, line by line. `what` names the text in the message, e.g. "the recipe".
 ///
-/// Collective: yes. Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that
-/// does; `what` says what the text is, e.g. "the recipe".
+/// Collective: yes.
+/// Throws: Error(kind) on every rank, naming the ranks that differ from rank 0 and the first line that differs.
 void require_same_text(Group& group, ErrorKind kind, const std::string& what, const std::string& text,
                        const std::string& hint);
 

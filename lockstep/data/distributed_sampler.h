@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Deals samples to ranks, for a loop with a data set of its own.
+///
+///     lockstep::DistributedSampler sampler(images.size(0), {.global_batch = 64, .shard = {world.rank(),
+///     world.world()}}); for (int epoch = 0; epoch < 10; ++epoch) {
+///       sampler.set_epoch(epoch);
+///       while (const auto part = sampler.next()) {
+///         const auto rows = images.index_select(0, at::tensor(part->indices, at::kLong));
+///       }
+///     }
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,33 +20,35 @@
 namespace lockstep {
 
 struct DistributedSamplerOptions {
-  std::int64_t global_batch = 1;  ///< Samples of all ranks together.
+  std::int64_t global_batch = 1;  ///< Samples of all ranks together, in one batch.
   Shard shard{};                  ///< {world.rank(), world.world()}
   std::uint64_t seed = 0;
   bool shuffle = true;
   bool drop_last = false;
 };
 
-/// Which samples a rank takes, for a loop with a data set of its own: the same order and parts as the Loader's, so that
-/// each sample is seen once an epoch on any number of ranks. Nothing is padded, so a rank's part of the last batch may
-/// be smaller than another's, or empty: DistributedDataParallel::backward() is told its size.
+/// Returns the samples that a rank takes, batch by batch, in the same order and parts as the Loader. Each sample is
+/// seen once an epoch on any number of ranks.
+///
+/// Nothing is padded, so a rank's part of the last batch may be smaller than another's, or empty. Pass its size to
+/// DistributedDataParallel::backward().
 class DistributedSampler {
  public:
   struct Part {
     std::vector<std::int64_t> indices;  ///< This rank's samples.
-    std::int64_t global_samples = 0;    ///< Of all ranks.
+    std::int64_t global_samples = 0;    ///< Samples of all ranks.
   };
 
-  /// Throws: Error(kUsage) where an option is out of range.
+  /// Throws: Error(kUsage) if an option is out of range.
   DistributedSampler(std::int64_t samples, DistributedSamplerOptions options);
 
-  /// The next part is the first of `epoch`. Without a call it is epoch 0's.
+  /// Makes the first part of `epoch` the next one. Without a call it is that of epoch 0.
   void set_epoch(std::int64_t epoch);
 
-  /// The next global batch's part; nothing at the epoch's end, on all ranks alike.
+  /// Returns this rank's part of the next global batch, or nothing at the epoch's end, on all ranks alike.
   std::optional<Part> next();
 
-  /// Global batches of an epoch.
+  /// Returns the number of global batches in an epoch.
   std::int64_t batches() const;
 
  private:

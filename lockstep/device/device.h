@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The device that a rank computes on, and how it is chosen.
+///
+///     auto world = lockstep::join({.accelerator = lockstep::Accelerator::kAuto});
+///     const lockstep::RankDevice& device = world.device();
+///     std::cout << device.description() << "\n";
+///     auto on_device = input.to(device.device);
+
 #include <c10/core/Device.h>
 
 #include <functional>
@@ -12,10 +19,10 @@
 
 namespace lockstep {
 
-/// What a person asked for: `trainer.accelerator`.
+/// The kind of device that a person asked for: `trainer.accelerator`.
 enum class Accelerator { kAuto, kCpu, kGpu };
 
-/// Throws: Error(kRecipe) for another name than auto, cpu, gpu.
+/// Returns the accelerator of that name. Throws: Error(kRecipe) for another name than auto, cpu, gpu.
 Accelerator accelerator_named(const std::string& name);
 
 /// The device that a rank computes on, ready for use.
@@ -25,7 +32,7 @@ struct RankDevice {
   int visible = 1;  ///< Devices that this process sees.
   const DeviceBackend* backend = &cpu_backend();
 
-  /// A claim: work is done when the call that asks for it returns.
+  /// True if work is done when the call that asks for it returns.
   bool is_cpu() const { return backend->type() == c10::kCPU; }
   int index() const { return facts.index; }
   DeviceMemory memory() const { return backend->memory(index()); }
@@ -33,31 +40,31 @@ struct RankDevice {
   std::string description() const;
 };
 
-/// What is known of a rank before it has a device.
+/// A rank's request for a device.
 struct DeviceRequest {
   Accelerator accelerator = Accelerator::kAuto;
   int local_rank = 0;
   int local_world = 1;
-  std::optional<int> index{};  ///< As the launcher's variables say it: Placement::device.
-  bool are_hidden = false;     ///< The variables show none: a person, or the scheduler, wants it so.
+  std::optional<int> index{};  ///< The launcher's choice: Placement::device.
+  bool are_hidden = false;     ///< True if the environment hides all devices: a person or the scheduler wants it so.
   bool may_share = false;      ///< `trainer.share_device`
 };
 
-/// What a node offers. A test has its own.
+/// The devices of a node. Tests pass their own.
 struct NodeDevices {
   bool has_gpus = false;
-  std::function<const DeviceBackend&()> backend{};  ///< Loads what serves them. Throws: Error(kEnvironment).
+  std::function<const DeviceBackend&()> backend{};  ///< Loads the backend of the GPUs. Throws: Error(kEnvironment).
 };
 NodeDevices this_node();
 
-/// The device for one rank: the one that its launcher gave it; else index 0 where it sees one, and the local rank where
-/// it sees several.
+/// Chooses the device for one rank. That is the one that its launcher gave it. Otherwise it is index 0 if the rank sees
+/// one device, and the local rank if it sees several.
 ///
-/// Throws: Error(kEnvironment) where the node has GPUs that cannot be used, or fewer than ranks: never a silent run on
-/// CPU.
+/// Throws: Error(kEnvironment) if the node has GPUs that cannot be used, or fewer than ranks. The run never changes to
+/// the CPU silently.
 RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node);
 
-/// A claim: the node has a GPU driver loaded, whatever LibTorch makes of it.
+/// True if the node has a GPU driver loaded, even if LibTorch cannot use it.
 bool node_has_gpus();
 
 }  // namespace lockstep

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Writes a file and its checksum in one pass, without copying the data.
+///
+///     lockstep::HashedFile file(fd, "weights.bin");
+///     file.append(bytes);
+///     const lockstep::WrittenFile written = file.finished();
+///     std::cout << written.bytes << " bytes\n";
+
 #include <sys/uio.h>
 
 #include <cstddef>
@@ -13,7 +20,7 @@
 
 namespace lockstep {
 
-/// Bytes written and their checksum, for a manifest.
+/// The size and the checksum of a written file, for a manifest.
 struct WrittenFile {
   std::uint64_t bytes = 0;
   std::uint64_t xxh3 = 0;
@@ -21,16 +28,16 @@ struct WrittenFile {
   bool operator==(const WrittenFile&) const = default;
 };
 
-/// Writes parts that lie anywhere in memory to a file, one after the other, and hashes them on the way. No part is
-/// copied, so each must stay as it is until finished() returns.
+/// Writes parts from anywhere in memory to a file, one after the other, and hashes them on the way. No part is copied,
+/// so each must stay unchanged until finished() returns.
 class HashedFile {
  public:
-  /// `path` is for messages.
+  /// `fd` is open for writing and stays open. `path` is for messages.
   HashedFile(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
   /// Throws: Error(kIo), here or in finished().
   void append(std::span<const std::byte> part);
-  /// Writes what is left. Nothing is synced.
+  /// Writes the parts that are left. Nothing is synced.
   WrittenFile finished();
 
  private:

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// A file's bytes in memory, without reading them first.
+///
+///     const lockstep::MappedFile file("weights.bin");
+///     std::cout << file.bytes().size() << " bytes, sum " << lockstep::xxh3_64(file.bytes()) << "\n";
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
 
 namespace lockstep {
 
-/// A plain file's bytes, mapped into memory for reading. Spans of them stay good when the object is moved.
-/// The system ends a process that reads a mapping whose file was cut short meanwhile: not for files still being
-/// written.
+/// A regular file's bytes, mapped into memory for reading. Spans of them stay valid if the object is moved.
+///
+/// Do not map a file that is still being written. If a file becomes shorter, the system kills the process that reads
+/// the missing part.
 class MappedFile {
  public:
   MappedFile() = default;
-  /// Throws: Error(kIo) where it cannot be opened or mapped, or is no plain file.
+  /// Throws: Error(kIo) if it cannot be opened or mapped, or is not a regular file.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Reads and writes tensors in the safetensors format, as PyTorch and Hugging Face do.
+///
+///     const auto file = lockstep::SafetensorsFile::open("model.safetensors");
+///     for (const auto& tensor : file.tensors()) std::cout << tensor.name << " " << tensor.dtype << "\n";
+///     if (const auto* bias = file.find("fc.bias")) std::cout << bias->bytes.size() << " bytes\n";
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,38 +22,39 @@
 
 namespace lockstep {
 
-/// One tensor's place in a safetensors file, or in memory to be written.
+/// One tensor of a safetensors file, or one in memory to write.
 struct TensorEntry {
   std::string name;
-  std::string dtype;                 ///< As the format names it: F32, BF16, I64, BOOL…
+  std::string dtype;                 ///< The format's name: F32, BF16, I64, BOOL…
   std::vector<std::int64_t> shape;   ///< Row-major; empty for a single number.
   std::span<const std::byte> bytes;  ///< Little-endian, contiguous.
 };
 
-/// Bytes of one element. Throws: Error(kData) naming an unknown dtype, and `where` it was found.
+/// Returns the bytes of one element. `where` is for messages. Throws: Error(kData) naming an unknown dtype.
 std::size_t dtype_bytes(std::string_view dtype, const std::string& where = "safetensors");
 
-/// Writes the tensors to a descriptor, in one pass and without a copy of the data: the widest dtypes first, so that
-/// every tensor is aligned in the file as PyTorch's reader wants it; those of one width in the order given.
+/// Writes the tensors to a descriptor, in one pass and without a copy of the data. The widest dtypes come first, so
+/// every tensor is aligned in the file as PyTorch's reader wants it. Tensors of one width keep the order given. Each
+/// entry's bytes must fit its dtype and shape, and no two entries may have the same name.
 ///
-/// Throws: Error(kIo); LOCKSTEP_ASSERT where an entry's bytes do not fit its dtype and shape, or two have one name.
+/// Throws: Error(kIo); Error(kBug) if the entries break these rules.
 /// Source: the safetensors format: u64 header length, JSON padded with spaces to 8 bytes, data.
 WrittenFile write_safetensors(int fd, const std::filesystem::path& path, std::span<const TensorEntry> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file, mapped into memory. Entries point into the mapping: the object must outlive them. In a file of
-/// another writer a tensor may lie at any address: copy it out with memcpy.
+/// A safetensors file, mapped into memory. The object must outlive its entries, which point into the mapping. In
+/// another writer's file a tensor may be unaligned, so copy it with memcpy.
 class SafetensorsFile {
  public:
-  /// Throws: Error(kIo) where it cannot be opened; Error(kData) with the tensor, the value found and the value wanted
-  /// where the header is cut short, too long, no JSON, or lies about offsets, dtypes, overlaps or sizes.
+  /// Throws: Error(kIo) if it cannot be opened; Error(kData) with the tensor, the value found and the value wanted, if
+  /// the header is cut short, too long or no JSON, or if its offsets, dtypes or sizes are wrong or tensors overlap.
   static SafetensorsFile open(const std::filesystem::path& path);
-  /// The same from bytes that must outlive the object; `name` is for messages. The fuzzer's way in.
+  /// Does the same with bytes, which must outlive the object. `name` is for messages. The fuzzer calls it.
   static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& name);
 
-  /// In the order of their data.
+  /// Returns the tensors in the order of their data.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
-  /// Nothing where there is no such tensor.
+  /// Returns the tensor of that name, or null if there is none.
   const TensorEntry* find(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
@@ -56,7 +63,7 @@ class SafetensorsFile {
 
   MappedFile mapping_;
   std::vector<TensorEntry> tensors_;
-  std::unordered_map<std::string_view, std::size_t> places_;  ///< In tensors_, by the names there.
+  std::unordered_map<std::string_view, std::size_t> places_;  ///< Indices into tensors_, by name.
   std::map<std::string, std::string> metadata_;
 };
 

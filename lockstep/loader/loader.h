@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Batches of this rank as tensors, read ahead by threads.
+///
+///     std::shared_ptr source = lockstep::synthetic_source({.samples = 2000});
+///     lockstep::Loader loader(source, {.global_batch = 64, .shard = {world.rank(), world.world()}});
+///     for (int epoch = 0; epoch < 10; ++epoch) {
+///       while (auto next = loader.next()) {
+///         auto batch = lockstep::to_device(*next, world.device().device);
+///         if (batch.samples() > 0) loss = net->forward(batch.input()).mean();
+///       }
+///     }
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -18,12 +29,12 @@ namespace lockstep {
 /// One rank's part of a global batch, as tensors.
 struct Batch {
   std::vector<at::Tensor> fields;  ///< One for each Field of the source: [samples, field's shape…].
-  std::vector<std::int64_t> ids;   ///< Of the samples, by row.
+  std::vector<std::int64_t> ids;   ///< Ids of the samples, by row.
   std::int64_t epoch = 0;
-  std::int64_t index = 0;           ///< Of the global batch within the epoch.
+  std::int64_t index = 0;           ///< Index of the global batch within the epoch.
   std::int64_t first_index = 0;     ///< Index of the first row in the epoch's order.
-  std::int64_t global_samples = 0;  ///< Of all ranks.
-  /// Where not null, the one field is of places among these: materialize() makes the source's fields of it.
+  std::int64_t global_samples = 0;  ///< Samples of all ranks.
+  /// If not null, the only field holds indices into this cache, and materialize() gathers the source's fields.
   std::shared_ptr<const DeviceCache> kept{};
 
   std::int64_t samples() const { return static_cast<std::int64_t>(ids.size()); }
@@ -31,13 +42,13 @@ struct Batch {
   const at::Tensor& target() const { return fields.at(1); }
 };
 
-/// One sample as a batch of its own.
+/// Reads one sample as a batch of its own.
 /// Throws: what the source's read() throws.
 Batch batch_of_one(const SampleSource& source, const SampleKey& key);
 
 using LoaderOptions = BatchReaderOptions;
 
-/// BatchReader with tensors: samples are decoded into the tensors' own memory.
+/// A BatchReader that returns tensors. Samples are decoded into the tensors' own memory.
 class Loader {
  public:
   /// Throws: as BatchReader.
@@ -47,19 +58,19 @@ class Loader {
   const std::shared_ptr<const SampleSource>& shared_source() const { return source_; }
   const LoaderOptions& options() const { return core_->options(); }
 
-  /// The next batch begins at place `first` of `epoch`'s order. Costs the same at any place.
+  /// Makes the next batch begin at index `first` of `epoch`'s order. The cost is the same for any index.
   void seek(std::int64_t epoch, std::int64_t first = 0);
 
-  /// The next batch; nothing after an epoch's last one.
+  /// Returns the next batch, or nothing after an epoch's last one. The call after that begins the following epoch.
   /// Blocks: until it is decoded.
   std::optional<Batch> next();
 
-  /// Reads all samples into `device`'s memory, before the first seek() or next(): batches from here on bring their
-  /// places alone, which are on the device already, and materialize() makes them there. The source must be fixed().
+  /// Reads all samples into `device`'s memory. Call it before the first seek() or next(). Batches then hold only
+  /// indices, which are on the device already, and materialize() gathers the samples there. The source must be fixed().
   /// Blocks: until all are there. Throws: as next().
   void cache_on(const c10::Device& device);
 
-  /// Batches from here on are decoded into memory that a device copies from by itself. The device is in use already.
+  /// Decodes batches from here on into pinned memory. Call it once the device is in use.
   void pin_memory() { *is_pinned_ = true; }
 
  private:
@@ -68,19 +79,20 @@ class Loader {
 
   std::shared_ptr<const SampleSource> source_;
   std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
-  std::unique_ptr<const SampleSource> places_;  ///< Where samples are kept.
+  std::unique_ptr<const SampleSource> places_;  ///< The source of indices, if a device keeps the samples.
   std::shared_ptr<const DeviceCache> kept_;
-  std::deque<std::optional<Batch>> placed_;  ///< Whose places are on the device, in order; an epoch's end is nothing.
+  std::deque<std::optional<Batch>> placed_;  ///< Batches with indices on the device; an epoch's end is nothing.
   std::unique_ptr<BatchReader> core_;
 };
 
-/// A batch whose samples are kept, on their device, with the source's fields; any other as it is.
+/// Returns the batch with the source's fields. If a device keeps the samples, they are gathered there; any other batch
+/// is unchanged.
 Batch materialize(Batch batch);
 
-/// The first rows of a batch, over the same memory, as a whole batch of their own.
+/// Returns the first rows of a batch as a whole batch of their own, over the same memory.
 Batch head(Batch batch, std::int64_t samples);
 
-/// The materialized batch with its tensors on `device`. Out of pinned memory the host does not wait for the copies.
+/// Returns the materialized batch with its tensors on `device`. The host does not wait for copies from pinned memory.
 Batch to_device(Batch batch, const c10::Device& device);
 
 }  // namespace lockstep

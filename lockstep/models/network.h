@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The built-in networks by name, and the base class of your own.
+///
+///     torch::manual_seed(42);
+///     auto net = lockstep::make_network({.name = "resnet18", .input_shape = {3, 64, 64}, .classes = 10});
+///     const auto logits = net->forward(at::zeros({1, 3, 64, 64}));
+///     std::cout << lockstep::parameter_count(*net) << " parameters\n";
+
 #include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
 
@@ -11,24 +18,24 @@
 
 namespace lockstep {
 
-/// A network by name: from an input batch to logits.
+/// A network that maps an input batch to logits.
 struct Network : torch::nn::Module {
   /// Shape: input [N, input shape…], floating; returns [N, classes]. bert: I64 [N, length] to [N, length, vocabulary].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  /// Why a device cannot record forward() once, in training, and make it again by itself (Module::why_not_recorded());
-  /// empty where it can. Of a network of one's own nothing is known unless it says so.
+  /// Returns the reason why a device cannot record forward() in training once and replay it; empty if it can. See
+  /// Module::why_not_recorded(). Unless overridden, the reason is that nothing is known of the network.
   virtual std::string why_not_recorded() const;
 };
 
 struct ResNetOptions {
-  /// How an image starts: "imagenet", 7 x 7 kernels and pooling, which quarter it; "cifar", 3 x 3 kernels, which keep
-  /// images of some 32 pixels whole.
+  /// The first layers. "imagenet": 7 x 7 kernels and pooling, which shrink an image to a quarter of its side. "cifar":
+  /// 3 x 3 kernels, which keep the size, for images of some 32 pixels.
   std::string stem = "imagenet";
-  bool zero_init_residual = false;  ///< Each block starts as an identity: for large batches.
+  bool zero_init_residual = false;  ///< Start each block as an identity; for large batches.
 };
 
-/// vit_b_16's. The size of images is the data's.
+/// The options of vit_b_16. The image size comes from the data.
 struct VitOptions {
   std::int64_t patch_size = 16;
   std::int64_t layers = 12;
@@ -39,9 +46,9 @@ struct VitOptions {
   double attention_dropout = 0;
 };
 
-/// A small one: bert-base has a width of 768, 12 layers, 12 heads, 3072 between.
+/// The options of a small BERT. bert-base has width 768, 12 layers, 12 heads and intermediate 3072.
 struct BertOptions {
-  std::int64_t vocabulary = 0;  ///< 0: as many ids as the data have.
+  std::int64_t vocabulary = 0;  ///< Number of ids; 0 for that of the data.
   std::int64_t width = 128;
   std::int64_t layers = 2;
   std::int64_t heads = 2;
@@ -51,10 +58,10 @@ struct BertOptions {
   double attention_dropout = 0.1;
 };
 
-/// What a network is built from. What the data decide, the data say: input shape and number of classes.
+/// The options of a network. Input shape and number of classes come from the data.
 struct NetworkOptions {
   std::string name = "mlp";
-  std::vector<std::int64_t> input_shape{};  ///< Of one sample: [1, 28, 28].
+  std::vector<std::int64_t> input_shape{};  ///< Shape of one sample: [1, 28, 28].
   std::int64_t classes = 10;
   std::vector<std::int64_t> hidden = {128};  ///< mlp: width of each hidden layer.
   ResNetOptions resnet{};
@@ -62,24 +69,24 @@ struct NetworkOptions {
   BertOptions bert{};
 };
 
-/// mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert
+/// Returns the names: mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert.
 std::vector<std::string> network_names();
 
-/// Builds one with the initialisation of the library that its parameters' names come from, drawn from the default
-/// generator: seed that first.
+/// Builds a network. Its parameters are named and initialised as in the library that the network comes from. They are
+/// drawn from the default generator, so seed that first.
 ///
-/// Throws: Error(kRecipe) for an unknown name or a setting out of range; Error(kData) where the input's shape does not
-/// fit, with both shapes.
+/// Throws: Error(kRecipe) for an unknown name or a setting out of range; Error(kData) with both shapes if the input's
+/// shape does not fit.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
 
-/// Registers what `from` has of its own with `to`, piece by piece and under the same names: as a child, it would put a
-/// name before each of them.
+/// Registers the parameters, buffers and children of `from` with `to` under the same names. If `from` were registered
+/// as a child, its name would stand before each of them.
 void adopt(torch::nn::Module& to, const torch::nn::Module& from);
 
-/// Converts weights and floating buffers to `type`; buffers that count, such as BatchNorm's, stay whole numbers.
+/// Converts weights and floating buffers to `type`. Integer buffers, such as BatchNorm's counter, are unchanged.
 void convert_floating(torch::nn::Module& module, at::ScalarType type);
 
-/// Numbers that are trained; tied weights count once.
+/// Returns the number of trained parameters; tied weights count once.
 std::int64_t parameter_count(const torch::nn::Module& module);
 
 }  // namespace lockstep

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// A network of your own in a shared library, for recipes: `model.name = "plugin:libnet.so"`.
+///
+///     struct Net : lockstep::Network {
+///       explicit Net(const lockstep::NetworkOptions& options)
+///           : fc(register_module("fc", torch::nn::Linear(options.input_shape.at(0), options.classes))) {}
+///       at::Tensor forward(const at::Tensor& input) override { return fc->forward(input); }
+///       torch::nn::Linear fc;
+///     };
+///     LOCKSTEP_NETWORK_PLUGIN(Net)
+
 #include <torch/version.h>
 
 #include <filesystem>
@@ -10,18 +20,15 @@
 
 namespace lockstep {
 
-/// A network from a shared library of one's own: `model.name = "plugin:libnet.so"`. In one source of it:
+/// Loads a network from a shared library, one of whose sources has LOCKSTEP_NETWORK_PLUGIN(Net).
 ///
-///     struct Net : lockstep::Network { explicit Net(const lockstep::NetworkOptions& options); … };
-///     LOCKSTEP_NETWORK_PLUGIN(Net)
-///
-/// built against the LibTorch that `lockstep-train` runs on, which is checked before anything of it is called: another
-/// one would lay tensors out otherwise.
-/// Throws: Error(kIo) where the library cannot be read; Error(kEnvironment) for another LibTorch, Lockstep or
-/// compiler's library; what the network's constructor throws.
+/// The library must be built against the LibTorch that `lockstep-train` runs on, since another one lays tensors out
+/// differently. This is checked before any of its code is called.
+/// Throws: Error(kIo) if the library cannot be read; Error(kEnvironment) for another LibTorch, Lockstep or C++ standard
+/// library; what the network's constructor throws.
 std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, const NetworkOptions& options);
 
-/// What a plugin says of itself, as plain C.
+/// The versions that a plugin was built with, as plain C.
 struct PluginFacts {
   int interface_version;
   const char* torch_version;

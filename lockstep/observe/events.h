@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The events of a run, and the interface of callbacks that hear them.
+///
+///     struct StopWhenGood : lockstep::Listener {
+///       using Listener::on;
+///       std::string name() const override { return "stop when good"; }
+///       lockstep::Verdict on(const lockstep::ValidationEnded& event) override {
+///         const bool is_good = event.metrics.at("val_accuracy") > 0.99;
+///         return is_good ? lockstep::Verdict::kStop : lockstep::Verdict::kContinue;
+///       }
+///     };
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,38 +21,38 @@
 
 namespace lockstep {
 
-/// The six events of a run, in the one stream that progress, metrics, report, snapshots and callbacks listen to. Plain
-/// numbers and text: a listener never sees a tensor. Steps count optimizer updates from 1; epochs count from 0.
+/// Progress, metrics, reports, snapshots and callbacks all hear the same six events of a run. Events hold plain numbers
+/// and text, never a tensor. Steps count optimizer updates from 1; epochs count from 0.
 
 struct RunStarted {
   std::string name{};  ///< The recipe's name.
   std::filesystem::path run_dir{};
   int world = 1;
-  std::int64_t epochs = 0;  ///< As planned; 0 where only max_steps or max_time ends the run.
+  std::int64_t epochs = 0;  ///< Planned epochs; 0 if only max_steps or max_time ends the run.
   std::int64_t steps_per_epoch = 0;
-  std::int64_t steps_total = 0;  ///< As planned; 0 where unknown.
-  std::int64_t batch = 0;        ///< Per rank, of a full global batch.
+  std::int64_t steps_total = 0;  ///< Planned steps; 0 if unknown.
+  std::int64_t batch = 0;        ///< Samples per rank in a full global batch.
   std::int64_t global_batch = 0;
-  std::int64_t parameters = 0;  ///< Numbers that are trained.
-  std::int64_t first_step = 0;  ///< Steps done before: 0 for a fresh run.
+  std::int64_t parameters = 0;  ///< Number of trained parameters.
+  std::int64_t first_step = 0;  ///< Steps done before; 0 for a new run.
   std::optional<std::filesystem::path> resumed_from{};
-  std::map<std::string, std::string> facts{};  ///< device, precision, torch, host…: for the record.
+  std::map<std::string, std::string> facts{};  ///< device, precision, torch, host…, for the record.
 };
 
 struct EpochStarted {
   std::int64_t epoch = 0;
   std::int64_t steps = 0;       ///< Steps of this epoch.
-  std::int64_t first_step = 0;  ///< Steps of this epoch done before, where a run resumes within it.
+  std::int64_t first_step = 0;  ///< Steps of this epoch done before, if a run resumes within it.
 };
 
 struct StepEnded {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  ///< From 1.
-  std::int64_t samples = 0;        ///< Of all ranks, in this step.
-  double seconds = 0;              ///< Since the last step, validation or snapshot ended, on this rank.
-  double learning_rate = 0;        ///< Of the first parameter group.
-  std::optional<double> loss{};    ///< Mean over the samples since the last logged step, all ranks; only where logged.
+  std::int64_t samples = 0;        ///< Samples of all ranks in this step.
+  double seconds = 0;              ///< Time since the last step, validation or snapshot ended, on this rank.
+  double learning_rate = 0;        ///< Learning rate of the first parameter group.
+  std::optional<double> loss{};    ///< Mean over all ranks' samples since the last logged step. Only in logged steps.
 };
 
 struct ValidationEnded {
@@ -49,7 +60,7 @@ struct ValidationEnded {
   std::int64_t epoch = 0;
   std::int64_t samples = 0;
   double seconds = 0;
-  double train_loss = 0;                    ///< The epoch's mean over samples, all ranks.
+  double train_loss = 0;                    ///< The epoch's mean over the samples of all ranks.
   std::map<std::string, double> metrics{};  ///< Exact over all ranks: "val_loss", "val_accuracy"…
 };
 
@@ -64,26 +75,26 @@ struct SnapshotWritten {
 struct RunEnded {
   std::int64_t step = 0;
   std::int64_t epochs = 0;   ///< Epochs completed.
-  std::int64_t samples = 0;  ///< Trained on, all ranks, earlier parts of the run included.
+  std::int64_t samples = 0;  ///< Samples that all ranks trained on, earlier parts of the run included.
   std::string stopped_by{};  ///< "max_epochs", "max_steps", "max_time", "signal", "callback: NAME"
   double seconds = 0;
   double samples_per_second = 0;
   double time_to_first_step_s = 0;
-  std::optional<std::int64_t> device_peak_bytes{};  ///< The most that rank 0's tensors held; absent on a CPU.
-  std::map<std::string, std::string> facts{};       ///< What was found out on the way: graph…
-  std::map<std::string, double> metrics{};          ///< The last of each: "train_loss", "val_loss"…
+  std::optional<std::int64_t> device_peak_bytes{};  ///< Most bytes that rank 0's tensors held; absent on a CPU.
+  std::map<std::string, std::string> facts{};       ///< Facts found during the run: graph…
+  std::map<std::string, double> metrics{};          ///< The last value of each: "train_loss", "val_loss"…
 };
 
-/// What a listener answers: whether the run goes on. Ranks agree on a stop, so one rank's answer is enough.
+/// A listener's answer: the run goes on, or stops. Ranks agree on a stop, so one rank's answer is enough.
 enum class Verdict { kContinue, kStop };
 
-/// Hears the events of a run. Answers kStop to end it after this step, with a snapshot.
+/// Hears the events of a run. It answers kStop to end the run after this step, with a snapshot.
 ///
 /// Threads: called on the thread that trains; a slow listener slows the run.
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// Named in RunEnded::stopped_by where this listener stopped the run.
+  /// Returns the name in RunEnded::stopped_by if this listener stops the run.
   virtual std::string name() const = 0;
   virtual Verdict on(const RunStarted&) { return Verdict::kContinue; }
   virtual Verdict on(const EpochStarted&) { return Verdict::kContinue; }
@@ -92,7 +103,8 @@ class Listener {
   virtual Verdict on(const SnapshotWritten&) { return Verdict::kContinue; }
   virtual Verdict on(const RunEnded&) { return Verdict::kContinue; }
 
-  /// What a snapshot keeps of it, so that a resumed run decides as one that was left alone; finite numbers only.
+  /// Returns the numbers that a snapshot keeps, so that a resumed run decides as an uninterrupted one; finite ones
+  /// only.
   virtual std::map<std::string, double> state() const { return {}; }
   virtual void restore(const std::map<std::string, double>&) {}
 };

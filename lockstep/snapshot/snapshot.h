@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Writes and restores the state of a training, for a loop of your own. Trainer does this by itself.
+///
+///     lockstep::TrainingState state{.step = 120, .epoch = 3};
+///     if (world.is_main()) {
+///       lockstep::write_snapshot("snapshots", lockstep::content_of(*net, optimizer, state), {.keep = 3});
+///     }
+///     if (const auto last = lockstep::newest_whole_snapshot("snapshots", {})) {
+///       state = lockstep::restore_snapshot(last->path, *net, optimizer);
+///     }
+
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -19,70 +29,70 @@ class Optimizer;
 
 namespace lockstep {
 
-/// An order-free hash of the (epoch, sample id) pairs trained on: equal for equal multisets, whatever ranks, batches
-/// and restarts made them.
+/// A hash of the (epoch, sample id) pairs trained on, in any order. Equal multisets have equal hashes, whatever the
+/// ranks, batches and restarts.
 struct SampleDigest {
   std::array<std::uint64_t, 2> sums{};
 
   void add(std::int64_t epoch, std::int64_t id);
-  /// 32 hexadecimal digits.
+  /// Returns 32 hexadecimal digits.
   std::string hex() const;
 };
 
-/// By a metric's name: the sum of its values over samples, and how many those were.
+/// The sum of a metric's values over samples, and the number of samples.
 struct MetricSum {
   double total = 0;
   std::int64_t samples = 0;
 };
 using MetricSums = std::map<std::string, MetricSum>;
 
-/// All that makes a resume exact, besides the tensors. One value for the whole run: the same on every rank.
+/// All numbers that an exact resume needs, besides the tensors. They are the same on every rank.
 struct TrainingState {
   std::int64_t step = 0;     ///< Optimizer updates done.
-  std::int64_t epoch = 0;    ///< Epochs completed: trained and, where due, validated.
-  std::int64_t place = 0;    ///< Samples of the current epoch trained on, all ranks.
-  std::int64_t samples = 0;  ///< Trained on in the whole run, all ranks.
+  std::int64_t epoch = 0;    ///< Epochs completed: trained and, if due, validated.
+  std::int64_t place = 0;    ///< Samples of the current epoch that all ranks trained on.
+  std::int64_t samples = 0;  ///< Samples that all ranks trained on in the whole run.
   SampleDigest digest;
-  double loss_sum = 0;  ///< Of the current epoch, over samples, all ranks.
+  double loss_sum = 0;  ///< Sum over the current epoch's samples, all ranks.
   std::int64_t loss_samples = 0;
-  MetricSums logged;                                    ///< In training steps of the current epoch, all ranks.
-  std::map<std::string, double> metrics;                ///< The last of each.
-  std::map<std::string, double> numbers;                ///< Of scheduler, scaler, listeners: "scheduler.best".
-  std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty where one rank wrote it.
-  int world = 1;                                        ///< Ranks that the layout was made for.
+  MetricSums logged;                                    ///< Metrics of the current epoch's training steps, all ranks.
+  std::map<std::string, double> metrics;                ///< The last value of each metric.
+  std::map<std::string, double> numbers;                ///< State of scheduler, scaler, listeners: "scheduler.best".
+  std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty if the run had one rank.
+  int world = 1;                                        ///< Number of ranks that the layout was made for.
   std::uint64_t seed = 0;
   std::int64_t data_size = 0;  ///< Samples of the training set.
 };
 
-/// A tensor by the name under which it is saved; on the CPU and contiguous.
+/// A tensor and the name under which it is saved. It is contiguous and on the CPU.
 struct SavedTensor {
   std::string name;
   at::Tensor tensor;
 };
 
-/// What a snapshot holds, apart from the training's own memory: it may be written while training goes on.
+/// The content of a snapshot, in memory of its own. It may be written while training goes on.
 struct SnapshotContent {
   std::vector<SavedTensor> model;
   std::vector<SavedTensor> optimizer;
-  std::string optimizer_settings;       ///< As optimizer_settings() gives them.
-  std::vector<SavedTensor> extensions;  ///< Such as averaged weights; named by who keeps them. No file where empty.
+  std::string optimizer_settings;       ///< The text of optimizer_settings().
+  std::vector<SavedTensor> extensions;  ///< Tensors of extensions, such as averaged weights. No file if empty.
   TrainingState state;
 };
 
-/// Takes a private copy of weights, buffers, optimizer state and what extensions keep.
+/// Copies weights, buffers and optimizer state, and adds the tensors of extensions.
 ///
 /// Throws: Error(kUsage) for an optimizer whose state is of a kind unknown here.
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions = {});
 
 struct WriteOptions {
-  std::int64_t keep = 0;  ///< The newest that stay; 0 for all.
-  bool is_best = false;   ///< `best` points to it from now on.
+  std::int64_t keep = 0;  ///< Number of newest snapshots to keep; 0 for all.
+  bool is_best = false;   ///< Make `best` point to it.
 };
 
-/// Writes `snapshots/step-NNNNNNNNNN/` and prunes. One rank calls it.
+/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank calls it.
 ///
-/// Blocks: until it is on disk. Throws: Error(kIo); what was saved before is untouched.
+/// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
 struct WrittenSnapshot {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
@@ -90,24 +100,24 @@ struct WrittenSnapshot {
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
                                const WriteOptions& options = {});
 
-/// Puts a snapshot's weights, buffers and optimizer state back.
+/// Restores weights, buffers and optimizer state from a snapshot.
 ///
 /// Throws: Error(kIo); Error(kData) naming the tensor that is missing, left over or of another shape, with both shapes.
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Puts a snapshot's weights and buffers back: the averaged ones where the run kept such, as its own validation saw
-/// them, else the last. Returns whether they are averaged.
+/// Restores weights and buffers from a snapshot: the averaged ones if the run kept such, as its own validation used
+/// them, else the last. Returns true if they are averaged.
 ///
 /// Throws: Error(kIo); Error(kData) as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
 
-/// What extensions saved, by name; empty where there is no such file.
+/// Returns the tensors that extensions saved, by name; empty if there is no such file.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);
 
-/// XXH3-128 over name, dtype, shape and bytes of every parameter and buffer, in their order.
+/// Returns the XXH3-128 of name, dtype, shape and bytes of every parameter and buffer, in their order.
 std::string weights_digest(const torch::nn::Module& module);
 
 }  // namespace lockstep

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The interface of what takes part in a training with tensors of its own, such as averages of weights.
+///
+///     struct FreezeAfter : lockstep::Extension {
+///       std::string name() const override { return "freeze"; }
+///       void start(lockstep::Module& module) override { module_ = &module; }
+///       void after_step(const lockstep::TrainingState& state) override {
+///         if (state.step == 1000) module_->parameters().front().set_requires_grad(false);
+///       }
+///       lockstep::Module* module_ = nullptr;
+///     };
+
 #include <map>
 #include <string>
 #include <vector>
@@ -11,28 +22,28 @@ namespace lockstep {
 
 class Module;
 
-/// Takes part in a training with its tensors, where a Listener only hears of it: averages of weights, histograms.
-/// Every rank has the same ones, and each call comes on every rank at the same step.
+/// Takes part in a training and may read and change its tensors: averages of weights, histograms. A Listener only hears
+/// of events. Every rank has the same extensions, and each call comes on every rank at the same step.
 class Extension {
  public:
   virtual ~Extension() = default;
-  /// Opens the names of what it saves: "ema".
+  /// Returns the first part of the names of its saved tensors: "ema".
   virtual std::string name() const = 0;
 
-  /// The weights are in place, a snapshot's too. `module` outlives the training.
+  /// Called once the weights are in place, those of a snapshot included. `module` outlives the training.
   virtual void start(Module& module) = 0;
-  /// The weights have been moved; `state.step` counts that step.
+  /// Called after an update of the weights. `state.step` counts that step.
   virtual void after_step(const TrainingState& state) = 0;
-  /// The epoch's steps are done; validation comes next. `state.epoch` is still its number.
+  /// Called after the epoch's steps, before validation. `state.epoch` is still the number of that epoch.
   virtual void after_epoch(const TrainingState&) {}
-  /// Whatever they change in the module between them is undone by the second.
+  /// Called around each validation. after_validation() undoes all changes that before_validation() made in the module.
   virtual void before_validation() {}
   virtual void after_validation() {}
-  /// A claim: what before_validation() put in place has no BatchNorm statistics of its own yet, so that they should be
-  /// taken from the training data.
+  /// True if the weights that before_validation() put in place have no BatchNorm statistics yet. These are then taken
+  /// from the training data.
   virtual bool wants_fresh_statistics() const { return false; }
 
-  /// What a snapshot keeps of it, and takes back before start().
+  /// Returns the tensors that a snapshot keeps. restore() takes them back before start().
   virtual std::vector<SavedTensor> saved() const { return {}; }
   virtual void restore(const std::map<std::string, at::Tensor>&) {}
 };

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Means over the samples of all ranks, by name. Module::log() uses one; a loop of your own may, too.
+///
+///     lockstep::MeanMetrics metrics;
+///     metrics.begin_batch(input.size(0));
+///     metrics.add("loss", loss);
+///     for (const auto& [name, mean] : metrics.over_ranks(world)) std::cout << name << " " << mean << "\n";
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -13,42 +20,42 @@
 
 namespace lockstep {
 
-/// Means over samples, by name: sums and counts in double and int64, so that ranks' parts, and those of a run's starts,
-/// add up to the whole.
+/// Gathers means over samples, by name. Sums are double and counts int64, so the parts of all ranks and of all starts
+/// of a run add up to the whole.
 class MeanMetrics {
  public:
-  /// Samples that the next add() calls speak for.
+  /// Sets the number of samples of the next add() calls.
   void begin_batch(std::int64_t samples) {
     samples_ = samples;
     on_device_now_.clear();
   }
   void add(const std::string& name, double mean);
-  /// Tensors are not read until sums are asked for, wherever they are.
+  /// Delays the reading of all tensors, also those on the CPU, until sums are asked for.
   void defer() { defers_ = true; }
-  /// The same for a tensor of shape []; one on a device stays there until sums are asked for.
+  /// Adds the mean of this batch. A tensor on a device stays there until sums are asked for. Shape: mean [].
   void add(const std::string& name, const at::Tensor& mean);
-  /// Counts so many more samples for what the last batch logged on the device: a recorded step adds to the sums by
-  /// itself when it is replayed.
+  /// Counts `samples` more samples for the names that the last batch logged on the device. A recorded step adds to the
+  /// sums itself when it is replayed.
   void repeat_batch(std::int64_t samples);
   void clear();
-  /// Adds another's sums to these, and clears them there.
+  /// Adds the sums of `other` to these, and clears `other`.
   void take(MeanMetrics& other);
-  /// Goes on from sums of before.
+  /// Goes on from earlier sums.
   void restore(MetricSums sums) { sums_ = std::move(sums); }
 
-  /// The sums over all samples of all ranks.
+  /// Returns the sums over all samples of all ranks.
   ///
-  /// Collective: yes. Throws: Error(kUsage) where a rank logged a name that rank 0 did not.
+  /// Collective: yes. Throws: Error(kUsage) if a rank logged a name that rank 0 did not.
   MetricSums sums_over_ranks(Group& group) const;
-  /// The same as means; a name without samples is left out.
+  /// Returns the means over all samples of all ranks; a name without samples is left out. Collective: yes.
   std::map<std::string, double> over_ranks(Group& group) const;
 
  private:
   void settle() const;
 
-  mutable MetricSums sums_;  ///< Of names in on_device_ the samples alone, until settle() adds the rest.
-  mutable std::map<std::string, at::Tensor>
-      on_device_;                           ///< Sums, [] float64. Never replaced: a recording adds to them.
+  mutable MetricSums sums_;  ///< For names in on_device_, only the samples until settle() adds the sums.
+  /// Sums, [] float64. They are never replaced, because a recording adds to them.
+  mutable std::map<std::string, at::Tensor> on_device_;
   std::vector<std::string> on_device_now_;  ///< Names of this batch.
   std::int64_t samples_ = 0;
   bool defers_ = false;

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// A network with its loss and optimizer. Derive from Module and give it to Trainer::fit().
+///
+///     struct Digits : lockstep::Module {
+///       at::Tensor training_step(const lockstep::Batch& batch) override {
+///         return torch::nn::functional::cross_entropy(net->forward(batch.input().to(at::kFloat)), batch.target());
+///       }
+///       std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override {
+///         return std::make_unique<torch::optim::Adam>(parameters(), 3e-3);
+///       }
+///       torch::nn::Linear net = register_module("net", torch::nn::Linear(64, 10));
+///     };
+
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
@@ -13,53 +25,53 @@
 
 namespace lockstep {
 
-/// What a training will come to if nothing stops it; 0 where that is unknown.
+/// The planned length of a training. A number is 0 if it is unknown.
 struct TrainingPlan {
   std::int64_t epochs = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t steps = 0;
 };
 
-/// What is trained: a network, its loss, and its optimizer. Derive from it, register layers as in any
-/// torch::nn::Module.
+/// A network, its loss, and its optimizer. Derive from it and register layers as in any torch::nn::Module.
 class Module : public torch::nn::Module {
  public:
-  /// The mean loss over the batch's samples, with its graph. Not called for a batch without samples.
+  /// Returns the mean loss over the batch's samples, with its graph. It is not called for a batch without samples.
   /// Shape: returns [].
   virtual at::Tensor training_step(const Batch& batch) = 0;
 
-  /// Evaluates one batch with log(). Called without a graph and in eval mode.
+  /// Evaluates one batch with log(). It is called without a graph and in eval mode.
   virtual void validation_step(const Batch& batch);
 
-  /// What the network makes of each sample of a batch, row by row; called as validation_step() is.
+  /// Returns the network's prediction for each sample of a batch. It is called as validation_step() is.
   /// Shape: returns [samples, …]. Throws: Error(kUsage) unless overridden.
   virtual at::Tensor predict_step(const Batch& batch);
 
-  /// Around each validation. What the second returns joins the means of log(): what is no mean over samples, such as
-  /// F1. Collective: yes, both.
+  /// Called around each validation. on_validation_end() returns metrics that are no mean over samples, such as F1.
+  /// They join the means of log(). Collective: yes, both.
   virtual void on_validation_start() {}
   virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
 
-  /// Called once, after the weights are in place.
+  /// Makes the optimizer. It is called once, after the weights are in place.
   virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
 
-  /// How learning rates move; called after configure_optimizer(). Unless overridden they stay.
+  /// Returns the schedule of learning rates; called after configure_optimizer(). Unless overridden, rates are constant.
   virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
-  /// Why training_step() on a device cannot be recorded once and replayed; empty where it can: it then asks the host
-  /// for nothing that differs from batch to batch, `Batch::fields` aside, and reads no tensor's numbers.
+  /// Returns the reason why a device cannot record training_step() once and replay it; empty if it can. It can if the
+  /// step reads no tensor's numbers, and takes nothing from the host that differs from batch to batch, apart from
+  /// `Batch::fields`.
   virtual std::string why_not_recorded() const;
 
-  /// Another one of the same kind with any weights, for strategy "dp".
+  /// Returns another module of the same kind with any weights, for strategy "dp".
   /// Throws: Error(kUsage) unless overridden.
   virtual std::unique_ptr<Module> replica() const;
 
-  /// What log() has gathered. For the trainer.
+  /// Returns the means that log() has gathered. The trainer calls it.
   MeanMetrics& metrics() { return metrics_; }
 
  protected:
-  /// Records a mean over the current batch's samples, in training and in validation; the epoch's value weighs every
-  /// sample of all ranks equally. `value` is [] or a number. Every rank logs the same names.
+  /// Records a mean over the current batch's samples, in training and in validation. The epoch's value weighs every
+  /// sample of all ranks equally. Every rank logs the same names. Shape: value [].
   void log(const std::string& name, const at::Tensor& value);
   void log(const std::string& name, double value);
 

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The arithmetic of a training: narrow types, TF32, and the loss scaling that fp16 needs.
+///
+///     at::Tensor narrow;
+///     {
+///       const lockstep::AutocastScope scope(lockstep::Precision::kBf16, world.device().device);
+///       narrow = torch::nn::functional::cross_entropy(net->forward(input), target);
+///     }
+///     ddp.backward(narrow, input.size(0));
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -10,24 +19,24 @@
 
 namespace lockstep {
 
-/// The arithmetic of a training: `trainer.precision`. bf16 and fp16 keep weights in float32 and let LibTorch's autocast
-/// choose what runs narrow.
+/// The arithmetic of a training: `trainer.precision`. kBf16 and kFp16 keep weights in float32, and LibTorch's autocast
+/// chooses the operations that run in the narrow type.
 enum class Precision { kFp64, kFp32, kTf32, kBf16, kFp16 };
 
-/// Throws: Error(kRecipe) for another name than fp64 fp32 tf32 bf16 fp16.
+/// Returns the precision of that name. Throws: Error(kRecipe) for another name than fp64 fp32 tf32 bf16 fp16.
 Precision precision_named(const std::string& name);
 
-/// "fp32"
+/// Returns the name: "fp32".
 std::string precision_name(Precision precision);
 
-/// The type of weights.
+/// Returns the type of weights.
 at::ScalarType weights_type(Precision precision);
 
-/// Throws: Error(kRecipe) where `device` has no such arithmetic: never ignored.
+/// Checks that `device` has this arithmetic. Throws: Error(kRecipe) if it does not.
 void require_precision(Precision precision, const c10::Device& device);
 
-/// While it lives, float32 matrix products and convolutions use TF32 where that was chosen, and only there: LibTorch by
-/// itself lets convolutions. Before and after as it was.
+/// While it lives, float32 matrix products and convolutions use TF32 if `precision` is kTf32, and only then. LibTorch's
+/// default lets convolutions use it. The destructor restores the setting before.
 class Tf32Scope {
  public:
   explicit Tf32Scope(Precision precision);
@@ -40,8 +49,8 @@ class Tf32Scope {
   bool convolution_before_;
 };
 
-/// While it lives, operations of this thread on `device` run in the narrow type where autocast finds that safe. Does
-/// nothing for fp64, fp32 and tf32.
+/// While it lives, operations of this thread on `device` run in the narrow type if autocast finds that safe. It does
+/// nothing for kFp64, kFp32 and kTf32.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, const c10::Device& device);
@@ -56,8 +65,8 @@ class AutocastScope {
   at::ScalarType type_before_ = at::kFloat;
 };
 
-/// Keeps fp16's small gradients from vanishing: the loss is scaled up, gradients down again, and a step whose gradients
-/// overflowed is left out. Gradients are averaged before they are looked at, so all ranks come to the same scale.
+/// Keeps fp16's small gradients from underflow. It scales the loss up and gradients down again. A step whose gradients
+/// overflowed is left out. Gradients are averaged before the check, so all ranks come to the same scale.
 ///
 /// Source: torch.amp.GradScaler, its defaults and ATen's kernels; tests/golden/scaler holds its sequence.
 class LossScaler {
@@ -66,11 +75,11 @@ class LossScaler {
 
   at::Tensor scaled(const at::Tensor& loss) const { return loss.mul(scale_); }
 
-  /// Divides gradients by the scale, and adapts it.
+  /// Divides gradients by the scale, and adapts the scale. True if all are finite, so the step may be made.
   ///
-  /// A claim: they are all finite, so the step may be made. Blocks: until they are known.
+  /// Blocks: until the gradients are known.
   bool unscale(const std::vector<at::Tensor>& gradients);
-  /// The same without a wait. Shape: returns [1], 1 where one of them is not finite, else 0.
+  /// Does the same without a wait. Returns 1 if a gradient is not finite, else 0. Shape: returns [1].
   at::Tensor overflow_of(const std::vector<at::Tensor>& gradients);
 
   double scale() const;

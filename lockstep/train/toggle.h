@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// A setting with three values, for features that help in some trainings only.
+///
+///     lockstep::TrainerOptions options;
+///     options.step.device.graph = lockstep::Toggle::kOn;  // fail if steps cannot be recorded
+
 #include <string>
 
 namespace lockstep {
 
-/// What is asked of something that helps in some trainings only. Auto: where it can be and helps. On: an error where it
-/// cannot be.
+/// Turns a feature on or off. kAuto: use it if it is possible and helps. kOn: throw if it is not possible.
 enum class Toggle { kAuto, kOn, kOff };
 
-/// Throws: Error(kRecipe) for another name than auto, on, off; `key` is whose value it is: "trainer.graph".
+/// Returns the toggle of that name. `key` names the setting in the message: "trainer.graph".
+/// Throws: Error(kRecipe) for another name than auto, on, off.
 Toggle wish_named(const std::string& name, const std::string& key);
 
 }  // namespace lockstep

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Tables in CSV files as samples.
+///
+///     auto train = lockstep::csv_table("iris/train.csv", {.label = "species"});
+///     auto validation = lockstep::csv_table("iris/val.csv", {.label = "species"}, &train.columns);
+///     lockstep::Loader loader(std::move(train.source), {.global_batch = 32});
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,16 +16,17 @@
 
 namespace lockstep {
 
-/// A table: "input" F32 [columns], and "target" I64 [] for classes or F32 [1] for a number.
+/// How to read a table. Its samples have "input" F32 [columns], and "target" I64 [] for classes or F32 [1] for a
+/// number.
 struct CsvOptions {
-  std::string label = {};       ///< The column of targets; empty: the last.
-  bool is_regression = false;   ///< The target is a number.
-  bool is_standardised = true;  ///< Columns are brought to mean 0 and standard deviation 1, both of the training table.
+  std::string label = {};       ///< The column of targets; empty for the last one.
+  bool is_regression = false;   ///< True if the target is a number.
+  bool is_standardised = true;  ///< Scale columns to mean 0 and standard deviation 1, as in the training table.
 };
 
-/// What a validation table takes over from the training table.
+/// The columns of a training table, which a validation table takes over.
 struct CsvColumns {
-  std::vector<std::string> names;  ///< Of the inputs, in order.
+  std::vector<std::string> names;  ///< Names of the inputs, in order.
   std::string label;
   std::vector<std::string> classes;  ///< Values of the label column: numbers by size, then texts by name.
   std::vector<float> mean;
@@ -31,11 +38,12 @@ struct CsvTable {
   CsvColumns columns;
 };
 
-/// Reads a table whose first line names the columns; fields are separated by commas, or by semicolons or tabs where the
-/// first line has those and no comma, and may be quoted. `training` is given for a validation table.
+/// Reads a table whose first line names the columns. Commas separate fields, or semicolons or tabs if the first line
+/// has those and no comma. Fields may be quoted. Pass the training table's columns as `training` for a validation
+/// table.
 ///
-/// Throws: Error(kData) with line and column: not a number, too few or many fields, a class that training lacks, no
-/// such column, no rows; Error(kIo).
+/// Throws: Error(kData) with line and column for a field that is not a number, too few or many fields, a class that
+/// training lacks, a missing column or a table without rows; Error(kIo).
 CsvTable csv_table(const std::filesystem::path& path, const CsvOptions& options, const CsvColumns* training = nullptr);
 
 }  // namespace lockstep

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Opens a data set on disk by its kind, as a recipe's [data] does.
+///
+///     const auto sets = lockstep::open_data_sets({.kind = "folder",
+///                                                 .path = "datasets/ants-and-bees",
+///                                                 .split = 0.2,
+///                                                 .transforms = {{"random_resized_crop(64)", "flip"}}});
+///     lockstep::Loader loader(sets.train, {.global_batch = 64});
+///     std::cout << sets.class_names.size() << " classes\n";
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,14 +27,14 @@
 
 namespace lockstep {
 
-/// What a recipe's [data] says of a data set on disk.
+/// The settings of a data set on disk: a recipe's [data].
 struct DataSettings {
   std::string kind;                  ///< idx folder cifar10 cifar100 hdf5 text csv
-  std::filesystem::path path;        ///< A folder, or for hdf5, text and csv also a file.
-  std::optional<double> split = {};  ///< Held out for validation where the set has no such part: see drawn_split().
+  std::filesystem::path path;        ///< A folder; for hdf5, text and csv it may be a file.
+  std::optional<double> split = {};  ///< Held out for validation if the set has no such part: see drawn_split().
   std::uint64_t seed = 0;
   std::optional<std::vector<std::string>> transforms = {};       ///< For kinds with images.
-  std::optional<std::vector<std::string>> eval_transforms = {};  ///< Absent: `transforms` without_chance().
+  std::optional<std::vector<std::string>> eval_transforms = {};  ///< If absent: `transforms` without_chance().
   FolderOptions folder = {};
   Hdf5Names hdf5 = {};
   TextOptions text = {};
@@ -34,37 +43,37 @@ struct DataSettings {
 
 struct DataSets {
   std::shared_ptr<const SampleSource> train;
-  std::shared_ptr<const SampleSource> validation;  ///< Null where there is none.
-  std::optional<Normalisation> normalisation;      ///< For the device; of both parts.
-  Mixing mixing;                                   ///< Of training batches.
-  std::vector<std::string> class_names;            ///< Empty where the set has none.
-  std::vector<std::string> notes;                  ///< For the log, once: files left out.
+  std::shared_ptr<const SampleSource> validation;  ///< Null if there is none.
+  std::optional<Normalisation> normalisation;      ///< The device applies it, to both parts.
+  Mixing mixing;                                   ///< Mixes the samples of training batches.
+  std::vector<std::string> class_names;            ///< Empty if the set has none.
+  std::vector<std::string> notes;                  ///< Lines for the log, once: files left out.
 };
 
-/// Opens a data set: its parts by their names (train; val, valid or validation), or drawn by `split`. A set with a
-/// validation part of its own leaves `split` unused.
+/// Opens a data set. It finds the parts by their names (train; val, valid or validation), or draws them by `split`. If
+/// the set has a validation part of its own, `split` is not used.
 ///
-/// Throws: Error(kRecipe) where a setting is wrong or does not go with the kind; what the kind's own source throws.
+/// Throws: Error(kRecipe) if a setting is wrong or does not go with the kind; what the kind's own source throws.
 DataSets open_data_sets(const DataSettings& settings);
 
-/// A part of a data set as it lies on disk, before any transform; either `images` or `samples` is set.
+/// One part of a data set as it is on disk, before any transform. Either `images` or `samples` is set.
 struct RawPart {
   std::shared_ptr<const EncodedImages> images;
   std::shared_ptr<const SampleSource> samples;
-  std::vector<std::string> class_names;  ///< Empty where the set has none.
-  std::vector<std::string> left_out;     ///< Files of a folder that are no images, relative to the part's own.
-  std::optional<CsvColumns> columns;     ///< csv: what other parts take over.
+  std::vector<std::string> class_names;  ///< Empty if the set has none.
+  std::vector<std::string> left_out;     ///< Files that are no images, relative to the part's folder.
+  std::optional<CsvColumns> columns;     ///< csv: the columns, which other parts take over.
 };
 
-/// The part "train", "validation" or "test", `train` given for the latter two: they take its classes over. Nothing
-/// where the set has no such part. Transforms and `split` are not looked at.
+/// Returns the part "train", "validation" or "test", or nothing if the set has no such part. Pass `train` for the
+/// latter two, which take over its classes. Transforms and `split` are not used.
 ///
 /// Throws: as open_data_sets().
 std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train = nullptr);
 
-/// One part of it as validation reads it: "train", "validation", or "test" for a set that has one.
+/// Opens one part as validation reads it: "train", "validation", or "test" for a set that has one.
 ///
-/// Throws: as open_data_sets(); Error(kData) where there is no such part.
+/// Throws: as open_data_sets(); Error(kData) if there is no such part.
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split);
 
 }  // namespace lockstep

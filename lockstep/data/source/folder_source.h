@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Images in one folder for each class, as torchvision's ImageFolder reads them.
+///
+///     auto images = lockstep::folder_images(lockstep::folder_index("datasets/ants-and-bees/train"));
+///     std::cout << images->size() << " images of " << images->classes().size() << " classes\n";
+///     std::shared_ptr source = lockstep::image_source(images, {.steps = {lockstep::step::Resize{64, 64}}});
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,20 +18,20 @@
 namespace lockstep {
 
 struct FolderOptions {
-  /// A file is an image where its first bytes say so, whatever its name. Off: where it is called .jpg .jpeg .png; then
-  /// no file is opened before it is read, which a data set of a million files on a shared file system asks for.
+  /// True if the first bytes of a file decide whether it is an image. False if its name does: .jpg .jpeg .png. Then no
+  /// file is opened before it is read, which helps with a million files on a shared file system.
   bool by_content = true;
-  /// A file that is no image is an error, and not just left out.
+  /// True if a file that is no image is an error. Otherwise it is left out.
   bool is_strict = false;
 };
 
 struct FolderImage {
-  std::string path;  ///< Relative to the root.
+  std::string path;  ///< The file, relative to the root.
   std::int64_t label = 0;
 };
 
-/// Images in one folder for each class, sub-folders included: the order of classes and of files is that of
-/// torchvision's ImageFolder. Names that begin with a dot are passed over.
+/// Images in one folder for each class, sub-folders included. Classes and files are in the order of torchvision's
+/// ImageFolder. Names that begin with a dot are ignored.
 struct FolderIndex {
   std::filesystem::path root;
   std::vector<std::string> classes;
@@ -33,20 +39,21 @@ struct FolderIndex {
   std::vector<std::string> left_out;  ///< Files that are no images, relative to the root.
 };
 
-/// Looks through `root`. `classes` are those of the training part, where this is another one; empty: those found.
+/// Lists the images below `root`. Pass the training part's `classes` for another part; if empty, the folders found are
+/// the classes.
 ///
-/// Throws: Error(kData) where there is no such folder, no class folder in it, a class without an image, a class that
-/// training lacks, or, if asked to, a file that is no image; Error(kIo).
+/// Throws: Error(kData) if there is no such folder, no class folder in it, a class without an image, a class that
+/// training lacks, or, with is_strict, a file that is no image; Error(kIo).
 FolderIndex folder_index(const std::filesystem::path& root, const std::vector<std::string>& classes = {},
                          const FolderOptions& options = {});
 
 std::shared_ptr<const EncodedImages> folder_images(FolderIndex index);
 
-/// The folder of one part of a data set below `root`, by the names in use: train, training; val, valid, validation;
-/// test. Empty where there is none.
+/// Returns the folder of one part of a data set below `root`, or an empty path if there is none. It knows the names
+/// train, training; val, valid, validation; test.
 std::filesystem::path split_folder(const std::filesystem::path& root, const std::string& split);
 
-/// One line for the log on what was left out: "set/train: 1 file is no image and left out: 'ants/a.gif'".
+/// Returns one line for the log: "set/train: 1 file is no image and left out: 'ants/a.gif'".
 std::string left_out_note(const std::filesystem::path& root, const std::vector<std::string>& left_out);
 
 }  // namespace lockstep

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Images and labels in IDX files, such as MNIST, as samples.
+///
+///     std::shared_ptr source = lockstep::idx_folder_source("datasets/digits", "train");
+///     lockstep::Loader loader(source, {.global_batch = 50, .shard = {world.rank(), world.world()}});
+///     while (const auto batch = loader.next()) std::cout << batch->input().sizes() << "\n";
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,19 +16,19 @@
 
 namespace lockstep {
 
-/// Images and labels in IDX files, as MNIST: "input" U8 [1, rows, cols] and "target" I64 [].
+/// Opens images and labels in IDX files. Samples have "input" U8 [1, rows, cols] and "target" I64 [].
 ///
-/// `classes` 0 takes the largest label + 1.
-/// Throws: Error(kIo), Error(kData): there are none, numbers of images and labels differ, a label is out of range
-/// (named with its place).
+/// If `classes` is 0, it is the largest label + 1.
+/// Throws: Error(kIo); Error(kData) if there are no images, if numbers of images and labels differ, or if a label is
+/// out of range, with its index.
 std::unique_ptr<SampleSource> idx_source(const std::filesystem::path& images, const std::filesystem::path& labels,
                                          std::int64_t classes = 0);
 
-/// The IDX files of one split in `folder`, by the names that MNIST's use: train-images-idx3-ubyte,
+/// Opens the IDX files of one split in `folder`. Files have MNIST's names: train-images-idx3-ubyte,
 /// t10k-labels-idx1-ubyte…, with or without .gz. `split` is "train" or "validation" (t10k-).
 ///
-/// Throws: Error(kData) naming the files looked for where one is missing, with how to get them. `has_idx_split` asks
-/// first; one of the two files is enough for it, so that a half copied split is an error and not passed over.
+/// has_idx_split() is true if the folder has one of the two files. So a half copied split is an error and not ignored.
+/// Throws: Error(kData) if a file is missing; it names the files wanted and says how to get them.
 std::unique_ptr<SampleSource> idx_folder_source(const std::filesystem::path& folder, const std::string& split,
                                                 std::int64_t classes = 0);
 bool has_idx_split(const std::filesystem::path& folder, const std::string& split);

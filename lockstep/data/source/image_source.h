@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Encoded images, and sources that decode and transform them. Derive from EncodedImages to read images from elsewhere.
+///
+///     auto images = lockstep::folder_images(lockstep::folder_index("datasets/ants-and-bees/train"));
+///     const lockstep::ImageTransforms transforms{
+///         .steps = {lockstep::step::RandomResizedCrop{.size = {64, 64}}, lockstep::step::Flip{}}};
+///     std::shared_ptr source = lockstep::image_source(images, transforms);
+///     lockstep::Loader loader(source, {.global_batch = 64});
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +21,7 @@
 
 namespace lockstep {
 
-/// Bytes of a file, not zeroed before they are read.
+/// The bytes of a file. They are not zeroed before they are read.
 struct FileBytes {
   std::unique_ptr<std::byte[]> data;
   std::size_t size = 0;
@@ -21,13 +29,13 @@ struct FileBytes {
   std::span<const std::byte> bytes() const { return {data.get(), size}; }
 };
 
-/// Encoded images with a class each, wherever they lie. Threads: const functions are safe.
+/// Encoded images with one class each, in files or elsewhere. Threads: const functions are safe.
 class EncodedImages {
  public:
   virtual ~EncodedImages() = default;
 
   virtual std::int64_t size() const = 0;
-  /// Names of the classes; a label is a place in it.
+  /// Returns the names of the classes. A label is an index into them.
   virtual const std::vector<std::string>& classes() const = 0;
   virtual std::int64_t label_of(std::int64_t id) const = 0;
   virtual std::string name_of(std::int64_t id) const = 0;
@@ -36,15 +44,16 @@ class EncodedImages {
   virtual FileBytes read(std::int64_t id) const = 0;
 };
 
-/// Decodes and transforms: "input" U8 [3, height, width], "target" I64 [].
+/// Returns a source that decodes and transforms images: "input" U8 [3, height, width], "target" I64 [].
 ///
-/// Throws: Error(kRecipe) where the transforms leave images at different sizes. read() throws Error(kData) for an image
+/// Throws: Error(kRecipe) if the transforms leave images at different sizes. read() throws Error(kData) for an image
 /// that is damaged or too small for a crop.
 std::unique_ptr<SampleSource> image_source(std::shared_ptr<const EncodedImages> images, ImageTransforms transforms);
 
-/// The same transforms on a source whose "input" is U8 [channels, height, width] already, with 1 or 3 channels.
+/// Returns a source that transforms the images of another, whose "input" is U8 [channels, height, width] with 1 or 3
+/// channels.
 ///
-/// Throws: Error(kRecipe) where it is not and there is anything to do.
+/// Throws: Error(kRecipe) if "input" is different and there is anything to do.
 std::unique_ptr<SampleSource> transformed(std::shared_ptr<const SampleSource> source, ImageTransforms transforms);
 
 }  // namespace lockstep

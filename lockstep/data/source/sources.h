@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Parts of a data set: a subset by ids, and a split into training and validation drawn by seed.
+///
+///     std::shared_ptr<const lockstep::SampleSource> all = lockstep::synthetic_source({.samples = 1000});
+///     const auto split = lockstep::drawn_split(all->size(), 0.2, 42);
+///     std::shared_ptr train = lockstep::subset(all, split.train);
+///     std::shared_ptr validation = lockstep::subset(all, split.validation);
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,16 +19,16 @@
 
 namespace lockstep {
 
-/// Some of a source's samples under new ids 0, 1, 2…; names, fields and classes are the source's own.
-/// `source` is shared: several subsets of one set cost its memory once. Random choices stay those of the source's id.
+/// Returns some of a source's samples under new ids 0, 1, 2…; names, fields and classes are the source's own. Several
+/// subsets share one source and so its memory. Random choices are drawn from the source's id.
 ///
-/// Throws: Error(kUsage) where an id is not the source's.
+/// Throws: Error(kUsage) if an id is not one of the source's.
 std::unique_ptr<SampleSource> subset(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids);
 
-/// Ids drawn by seed for validation, and the rest for training, each ascending. `held_out` below 1 is a share of
-/// `samples`, rounded; from 1 on a whole number of them.
+/// Draws ids for validation by seed, and leaves the rest for training; both ascending. If `held_out` is below 1, it is
+/// a share of `samples`, rounded. From 1 on it is a whole number of them.
 ///
-/// Throws: Error(kRecipe) where it is neither, or either part would be empty.
+/// Throws: Error(kRecipe) if it is neither, or if either part would be empty.
 /// Source: docs/batches.md: the first entries of the order of epoch -1.
 struct Split {
   std::vector<std::int64_t> train;

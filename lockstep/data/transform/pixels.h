@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Views of pixels in memory, which crop, mirror and copy without caring how the pixels are laid out.
+///
+///     lockstep::Image image = lockstep::ImageDecoder(bytes, "cat.jpg").decoded();
+///     const auto view = lockstep::mirrored(lockstep::view_of(image));
+///     const lockstep::Image corner = lockstep::copy_of(view, {.left = 0, .top = 0, .width = 64, .height = 64});
+
 #include <cstddef>
 #include <cstdint>
 
@@ -8,8 +14,8 @@
 
 namespace lockstep {
 
-/// Pixels somewhere in memory, reached by steps: interleaved or planar, a part of a larger image, mirrored by a
-/// negative step. Does not own them.
+/// A view of pixels in memory, reached by steps. They may be interleaved or planar, or a part of a larger image. A
+/// negative step mirrors them. The view does not own them.
 struct PixelView {
   const std::uint8_t* first = nullptr;  ///< Channel 0 of the upper left pixel.
   ImageSize size;
@@ -19,26 +25,26 @@ struct PixelView {
   std::ptrdiff_t channel_step = 0;
 
   const std::uint8_t* at(int x, int y) const { return first + x * pixel_step + y * row_step; }
-  /// A claim: rows are `channels` bytes a pixel without gaps.
+  /// True if each row holds `channels` bytes a pixel without gaps.
   bool is_interleaved() const { return pixel_step == channels && (channel_step == 1 || channels == 1); }
 };
 
 PixelView view_of(const Image& image);
 
-/// `planes` is [channels, height, width].
+/// Returns a view of `planes`. Shape: planes [channels, height, width].
 PixelView view_of_planes(const std::uint8_t* planes, ImageSize size, int channels);
 
-/// LOCKSTEP_ASSERT: `area` lies inside.
+/// Returns a view of `area`, which must lie inside `view`.
 PixelView part_of_view(const PixelView& view, const ImageArea& area);
 
-/// Left and right exchanged.
+/// Returns a view with left and right exchanged.
 PixelView mirrored(const PixelView& view);
 
-/// A copy with pixels interleaved. What of `area` lies outside of the view is 0.
+/// Returns a copy with pixels interleaved. Pixels of `area` outside of the view are 0.
 Image copy_of(const PixelView& view, const ImageArea& area);
 Image copy_of(const PixelView& view);
 
-/// Writes [channels, height, width].
+/// Writes the pixels as planes. Shape: to [channels, height, width].
 void write_planes(const PixelView& view, std::uint8_t* to);
 
 }  // namespace lockstep

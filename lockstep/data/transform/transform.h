@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Transforms of images on their way into a batch, named as torchvision names them.
+///
+///     lockstep::ImageTransforms transforms;
+///     transforms.steps = {lockstep::step::RandomResizedCrop{.size = {64, 64}}, lockstep::step::Flip{}};
+///     std::shared_ptr train = lockstep::image_source(encoded, transforms);
+///     std::shared_ptr validation = lockstep::image_source(encoded, lockstep::without_chance(transforms));
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +21,8 @@
 
 namespace lockstep {
 
-/// What is taken from pixels in [0, 1], and what they are divided by then, one number a channel. Done on the device,
-/// since a batch of bytes is a quarter of one of floats.
+/// Subtracts `mean` from pixels in [0, 1] and divides by `std`, one number a channel. The device does this, since a
+/// batch of bytes is a quarter of the size of a batch of floats.
 struct Normalisation {
   std::vector<float> mean;
   std::vector<float> std;
@@ -23,29 +30,30 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
-/// What mixes the samples of a batch, see core_mixing.h. 0 for none.
+/// How the samples of a batch are mixed, see mixing.h. 0 for none.
 struct Mixing {
   double mixup_alpha = 0;
   double cutmix_alpha = 0;
 };
 
-/// One transform of pixels, with its settings. Each random choice is uniform and drawn from (seed, epoch, sample) and
-/// the step's place in the list. Meaning and defaults are those of torchvision's class of the same name.
+/// The transforms of pixels, with their settings. Each random choice is uniform, and drawn from (seed, epoch, sample)
+/// and the step's index in the list. Meaning and defaults are those of torchvision's class of the same name.
 namespace step {
 struct Resize {
   int height = 0;
-  int width = 0;  ///< 0: `height` is for the shorter side, the other keeps the shape.
+  int width = 0;  ///< If 0, `height` is the length of the shorter side, and the aspect ratio stays.
 };
 struct CenterCrop {
   ImageSize size;
 };
-/// A part of `scale` of the area and `ratio` of width to height, log-uniform; ten attempts, then a centred part.
+/// Crops a part with a share of the area in `scale` and a log-uniform aspect ratio in `ratio`. It makes ten attempts,
+/// then takes a centred part.
 struct RandomResizedCrop {
   ImageSize size;
   double scale[2] = {0.08, 1};
   double ratio[2] = {3.0 / 4, 4.0 / 3};
 };
-/// `padding` black pixels on each side first.
+/// Adds `padding` black pixels on each side, then crops.
 struct RandomCrop {
   ImageSize size;
   int padding = 0;
@@ -53,7 +61,8 @@ struct RandomCrop {
 struct Flip {
   double p = 0.5;
 };
-/// Factors within [1 - x, 1 + x], not below 0; the hue's turn within [-hue, hue]; in an order that is drawn too.
+/// Draws factors within [1 - x, 1 + x], not below 0, and turns the hue by a value within [-hue, hue]. The order is
+/// drawn too.
 struct ColorJitter {
   double brightness = 0;
   double contrast = 0;
@@ -65,7 +74,7 @@ struct ColorJitter {
 using Step = std::variant<step::Resize, step::CenterCrop, step::RandomResizedCrop, step::RandomCrop, step::Flip,
                           step::ColorJitter>;
 
-/// What is done to each image on its way into a batch, as a recipe writes it:
+/// The transforms of each image on its way into a batch, as a recipe writes them:
 ///
 ///     data.transforms = ["random_resized_crop(64)", "flip", "normalize(imagenet)"]
 ///
@@ -75,34 +84,35 @@ struct ImageTransforms {
   std::optional<Normalisation> normalisation;
   Mixing mixing;
 
-  /// The size that images come out with; nothing where it depends on theirs. `in` is their size where all have one.
+  /// Returns the size of transformed images, or nothing if it depends on the image. `in` is the images' size if all
+  /// have the same.
   std::optional<ImageSize> output_size(std::optional<ImageSize> in) const;
 
-  /// A claim: the steps move bytes only, so threads of their own would cost more than they save.
+  /// True if the steps only move bytes. Threads of their own would then cost more than they save.
   bool is_light() const;
   bool is_random() const;
 
-  /// How far beyond an image of size `in` its pixels may be taken from; nothing where more is done to them than to move
-  /// them once: a crop, and mirroring before or after it.
+  /// Returns how far apply() reaches beyond an image of size `in`. Returns nothing if apply() does more than move
+  /// pixels once: a crop, and mirroring before or after it.
   std::optional<int> margin(ImageSize in) const;
-  /// What apply() does to an image of size `in` where there is a margin().
+  /// Returns the move that apply() makes with an image of size `in`, if there is a margin().
   /// Throws: as apply().
   PixelMove move_of(ImageSize in, const SampleKey& key) const;
 
-  /// Writes [channels, height, width] of output_size().
-  /// Throws: Error(kData) where the image is smaller than a crop.
+  /// Writes the transformed pixels. Shape: to [channels, height, width] of output_size().
+  /// Throws: Error(kData) if the image is smaller than a crop.
   void apply(PixelView image, const SampleKey& key, std::uint8_t* to) const;
 
-  /// The same; of an encoded image just the part is decoded that the first step takes.
+  /// Does the same with an encoded image. Only the part that the first step takes is decoded.
   void apply(ImageDecoder& image, const SampleKey& key, std::uint8_t* to) const;
 };
 
-/// What to validate with where a recipe has no list for it: the same without chance. A random resized crop becomes a
-/// resize to 8/7 of its size and a centred crop, as 256 and 224 are in most papers; a random crop with padding goes,
-/// one without becomes centred; the flip, the jitter and the mixing go.
+/// Returns the same transforms without chance, for validation if a recipe has no list for it. A random resized crop
+/// becomes a resize to 8/7 of its size and a centred crop, as 256 and 224 in most papers. A random crop with padding is
+/// dropped; one without becomes centred. The flip, the jitter and the mixing are dropped.
 ImageTransforms without_chance(const ImageTransforms& transforms);
 
-/// The part that RandomResizedCrop takes of an image, in draws of key and stream.
+/// Returns the part that RandomResizedCrop takes of an image, drawn from `key` and `stream`.
 ImageArea drawn_area(const step::RandomResizedCrop& crop, ImageSize image, const SampleKey& key, std::uint64_t stream);
 
 }  // namespace lockstep

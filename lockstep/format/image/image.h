@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Images in memory, and a decoder of JPEG and PNG that gives the same pixels as Pillow.
+///
+///     lockstep::ImageDecoder decoder(bytes, "cat.jpg");
+///     std::cout << decoder.size().width << " x " << decoder.size().height << "\n";
+///     const lockstep::Image image = decoder.decoded();
+///     const std::uint8_t red = image.row(0)[0];
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,10 +18,10 @@ namespace lockstep {
 
 enum class ImageKind { kUnknown, kJpeg, kPng };
 
-/// Bytes at a file's start that tell its kind.
+/// Number of bytes at a file's start that tell its kind.
 inline constexpr std::size_t kImageKindBytes = 8;
 
-/// What the first bytes say; a file's name is not asked.
+/// Returns the kind that the first bytes tell. A file's name is not used.
 ImageKind image_kind(std::span<const std::byte> first);
 
 struct ImageSize {
@@ -34,7 +41,7 @@ struct ImageArea {
   bool operator==(const ImageArea&) const = default;
 };
 
-/// Pixels, rows from the top, without gaps: `channels` bytes each, RGB or grey. Not zeroed when made.
+/// Pixels in rows from the top, without gaps. Each pixel is `channels` bytes, RGB or grey. A new image is not zeroed.
 class Image {
  public:
   /// Readers may load this many bytes beyond the last pixel, so that they can take several pixels at once.
@@ -58,19 +65,19 @@ class Image {
   std::unique_ptr<std::uint8_t[]> pixels_;
 };
 
-/// An image that would take more is refused: half a GiB as RGB, Pillow's limit too.
+/// The most pixels of an image; a larger one is refused. It is half a GiB as RGB, and Pillow's limit too.
 inline constexpr std::int64_t kMostPixels = 178'956'970;
 
-/// A JPEG or PNG in memory. The constructor reads the header, decoding comes after, for the whole or a part.
+/// Decodes a JPEG or PNG in memory. The constructor reads the header; decoded() decodes the whole or a part.
 ///
-/// Gives what Pillow's convert("RGB") gives: grey is repeated, CMYK converted, transparency dropped, 16 bits cut to the
-/// upper 8, an EXIF orientation left alone. Memory is bounded by kMostPixels, and by what so many bytes can hold at
-/// all, so that a lying header costs nothing.
+/// The pixels are those of Pillow's convert("RGB"): grey is repeated, CMYK converted, transparency dropped, 16 bits cut
+/// to the upper 8, and an EXIF orientation ignored. Memory is bounded by kMostPixels, and by the pixels that a file of
+/// that size can hold. So a false header costs nothing.
 class ImageDecoder {
  public:
-  /// `bytes` must outlive the decoder; `name` opens messages, nothing where it is empty.
-  /// Throws: Error(kData) where they are neither JPEG nor PNG, or the header is damaged, cut short, or promises more
-  /// pixels than it may.
+  /// `bytes` must outlive the decoder. Messages begin with `name`, unless it is empty.
+  /// Throws: Error(kData) if they are neither JPEG nor PNG, or if the header is damaged, cut short, or promises too
+  /// many pixels.
   ImageDecoder(std::span<const std::byte> bytes, std::string name);
   ~ImageDecoder();
   ImageDecoder(ImageDecoder&&) noexcept;
@@ -79,15 +86,15 @@ class ImageDecoder {
   ImageKind kind() const;
   ImageSize size() const;
 
-  /// RGB. Once for each decoder.
-  /// Throws: Error(kData) where the file is cut short or damaged.
+  /// Returns the image as RGB. Call one of the two decoded() once for each decoder.
+  /// Throws: Error(kData) if the file is cut short or damaged.
   Image decoded();
 
-  /// The same bytes as that part of decoded() has, in less time: what lies below is not decoded, only known to have an
-  /// end. Once for each decoder. LOCKSTEP_ASSERT: `area` lies inside the image and is not empty.
+  /// Returns the same pixels as that part of decoded(), in less time. Rows below `area` are not decoded; it is only
+  /// checked that the file has an end. `area` must lie inside the image and not be empty.
   Image decoded(ImageArea area);
 
-  /// What a codec does; one for each kind.
+  /// The interface of a codec. There is one for each kind.
   class Codec;
 
  private:

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The MANIFEST of a snapshot: its files with their sizes and checksums.
+///
+///     const lockstep::MappedFile file("snapshots/latest/MANIFEST");
+///     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+///     for (const auto& entry : lockstep::parsed_manifest(text, "MANIFEST")) {
+///       std::cout << entry.file << ": " << entry.written.bytes << " bytes\n";
+///     }
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +18,7 @@
 
 namespace lockstep {
 
-/// The file that says what a snapshot holds, and its name within the snapshot.
+/// The name of the MANIFEST within a snapshot.
 inline constexpr std::string_view kManifestName = "MANIFEST";
 
 /// One file of a snapshot.
@@ -19,14 +27,14 @@ struct ManifestEntry {
   WrittenFile written;
 };
 
-/// A claim: `file` may stand in a MANIFEST. It names a file directly within the snapshot: no '/', no "." or "..", no
-/// control character, not MANIFEST itself.
+/// True if a MANIFEST may list `file`. It must be the name of a file directly within the snapshot: no '/', no "." or
+/// "..", no control character, and not MANIFEST itself.
 bool is_manifest_file_name(std::string_view file);
 
-/// A MANIFEST's text. docs/snapshot-format.md gives its lines.
+/// Returns a MANIFEST's text. docs/snapshot-format.md describes its lines.
 std::string manifest_text(std::span<const ManifestEntry> entries);
 
-/// The entries of a MANIFEST. What is accepted is exactly what manifest_text() writes.
+/// Returns the entries of a MANIFEST. It accepts exactly the texts that manifest_text() writes.
 ///
 /// Throws: Error(kData) with `name`, the line, the value found and wanted.
 std::vector<ManifestEntry> parsed_manifest(std::string_view text, const std::string& name);

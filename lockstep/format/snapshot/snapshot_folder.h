@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Finds, checks and removes the snapshots of a run.
+///
+///     const auto snapshot = lockstep::newest_whole_snapshot("runs/digits/snapshots", [](const auto& entry, const auto&
+///     why) {
+///       std::cerr << entry.path << " is damaged: " << why << "\n";
+///     });
+///     if (snapshot) std::cout << "resume from step " << snapshot->step << "\n";
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -15,8 +23,9 @@
 
 namespace lockstep {
 
-/// Snapshots on disk: `snapshots/step-NNNNNNNNNN/` with files and a MANIFEST, written under a temporary name, synced,
-/// renamed. `snapshots/latest` is a symbolic link to the one written last. docs/snapshot-format.md gives the bytes.
+/// A snapshot is a folder `snapshots/step-NNNNNNNNNN/` with files and a MANIFEST. It is written under a temporary name,
+/// synced, and then renamed. `snapshots/latest` is a symbolic link to the one written last. docs/snapshot-format.md
+/// describes the bytes.
 
 /// A snapshot found on disk.
 struct SnapshotEntry {
@@ -24,41 +33,40 @@ struct SnapshotEntry {
   std::int64_t step = 0;
 };
 
-/// The snapshots of a `snapshots/` folder, oldest first, by name alone: none is opened. Empty where there is no such
-/// folder.
+/// Returns the snapshots of a `snapshots/` folder, oldest first; empty if there is no such folder. It goes by names and
+/// opens none.
 std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapshots);
 
-/// What reading every byte of a snapshot has shown.
+/// The result of checking every byte of a snapshot.
 struct SnapshotCheck {
-  std::vector<std::string>
-      faults;  ///< What differs from MANIFEST: file, value found, value wanted. Empty for a whole one.
-  std::vector<std::string> extra;  ///< Files that MANIFEST does not name. They do not make it less whole.
-  std::size_t files = 0;           ///< As MANIFEST says, itself included.
-  std::uint64_t bytes = 0;         ///< Of those files, as found.
+  /// The differences from MANIFEST: file, value found, value wanted. Empty for a whole snapshot.
+  std::vector<std::string> faults;
+  std::vector<std::string> extra;  ///< Files that MANIFEST does not name. They are no fault.
+  std::size_t files = 0;           ///< Number of files that MANIFEST names, itself included.
+  std::uint64_t bytes = 0;         ///< Bytes found in those files.
 };
 
-/// Reads every byte and compares it with MANIFEST. What cannot be read is a fault too.
+/// Reads every byte of a snapshot and compares it with MANIFEST. A file that cannot be read is a fault too.
 SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot);
 
-/// The same for those who want a whole one only.
+/// Does the same, and throws if the snapshot is not whole.
 ///
-/// Throws: Error(kData) with the file, the value found and wanted, where it is not whole; Error(kIo) where it is no
-/// folder.
+/// Throws: Error(kData) with the file, the value found and wanted, if it is not whole; Error(kIo) if it is no folder.
 void verify_snapshot(const std::filesystem::path& snapshot);
 
-/// The newest snapshot that verifies. `on_skip` hears of each newer one that does not, with the reason. Where it was
-/// called and nothing is returned, every snapshot is damaged: starting anew would hide that.
+/// Returns the newest snapshot that is whole. It calls `on_skip` for each newer one that is not, with the reason. If it
+/// called `on_skip` and returns nothing, every snapshot is damaged; a new start would hide that.
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
     const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip);
 
-/// Makes `best`, a symbolic link beside `snapshot`, point to it. The snapshot that it points to is never pruned.
+/// Makes the symbolic link `best` beside `snapshot` point to it. prune_snapshots() never removes that snapshot.
 ///
-/// Throws: Error(kIo); the link is then as it was.
+/// Throws: Error(kIo); the link is then unchanged.
 void mark_best(const std::filesystem::path& snapshot);
 
-/// Removes the oldest snapshots until `keep` are left, the best one not counted; never the newest, never `protect`.
-/// keep < 1 keeps all.
+/// Removes the oldest snapshots until `keep` are left; the best one does not count. It never removes the newest or
+/// `protect`. keep < 1 keeps all.
 void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
                      const std::optional<std::filesystem::path>& protect = {});
 

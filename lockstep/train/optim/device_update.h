@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The part of an optimizer's update that stays on the device, so that steps can be recorded. Fused optimizers have it.
+///
+///     lockstep::FusedAdamW adamw(net->parameters(), torch::optim::AdamWOptions(1e-3));
+///     lockstep::DeviceUpdate& update = adamw;
+///     update.prepare_step();  // before each step, outside of a recording
+///     adamw.step();
+///     update.settle();  // before a snapshot
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -16,24 +24,24 @@ class Optimizer;
 
 namespace lockstep {
 
-/// What an optimizer's update takes from the host, kept on the device, so that it can be given to the device without a
-/// wait, and recorded once and replayed.
+/// Keeps on the device what an optimizer's update would take from the host. So an update needs no wait for the device,
+/// and can be recorded once and replayed.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
 
-  /// Brings learning rates on the device up to date. From the first call on, updates read them there. Outside of any
-  /// recording, before each step.
+  /// Copies learning rates to the device if they have changed. From the first call on, updates read them there. Call it
+  /// before each step, outside of any recording.
   void prepare_step();
 
-  /// Steps to come change nothing where `overflow`, of shape [1], is 1; an undefined one ends that.
+  /// Makes steps from here on change nothing if `overflow` is 1. An undefined tensor ends that. Shape: overflow [1].
   void skip_where(at::Tensor overflow) { overflow_ = std::move(overflow); }
 
   bool is_prepared() const { return !rates_.empty(); }
-  /// As the fused kernels take it.
+  /// Returns the overflow tensor for the fused kernels, or nothing if it is undefined.
   std::optional<at::Tensor> overflow() const { return overflow_.defined() ? std::optional(overflow_) : std::nullopt; }
 
-  /// Hands `call` the learning rate of a parameter group: as a tensor where it is kept on the device, else as a number.
+  /// Calls `call` with the learning rate of a parameter group: a tensor if it is on the device, else a number.
   template <typename Call>
   void with_rate(std::size_t group, double value, Call call) const {
     if (group < rates_.size()) {
@@ -43,7 +51,7 @@ class DeviceUpdate {
     }
   }
 
-  /// Takes over what was counted on the device, for a snapshot. Blocks: until it is there.
+  /// Copies the counts of steps from the device, for a snapshot. Blocks: until they are here.
   virtual void settle() {}
 
  protected:
@@ -51,22 +59,22 @@ class DeviceUpdate {
 
  private:
   std::vector<at::Tensor> rates_;
-  std::vector<double> values_;  ///< What rates_ hold.
+  std::vector<double> values_;  ///< The numbers in rates_.
   at::Tensor overflow_;
 };
 
-/// How often parameters were updated, counted on the device. Parameters that have always been updated together share
-/// one count; `Key` names a parameter's state.
+/// Counts on the device how often parameters were updated. Parameters that were always updated together share one
+/// count. `Key` names a parameter's state.
 template <typename Key>
 class DeviceCounts {
  public:
   struct Count {
-    at::Tensor steps;  ///< [] float, as the fused kernels want it.
+    at::Tensor steps;  ///< [] float, for the fused kernels.
     std::size_t members = 0;
   };
 
-  /// The count of states that are updated together now, all with the same one so far: `first` of them at the start.
-  /// Where others of that count are left out this time, these get one of their own.
+  /// Returns the count of the states that are updated together now. They all share one count so far; `first` makes the
+  /// initial one. If other states of that count are not updated now, `states` get a count of their own.
   std::shared_ptr<Count> shared(const std::vector<Key>& states, const std::function<at::Tensor()>& first) {
     auto& count = counts_[states.front()];
     if (count && count->members == states.size()) return count;
@@ -76,7 +84,7 @@ class DeviceCounts {
     return own;
   }
 
-  /// Null where the state was never counted on the device.
+  /// Returns the count of a state; null if it was never counted on the device.
   std::shared_ptr<Count> find(const Key& state) const {
     if (counts_.empty()) return nullptr;
     const auto it = counts_.find(state);

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Optimizers by name, with PyTorch's settings and one fused kernel for all parameters.
+///
+///     auto adamw = lockstep::make_optimizer(net->parameters(), {.name = "adamw", .lr = 3e-4, .weight_decay = 0.01});
+///     adamw->zero_grad();
+///     loss.backward();
+///     adamw->step();
+
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -14,8 +21,8 @@
 
 namespace lockstep {
 
-/// LibTorch's optimizers with their update in one fused kernel for all parameters. Options and state are those of the
-/// base class, so snapshots, schedulers and PyTorch's state_dict names fit.
+/// These are LibTorch's optimizers with one fused kernel for all parameters. Options and state are those of the base
+/// class, so snapshots, schedulers and PyTorch's state_dict names fit.
 
 class FusedSGD : public torch::optim::SGD, public DeviceUpdate {
  public:
@@ -50,7 +57,7 @@ class FusedAdamW : public torch::optim::AdamW, public DeviceUpdate {
   DeviceCounts<torch::optim::AdamWParamState*> counts_;
 };
 
-/// By PyTorch's names, with PyTorch's defaults.
+/// The settings of an optimizer, with PyTorch's names and defaults.
 struct OptimizerSettings {
   std::string name = "sgd";  ///< sgd adam adamw
   double lr = 1e-3;
@@ -63,8 +70,8 @@ struct OptimizerSettings {
   bool amsgrad = false;                        ///< adam, adamw
 };
 
-/// A parameter that is given twice counts once. Throws: Error(kRecipe) for an unknown name or values that PyTorch
-/// refuses.
+/// Makes an optimizer. A parameter that is given twice counts once.
+/// Throws: Error(kRecipe) for an unknown name or values that PyTorch refuses.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters,
                                                         const OptimizerSettings& settings);
 

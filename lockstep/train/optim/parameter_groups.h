@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Settings of an optimizer for parameters by name, such as no weight decay for biases.
+///
+///     const auto groups = lockstep::parsed_groups({"*.bias weight_decay=0", "fc.* lr=0.01"});
+///     auto adamw = lockstep::make_optimizer(*net, {.name = "adamw", .weight_decay = 0.01}, groups);
+
 #include <torch/nn/module.h>
 
 #include <memory>
@@ -12,22 +17,23 @@
 
 namespace lockstep {
 
-/// Settings for the parameters whose names fit a pattern; what is absent is the optimizer's own.
+/// Settings for the parameters whose names fit a pattern. An absent setting is that of the optimizer.
 struct ParameterGroup {
-  std::string pattern;  ///< `*` stands for any letters, dots included.
+  std::string pattern;  ///< `*` stands for any characters, dots included.
   std::optional<double> lr{};
   std::optional<double> weight_decay{};
 };
 
-/// Reads a recipe's list: "*.bias weight_decay=0", "fc.* lr=0.01 weight_decay=0.1".
+/// Parses a recipe's list: "*.bias weight_decay=0", "fc.* lr=0.01 weight_decay=0.1".
 ///
-/// Throws: Error(kRecipe) naming the entry and what it wants.
+/// Throws: Error(kRecipe) naming the entry and the form wanted.
 std::vector<ParameterGroup> parsed_groups(const std::vector<std::string>& entries);
 
-/// An optimizer of the module's parameters that require gradients: one group for each entry, by the first that fits,
-/// then one for all others; a group without parameters is left out. Tied weights count once, by their first name.
+/// Makes an optimizer of the module's parameters that require gradients. Each entry makes one group; all other
+/// parameters make a last one. A parameter goes to the first entry that fits. A group without parameters is left out.
+/// Tied weights count once, by their first name.
 ///
-/// Throws: as make_optimizer(); Error(kRecipe) for a pattern that fits no parameter: a name nearby is shown.
+/// Throws: as make_optimizer(); Error(kRecipe) for a pattern that fits no parameter, with a similar name.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const torch::nn::Module& module,
                                                         const OptimizerSettings& settings,
                                                         const std::vector<ParameterGroup>& groups);

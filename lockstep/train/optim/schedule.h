@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Schedules of the learning rate, with PyTorch's names and numbers.
+///
+///     lockstep::Scheduler scheduler({.schedule = lockstep::CosineSchedule{.t_max = 90}, .warmup = 5}, optimizer);
+///     for (int epoch = 0; epoch < 95; ++epoch) {
+///       scheduler.prepare(epoch * 100, epoch);  // 100 steps in each epoch
+///       optimizer.step();
+///     }
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,8 +21,8 @@ class Optimizer;
 
 namespace lockstep {
 
-/// How the learning rate moves: PyTorch's schedulers by their own names, arguments and defaults. `t` counts the units
-/// of ScheduleOptions::by_step from 0.
+/// PyTorch's schedulers have their own names, arguments and defaults here. `t` counts epochs from 0, or steps if
+/// ScheduleOptions::by_step.
 ///
 /// Source: torch.optim.lr_scheduler's closed forms; tests/golden/schedules holds what PyTorch itself gives.
 
@@ -28,7 +36,7 @@ struct MultiStepSchedule {
   double gamma = 0.1;
 };
 
-/// CosineAnnealingLR; beyond t_max the rate stays at eta_min.
+/// CosineAnnealingLR. Beyond t_max the rate stays at eta_min.
 struct CosineSchedule {
   std::int64_t t_max = 1;
   double eta_min = 0;
@@ -44,7 +52,7 @@ struct LinearSchedule {
   std::int64_t total_iters = 5;
 };
 
-/// OneCycleLR in two phases, annealed by cosine. Momentum (beta1 for Adam) runs the other way round.
+/// OneCycleLR in two phases, annealed by cosine. Momentum (beta1 for Adam) falls while the rate rises.
 struct OneCycleSchedule {
   double max_lr = 0;
   std::int64_t total_steps = 1;
@@ -73,30 +81,31 @@ using Schedule = std::variant<std::monostate, StepSchedule, MultiStepSchedule, E
 struct ScheduleOptions {
   Schedule schedule{};
   bool by_step = false;              ///< t counts optimizer steps instead of epochs.
-  std::int64_t warmup = 0;           ///< Units in which the rate rises linearly, before the schedule's own t = 0.
-  double warmup_start_factor = 0.1;  ///< Of the rate at the warm-up's first unit.
+  std::int64_t warmup = 0;           ///< Epochs or steps of linear warm-up, before the schedule's own t = 0.
+  double warmup_start_factor = 0.1;  ///< Factor of the rate at the start of the warm-up.
 };
 
-/// Sets an optimizer's learning rates. What they are follows from the step and epoch alone, so a resumed run needs no
-/// state; only the plateau's has some.
+/// Sets an optimizer's learning rates. They follow from the step and epoch alone, so a resumed run needs no state. Only
+/// PlateauSchedule has some.
 class Scheduler {
  public:
-  /// `optimizer` must outlive this object; its rates now are those that the schedule starts from, group by group.
+  /// `optimizer` must outlive this object. The schedule starts from its present rates, group by group.
   ///
-  /// Throws: Error(kRecipe) where a schedule's numbers make no sense, or it would move a momentum that there is not.
+  /// Throws: Error(kRecipe) if a schedule's numbers are out of range, or if it moves a momentum that the optimizer does
+  /// not have.
   Scheduler(ScheduleOptions options, torch::optim::Optimizer& optimizer);
 
-  /// A claim: steps differ in momentum too.
+  /// True if the schedule changes the momentum too.
   bool moves_momentum() const;
 
-  /// Before each step: sets the rates for it.
+  /// Sets the rates for a step. Call it before each step.
   void prepare(std::int64_t step, std::int64_t epoch);
 
-  /// After each validation. Throws: Error(kRecipe) where the plateau's metric is not among them: those that are, are
-  /// listed.
+  /// Passes metrics to PlateauSchedule. Call it after each validation.
+  /// Throws: Error(kRecipe) if its metric is not among `metrics`; it lists those that are.
   void observe(const std::map<std::string, double>& metrics);
 
-  /// The plateau's numbers, for a snapshot; empty for all others.
+  /// Returns the state of PlateauSchedule, for a snapshot; empty for all others.
   std::map<std::string, double> state() const;
   void restore(const std::map<std::string, double>& state);
 

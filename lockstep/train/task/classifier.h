@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// A ready Module that trains a network to tell classes apart.
+///
+///     auto net = lockstep::make_network({.name = "cnn", .input_shape = {1, 28, 28}, .classes = 10});
+///     lockstep::Classifier classifier(net, 10, {.optimizer = {.name = "adam", .lr = 3e-3}});
+///     lockstep::Trainer trainer({.max_epochs = 5});
+///     trainer.fit(classifier, data);
+
 #include <memory>
 
 #include "lockstep/train/confusion_matrix.h"
@@ -8,27 +15,27 @@
 
 namespace lockstep {
 
-/// A network that tells classes apart, trained by cross entropy: what most built-in recipes train. Bytes are scaled to
-/// [0, 1] and, where asked, normalised.
+/// A network that tells classes apart, trained by cross entropy. Most built-in recipes train one. Inputs of bytes are
+/// scaled to [0, 1], and normalised if TaskOptions::normalisation is set.
 class Classifier : public NetworkTask {
  public:
   Classifier(std::shared_ptr<Network> network, std::int64_t classes, TaskOptions options = {});
 
   at::Tensor training_step(const Batch& batch) override;
-  /// Logs "val_loss" and "val_accuracy", from 6 classes on also "val_top5".
+  /// Logs "val_loss" and "val_accuracy"; from 6 classes on also "val_top5".
   void validation_step(const Batch& batch) override;
-  /// Shape: the classes' probabilities, [N, classes].
+  /// Returns the probabilities of the classes. Shape: returns [N, classes].
   at::Tensor predict_step(const Batch& batch) override;
   std::unique_ptr<Module> replica() const override {
     return std::make_unique<Classifier>(another_network(), classes_, options());
   }
   void on_validation_start() override { confusion_.clear(); }
-  /// "val_f1", the mean over classes.
+  /// Returns "val_f1", the mean over classes.
   std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;
 
-  /// Shape: [N, classes].
+  /// Shape: returns [N, classes].
   at::Tensor logits(const Batch& batch);
-  /// Of the last validation, this rank's part.
+  /// Returns the counts of the last validation, of this rank's part.
   const ConfusionMatrix& confusion() const { return confusion_; }
 
  private:
@@ -36,7 +43,7 @@ class Classifier : public NetworkTask {
   at::Tensor mixed_loss(const Batch& batch);
 
   std::int64_t classes_;
-  at::Tensor scale_;  ///< x·scale + shift is a byte as the network wants it; undefined without normalisation.
+  at::Tensor scale_;  ///< The network's input is byte·scale + shift; undefined without normalisation.
   at::Tensor shift_;
   ConfusionMatrix confusion_;
 };

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The base of modules that train a built-in network, and its options: optimizer, schedule, normalisation.
+///
+///     lockstep::TaskOptions options;
+///     options.optimizer = {.name = "sgd", .lr = 0.1, .momentum = 0.9};
+///     options.schedule = [](const lockstep::TrainingPlan& plan) {
+///       return lockstep::ScheduleOptions{.schedule = lockstep::CosineSchedule{.t_max = plan.steps}, .by_step = true};
+///     };
+///     auto net = lockstep::make_network({.name = "cnn", .input_shape = {1, 28, 28}});
+///     lockstep::Classifier classifier(net, 10, options);
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,23 +24,23 @@
 
 namespace lockstep {
 
-/// How a built-in network is trained.
+/// The options for training a built-in network.
 struct TaskOptions {
   OptimizerSettings optimizer{};
   std::vector<ParameterGroup> groups{};
-  std::function<ScheduleOptions(const TrainingPlan&)> schedule{};  ///< Empty: rates stay.
-  at::ScalarType type = at::kFloat;                                ///< Of weights and arithmetic.
-  std::optional<Normalisation> normalisation{};                    ///< Of images.
-  Mixing mixing{};                                                 ///< Of a training batch's samples.
+  std::function<ScheduleOptions(const TrainingPlan&)> schedule{};  ///< If empty, rates are constant.
+  at::ScalarType type = at::kFloat;                                ///< Type of weights and arithmetic.
+  std::optional<Normalisation> normalisation{};                    ///< Normalises images.
+  Mixing mixing{};                                                 ///< Mixes the samples of a training batch.
   double label_smoothing = 0;
-  std::uint64_t seed = 0;                               ///< Of the mixing.
+  std::uint64_t seed = 0;                               ///< Seed of the mixing.
   std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
-  /// The network does the same for every input of a shape and reads no tensor's numbers: a device may record it. Where
-  /// this is not known, the network is asked.
+  /// True if the network does the same for every input of a shape and reads no tensor's numbers, so that a device may
+  /// record it. If false, Network::why_not_recorded() decides.
   bool is_recordable = false;
 };
 
-/// A built-in network with what is learnt from it. The network's weights keep the names that other programs know.
+/// A module that trains a built-in network. The network's weights keep the names that other programs know.
 class NetworkTask : public Module {
  public:
   void train(bool on = true) override;
@@ -38,8 +48,8 @@ class NetworkTask : public Module {
   ScheduleOptions configure_schedule(const TrainingPlan& plan) override;
   std::string why_not_recorded() const override;
 
-  /// Lays weights of convolutions out with the channels last, and images before them: what GPUs compute fastest in
-  /// narrow types. Snapshots are the same either way.
+  /// Lays out images and the weights of convolutions with the channels last. GPUs compute this fastest in narrow types.
+  /// Snapshots are the same either way.
   void use_channels_last();
 
  protected:
@@ -47,9 +57,9 @@ class NetworkTask : public Module {
   NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
 
   const TaskOptions& options() const { return options_; }
-  /// Throws: Error(kUsage) where there is no rebuild().
+  /// Makes the network once more. Throws: Error(kUsage) if there is no TaskOptions::rebuild.
   std::shared_ptr<Network> another_network() const;
-  /// Shape: as Network::forward().
+  /// Returns the network's logits. Shape: as Network::forward().
   at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }
 
  private:
