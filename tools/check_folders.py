@@ -5,6 +5,7 @@
 - a name's first word is shared by fewer than 8 headers of a folder, else it is a folder itself;
 - a source includes the header of its own name, or is a program's main.cc, or a command that the folder's commands.h lists;
 - cmake/public_headers.txt is what lockstep/lockstep.h includes, by way of others too, and at most 60 headers;
+- a public header opens with a comment that says what it is for and shows a use of at most 10 lines;
 - an example includes lockstep/lockstep.h and no other header of ours.
 What breaks a rule for a reason stands in tools/budget_exceptions.txt.
 """
@@ -15,7 +16,7 @@ import sys
 from check_budgets import exceptions
 from check_layers import included
 
-MOST_FILES, MOST_SHARING, MOST_PUBLIC = 45, 8, 60
+MOST_FILES, MOST_SHARING, MOST_PUBLIC, MOST_USE = 45, 8, 60, 10
 DOOR = "lockstep/lockstep.h"
 
 
@@ -75,6 +76,35 @@ def public_faults(root):
         yield f"{DOOR}: {len(wanted)} public headers, want at most {MOST_PUBLIC}"
 
 
+def opening(path):
+    """The number of the first line, and the lines, of the comment between a header's #pragma once and its includes."""
+    lines = path.read_text().splitlines()
+    first = lines.index("#pragma once") + 2
+    length = 0
+    while first + length < len(lines) and lines[first + length].startswith("///"):
+        length += 1
+    return first + 1, [line[3:] for line in lines[first:first + length]]
+
+
+def use(path):
+    """The number of the first line, and the lines, of the code that a header's opening comment shows."""
+    first, comment = opening(path)
+    code = [at for at, line in enumerate(comment) if line.startswith("     ")]
+    if not code:
+        return first, []
+    return first + code[0], [line[5:] for line in comment[code[0]:code[-1] + 1]]
+
+
+def opening_faults(root):
+    for name in sorted(listed(root / "cmake/public_headers.txt")):
+        _, comment = opening(root / name)
+        _, code = use(root / name)
+        if not comment or not comment[0].strip() or comment[0].startswith("     "):
+            yield f"{name}: has no comment after #pragma once, want one that says what the header is for"
+        elif not 1 <= len(code) <= MOST_USE:
+            yield f"{name}: its opening comment shows {len(code)} lines of code, want 1 to {MOST_USE}"
+
+
 def example_faults(root):
     for path in sorted((root / "examples").rglob("*.cc")):
         for name in includes(path):
@@ -95,6 +125,7 @@ def faults(root):
             if fault:
                 yield fault
     yield from public_faults(root)
+    yield from opening_faults(root)
     yield from example_faults(root)
 
 
