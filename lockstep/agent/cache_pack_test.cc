@@ -15,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/launch/node_folder.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -78,22 +79,10 @@ TEST(CachePack, ALaterJobStartsFromWhatAnEarlierOneCompiled) {
   EXPECT_EQ(found.st_mode & 0777U, 0700U);
 }
 
-/// The umask, as it was when the object ends.
-class Umask {
- public:
-  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
-  ~Umask() { ::umask(before_); }
-  Umask(const Umask&) = delete;
-  Umask& operator=(const Umask&) = delete;
-
- private:
-  mode_t before_;
-};
-
 TEST(CachePack, FoldersThatWereUnpackedArePrivateWhateverTheUmask) {
   for (const mode_t mask : {0022, 0077, 0000}) {
     const TemporaryFolder shared;
-    const Umask set(mask);
+    const testing::Umask set(mask);
     const Node node(shared.path() / "site.zip");
     node.pack.warm(fail);
     node.pack.make_own(node.own(0));

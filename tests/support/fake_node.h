@@ -15,6 +15,7 @@
 #include "lockstep/cluster/doctor/doctor.h"
 #include "lockstep/cluster/profile/library.h"
 #include "tests/support/elf_stub.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::testing {
@@ -157,6 +158,7 @@ class FakeNode {
     return std::string("/sys/bus/pci/devices/0000:") + kDigits[bus / 16] + kDigits[bus % 16] + ":00.0";
   }
 
+  Umask umask_{022};  // A node's own files can be read by all, whatever umask the tests were started with.
   TemporaryFolder folder_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ void in_child(Body body) {
 
 /// Called in such a process: what it needs cannot be had here.
 [[noreturn]] inline void skip_child() { ::_exit(kSkipped); }
+
+/// Sets this process's umask until the end of the scope.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
+  ~Umask() { ::umask(before_); }
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+
+ private:
+  mode_t before_;
+};
 
 /// This process as another user who has nothing, until the end of the scope.
 class AsNobody {
