@@ -71,6 +71,8 @@ class FitLoop {
   void step(const Work& work);
   void step_eagerly(const Work& work);
   void backward(const Batch& batch, std::int64_t index, std::int64_t global_samples);
+  template <typename Work>
+  void run_model(const Batch& batch, Work&& work);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
   std::uint64_t step_seed(std::int64_t index) const;
   void seed_step(std::int64_t index) const;

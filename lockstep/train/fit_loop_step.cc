@@ -6,6 +6,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/device/range_mark.h"
 #include "lockstep/train/fit_loop.h"
+#include "lockstep/train/model_failure.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
@@ -107,15 +108,25 @@ void FitLoop::step_eagerly(const Work& work) {
   update();
 }
 
+// While a step is recorded, what LibTorch throws decides whether it can be, so it stays as it is.
+template <typename Work>
+void FitLoop::run_model(const Batch& batch, Work&& work) {
+  if (is_recording_) return work();
+  const auto where = [&] {
+    return "training step " + std::to_string(state_.step + 1) + " of epoch " + std::to_string(state_.epoch);
+  };
+  naming_model_failures(batch, where, std::forward<Work>(work));
+}
+
 void FitLoop::backward(const Batch& batch, std::int64_t index, std::int64_t global_samples) {
   if (!replicas_) {
     const auto loss = loss_of(batch, index);
     const RangeMark mark(*group_.device().backend, "backward");
-    parallel_->backward(loss, batch.samples(), global_samples);
+    run_model(batch, [&] { parallel_->backward(loss, batch.samples(), global_samples); });
     return;
   }
   seed_step(index);
-  count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples());
+  run_model(batch, [&] { count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples()); });
   // Gradients are there already; this tells of signals.
   parallel_->backward({}, 0, global_samples);
 }
@@ -144,7 +155,8 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs);
+    run_model(*runs,
+              [&] { loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs); });
   }
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());

@@ -78,6 +78,11 @@ class Options(harness.RanksTest):
         self.assertIn("is fixed to evaluation mode", said)
         self.assertIn("export_model.py", said)
 
+    def test_a_model_that_does_not_fit_its_data_is_told_with_the_step_and_the_input(self):
+        said = self.refused(3, f"model.name=plugin:{harness.BIN / 'libplugin_torn.so'}", "data.global_batch=50")
+        self.assertIn("the model failed in training step 1 of epoch 0, with an input of [50, 1, 8, 8] of Byte: mat1 and mat2 shapes", said)
+        self.assertNotIn("bug in Lockstep", said)
+
     def test_the_finders_answer_and_leave_nothing_behind(self):
         for what, key, least, most in (("lr", "lr", 1e-4, 0.5), ("batch", "batch", 1, 1437)):
             result = self.start("train", harness.DIGITS, "--devices", 2, "--find", what, "--json").finish()
