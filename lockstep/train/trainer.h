@@ -51,10 +51,11 @@ struct StepOptions {
 
 /// Limits on the data of an epoch.
 struct DataLimits {
-  double train_batches = 0;          ///< Global batches of an epoch: a share if below 1, else a number; 0 for all.
-  double validation_batches = 0;     ///< The same for validation.
-  std::int64_t overfit_batches = 0;  ///< Train and validate on this many first batches only, unshuffled; 0 for all.
-  std::int64_t validate_every = 1;   ///< Epochs between validations; 0 for never.
+  double train_batches = 0;           ///< Global batches of an epoch: a share if below 1, else a number; 0 for all.
+  double validation_batches = 0;      ///< The same for validation, in batches of `validation_batch`.
+  std::int64_t validation_batch = 0;  ///< Samples of all ranks; 0 for the validation loader's own global batch.
+  std::int64_t overfit_batches = 0;   ///< Train and validate on this many first batches only, unshuffled; 0 for all.
+  std::int64_t validate_every = 1;    ///< Epochs between validations; 0 for never.
 };
 
 /// When and in which folder to save the state, and the snapshot to resume from. Nothing is saved if `folder` is empty.
