@@ -73,7 +73,7 @@ struct SnapshotOptions {
 struct TrainerOptions {
   std::int64_t max_epochs = 1;       ///< 0 for no limit.
   std::int64_t max_steps = 0;        ///< Optimizer updates in the whole run; 0 for no limit.
-  std::chrono::seconds max_time{0};  ///< Time limit of this start, by rank 0's clock; 0 for no limit.
+  std::chrono::seconds max_time{0};  ///< Time limit of the whole run, resumes included, by rank 0's clock; 0 for none.
   std::int64_t log_every = 50;       ///< Steps between losses in StepEnded; 0 for each epoch's end only.
   std::uint64_t seed = 42;           ///< Seed of random choices within a step, such as dropout.
   StepOptions step{};
@@ -113,8 +113,8 @@ class Trainer {
   /// Trains in a group that has joined. The module moves to the group's device before its optimizer is made. Weights
   /// are those of rank 0, or of the snapshot.
   ///
-  /// SIGTERM, SIGINT and SIGUSR1 to any rank end the training on all ranks after the same step, with one snapshot. On a
-  /// device that is one step later.
+  /// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to any rank end the training on all ranks after the same step, with one
+  /// snapshot. On a device that is one step later.
   ///
   /// Collective: yes. Throws: Error of any kind; snapshots saved before are unchanged.
   FitResult fit(Module& module, DataModule& data, Group& group);

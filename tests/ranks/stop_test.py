@@ -50,11 +50,11 @@ class Stop(harness.RanksTest):
 
     def test_a_signal_to_one_rank_of_four_stops_all_after_the_same_step(self):
         draw = random.Random(20)
-        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-        count = 10 if harness.SOAK else 3
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+        count = 10 if harness.SOAK else 4
         moments = [1 + place * 180 // count + draw.randrange(180 // count) for place in range(count)]
         for place, moment in enumerate(moments):
-            number, victim = signals[place % 3], (place + 1) % 4
+            number, victim = signals[place % 4], (place + 1) % 4
             with self.subTest(signal=number.name, victim=victim, moment=moment):
                 self.stopped(number, victim, moment, run=f"run-{place}")
 
