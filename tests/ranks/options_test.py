@@ -78,6 +78,16 @@ class Options(harness.RanksTest):
         self.assertIn("is fixed to evaluation mode", said)
         self.assertIn("export_model.py", said)
 
+    def test_a_schedule_by_epoch_takes_its_length_from_a_limit_of_steps(self):
+        recipe = self.folder / "steps.toml"
+        recipe.write_text(harness.DIGITS.read_text().replace("max_epochs = 10\n", ""))
+        self.trained("trainer.max_steps=87", "data.global_batch=50", f"data.path={harness.SOURCE / 'datasets/digits'}",
+                     "scheduler.name=cosine", "observe.log_every=29", recipe=recipe, ranks=1, run="run")
+        rates = [line["learning_rate"] for line in harness.metrics(self.folder / "run") if line["event"] == "step"]
+        for found, wanted in zip(rates, (1, 0.75, 0.25)):
+            self.assertAlmostEqual(found / rates[0], wanted, places=6)
+        self.assertEqual(len(rates), 3)
+
     def test_a_model_that_does_not_fit_its_data_is_told_with_the_step_and_the_input(self):
         said = self.refused(3, f"model.name=plugin:{harness.BIN / 'libplugin_torn.so'}", "data.global_batch=50")
         self.assertIn("the model failed in training step 1 of epoch 0, with an input of [50, 1, 8, 8] of Byte: mat1 and mat2 shapes", said)
