@@ -104,7 +104,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.max_epochs", kInteger, "1", kAtLeast1, "epochs", "the end of the run",
      yielding_to("trainer.max_steps trainer.max_time")},
     {"trainer.max_steps", kInteger, "", kAtLeast1, "steps", "the end of the run, where it comes first"},
-    {"trainer.max_time", kDuration, "", kSpan, "", "the end of the run, where it comes first"},
+    {"trainer.max_time", kDuration, "", kSpan, "", "the end of the run if it comes first; the time of all its starts counts"},
     {"trainer.accelerator", kText, "auto", one_of("auto cpu gpu"), "", "what to train on", {}, kAside},
     {"trainer.share_device", kFlag, "false", {}, "", "several ranks may compute on one GPU; they then talk through Gloo", {},
      kAside},

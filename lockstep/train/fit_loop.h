@@ -82,6 +82,7 @@ class FitLoop {
   const Batch* runs_for(const Batch& batch);
   void update();
   void raise_signals();
+  double seconds_of_run() const;
   void after_step(const Work& work);
   void log_loss(StepEnded& event);
   double mean_over_ranks(double sum, std::int64_t count);
@@ -159,6 +160,7 @@ class FitLoop {
   std::int64_t logged_loss_samples_ = 0;
   std::string stop_wish_;  ///< Why this rank wants to stop; empty where it does not.
   std::string stopped_by_;
+  double seconds_before_ = 0;  ///< Of earlier starts, as the snapshot has it; counted if there is a time limit.
   Clock::time_point started_;
   Clock::time_point last_step_;
   Clock::time_point last_save_;

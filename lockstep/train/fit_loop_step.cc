@@ -192,12 +192,15 @@ void FitLoop::update() {
   optimizer_->zero_grad();
 }
 
+// Of all starts, without what a killed one did after its last snapshot.
+double FitLoop::seconds_of_run() const { return seconds_before_ + seconds_between(started_, Clock::now()); }
+
 void FitLoop::raise_signals() {
   const auto now = Clock::now();
   if (stop_wish_.empty() && StopSignals::arrived()) stop_wish_ = "signal";
   if (group_.is_main()) {
-    if (options_.max_time.count() > 0 && now - started_ >= options_.max_time && stop_wish_.empty())
-      stop_wish_ = "max_time";
+    const auto limit = static_cast<double>(options_.max_time.count());
+    if (limit > 0 && seconds_of_run() >= limit && stop_wish_.empty()) stop_wish_ = "max_time";
     if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every)
       parallel_->raise(Signal::kSnapshot);
   }
