@@ -79,7 +79,7 @@ std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& find
       return alone;
     }
     log.warning("rank " + std::to_string(of.at.rank) + " did not reach rank 0: " + error.what() +
-                (of.at.local_rank == 0 ? "\n" + text_of(findings) : ""));
+                (of.at.local_rank == 0 ? "\n" + text_of(findings, checks_of(of.run)) : ""));
     return std::nullopt;
   }
 }
@@ -93,6 +93,7 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
                  {"nodes", of.at.nodes},
                  {"tasks_met", job.tasks.size()},
                  {"run_dir", nullptr},
+                 {"checks", json_of(checks_of(of.run))},
                  {"findings", json::array()},
                  {"clocks", json::array()},
                  {"links", json::array()}};
@@ -130,7 +131,7 @@ void examine(const DoctorOptions& options, Context& context) {
   if (options.is_json) {
     print_json(object);
   } else {
-    print_text(text_of(findings));
+    print_text(text_of(findings, checks_of(of.run), job->tasks.size()));
   }
   if (has_error(findings)) context.exit_code = exit_code(ErrorKind::kEnvironment);
 }

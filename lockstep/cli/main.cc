@@ -22,11 +22,35 @@ bool takes_program(const CLI::App& command, const Context& context) {
   return std::find(takers.begin(), takers.end(), &command) != takers.end();
 }
 
-/// The parser's complaint as a fact and a way out, with the nearest name where one was misspelt.
+/// The innermost command on the command line: `recipe ls`.
+struct Chosen {
+  const CLI::App* app = nullptr;
+  std::string name;  ///< With its parents: "recipe ls "; empty if no command was given.
+};
+
+Chosen chosen_command(const CLI::App& app) {
+  Chosen chosen{.app = &app, .name = {}};
+  while (!chosen.app->get_subcommands().empty()) {
+    chosen.app = chosen.app->get_subcommands().front();
+    chosen.name += chosen.app->get_name() + " ";
+  }
+  return chosen;
+}
+
+/// Returns "`lockstep recipe show NAME` shows it. " if a NAME was given to a command that only lists. Empty otherwise.
+std::string show_instead(const CLI::App& at, const std::string& name) {
+  const auto* parent = at.get_parent();
+  if (at.get_name() != "ls" || parent == nullptr || parent->get_parent() == nullptr) return {};
+  const auto shows = parent->get_subcommands([](const CLI::App* each) { return each->get_name() == "show"; });
+  if (shows.empty()) return {};
+  return "`lockstep " + parent->get_name() + " show " + name + "` shows it. ";
+}
+
+/// The parser's complaint as a fact and a way out, with the nearest name if one was misspelt.
 Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const Context& context) {
-  const auto chosen = app.get_subcommands();
-  const CLI::App& at = chosen.empty() ? app : *chosen.front();
-  const std::string help = "`lockstep " + (chosen.empty() ? "" : at.get_name() + " ") + "--help` shows what there is";
+  const auto [chosen, path] = chosen_command(app);
+  const CLI::App& at = *chosen;
+  const std::string help = "`lockstep " + path + "--help` shows what there is";
   const auto extras = at.remaining();
   if (extras.empty()) return Error(ErrorKind::kUsage, complaint.what(), help);
 
@@ -43,8 +67,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const C
                  "a program and its arguments come after two dashes: -- " + extras.front());
   }
   const std::string what = is_option ? "option" : names.empty() ? "argument" : "command";
+  const std::string instead = is_option ? "" : show_instead(at, extras.front());
   return Error(ErrorKind::kUsage, "unknown " + what + " '" + extras.front() + "'",
-               near ? "did you mean '" + *near + "'? " + help : help);
+               (near ? "did you mean '" + *near + "'? " : "") + instead + help);
 }
 
 /// Takes what follows the first `--` out of the command line: a parser would make something of its options and

@@ -17,6 +17,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/plan_data.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/plan/machine.h"
 #include "lockstep/cluster/plan/text.h"
@@ -37,6 +38,7 @@ struct PlanOptions {
   int devices = 0;
   std::string measured;
   std::string facts;
+  std::string samples;
   bool json = false;
 };
 
@@ -72,11 +74,11 @@ int ranks_of_node(const PlanOptions& options, const Recipe& recipe, const Profil
 
 Subject subject_of(const PlanOptions& options, const Context& context) {
   const ProfileChooser chooser(context.env);
-  Subject subject{
-      .recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env, overrides_of(options.sets)),
-      .profile = chooser.chosen(options.cluster),
-      .schedule = {},
-      .target = {}};
+  Subject subject{.recipe = Recipe::load(recipe_file(options.recipe, this_program()), context.env,
+                                         overrides_of(options.sets), Gaps::kAllowed),
+                  .profile = chooser.chosen(options.cluster),
+                  .schedule = {},
+                  .target = {}};
   subject.schedule = schedule_of(subject.recipe);
   subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
   // Steps are timed on processors: they say nothing of a node's devices.
@@ -103,7 +105,9 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   std::vector<std::string> command;
   if (ranks > 1) command = {this_program().string(), "launch", "-n", std::to_string(ranks), "--"};
   command.insert(command.end(), {trainer, "describe", recipe_file(options.recipe, this_program()).string()});
-  for (const auto& text : options.sets) command.insert(command.end(), {"--set", text});
+  const auto data = plan_data(subject.recipe, options.sets, options.samples);
+  if (data) context.log.info(data->note);
+  for (const auto& text : data ? data->sets : options.sets) command.insert(command.end(), {"--set", text});
   for (const char* text : {"cluster.nodes=1", "trainer.accelerator=auto"}) {
     command.insert(command.end(), {"--set", text});
   }
@@ -166,6 +170,10 @@ void add_plan(CLI::App& app, Context& context) {
       ->type_name("RUN");
   command->add_option("--facts", options->facts, "What `lockstep-train describe` printed, instead of asking it")
       ->type_name("FILE");
+  command
+      ->add_option("--samples", options->samples,
+                   "Numbers of samples to train on and for validation, if the data set is not on this machine")
+      ->type_name("N[,VALIDATION]");
   command->add_flag("--json", options->json, "As one JSON object on standard output");
   command->callback([&context, options] { plan(*options, context); });
 }

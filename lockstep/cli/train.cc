@@ -66,18 +66,28 @@ std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& reci
   return std::filesystem::absolute(run_dir_at(recipe.name(), std::chrono::system_clock::now(), env));
 }
 
+/// True if the recipe gives the run no more time than it had when it ended.
+bool is_time_over(const Recipe& recipe, const RunFolder& folder) {
+  if (!recipe.has("trainer.max_time")) return false;
+  const Recipe before = Recipe::load(folder.recipe(), {});
+  return before.has("trainer.max_time") && recipe.real("trainer.max_time") <= before.real("trainer.max_time");
+}
+
 /// What a finished run ended with, where the recipe asks for no more than it has done.
 std::optional<std::string> result_already_there(const TrainRequest& request, const Recipe& recipe,
                                                 const std::filesystem::path& run_dir) {
   if (run_dir.empty() || request.resume != "auto" || ::access((run_dir / "result.json").c_str(), F_OK) != 0)
     return std::nullopt;
-  const auto text = RunFolder::open(run_dir).result();
+  const auto folder = RunFolder::open(run_dir);
+  const auto text = folder.result();
   if (!text) return std::nullopt;
   const auto object = nlohmann::json::parse(*text);
   const auto reached = [&](const char* key, const char* limit) {
     return recipe.has(limit) && object.value(key, std::int64_t{0}) >= recipe.integer(limit);
   };
-  const bool by_limit = object.value("stopped_by", std::string()).starts_with("max_");
+  const auto stopped_by = object.value("stopped_by", std::string());
+  if (stopped_by == "max_time" && is_time_over(recipe, folder)) return text;
+  const bool by_limit = stopped_by.starts_with("max_");
   if (by_limit && !reached("epochs", "trainer.max_epochs") && !reached("steps", "trainer.max_steps"))
     return std::nullopt;
   return text;

@@ -16,6 +16,7 @@
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/step_cost.h"
+#include "lockstep/train/model_failure.h"
 
 namespace lockstep {
 namespace {
@@ -54,7 +55,8 @@ struct Subject {
 at::Tensor forward(const Subject& subject, const Batch& batch) {
   subject.module->metrics().begin_batch(batch.samples());
   const AutocastScope autocast(subject.precision, subject.trained[0].device());
-  auto loss = subject.module->training_step(batch);
+  auto loss = naming_model_failures(
+      batch, [] { return "a first step"; }, [&] { return subject.module->training_step(batch); });
   (void)loss.item<double>();
   return loss;
 }

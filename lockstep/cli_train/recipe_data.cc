@@ -13,8 +13,10 @@
 namespace lockstep {
 namespace {
 
-// Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less.
+// Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less. How much
+// larger depends on the memory that a sample takes, which the training batch tells.
 constexpr std::int64_t kValidationBatch = 256;
+constexpr std::int64_t kTimesTrainingBatch = 4;
 
 // Where a GPU computes, this rank's cores have nothing to do but to decode, however few threads compute; one is left to
 // the loop, which decodes too where it has to wait.
@@ -40,6 +42,10 @@ DataSets synthetic_sets(const Recipe& recipe) {
 }  // namespace
 
 std::uint64_t seed_of(const Recipe& recipe) { return static_cast<std::uint64_t>(recipe.integer("trainer.seed")); }
+
+std::int64_t validation_unit(const Recipe& recipe) {
+  return recipe.has("data.eval_batch") ? recipe.integer("data.eval_batch") : kValidationBatch;
+}
 
 RecipeData::RecipeData(const Recipe& recipe, const Group& group) : recipe_(recipe), decoders_(decoders_of(group)) {}
 
@@ -83,7 +89,10 @@ std::unique_ptr<Loader> RecipeData::validation_loader(Shard shard) {
 std::unique_ptr<Loader> RecipeData::ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const {
   auto options = loader_options(shard, *sets_.train);
   options.shuffle = false;
-  options.global_batch = std::max(options.global_batch, kValidationBatch * shard.count);
+  options.global_batch = recipe_.has("data.eval_batch")
+                             ? recipe_.integer("data.eval_batch") * shard.count
+                             : std::max(options.global_batch, std::min(kTimesTrainingBatch * options.global_batch,
+                                                                       kValidationBatch * shard.count));
   return std::make_unique<Loader>(std::move(source), options);
 }
 

@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// Returns the number of samples that trainer.limit_val_batches counts as one batch, the same for any number of ranks.
+std::int64_t validation_unit(const Recipe& recipe);
+
 /// The data that a recipe's [data] names.
 class RecipeData : public DataModule {
  public:

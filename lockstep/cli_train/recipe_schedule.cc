@@ -6,6 +6,13 @@
 namespace lockstep {
 namespace {
 
+// Epochs or steps of the whole run; a limit of steps says how many epochs there are if nothing else does.
+std::int64_t planned_length(const TrainingPlan& plan, bool by_step) {
+  if (by_step) return plan.steps;
+  if (plan.epochs > 0 || plan.steps <= 0 || plan.steps_per_epoch <= 0) return plan.epochs;
+  return (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
+}
+
 // The whole run, where the recipe does not say how long the schedule is.
 std::int64_t length_of(const Recipe& recipe, const std::string& key, std::int64_t planned) {
   if (recipe.has(key)) return recipe.integer(key);
@@ -46,7 +53,7 @@ ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan) {
   options.by_step = recipe.text("scheduler.interval") == "step";
   options.warmup = recipe.integer("scheduler.warmup");
   options.warmup_start_factor = recipe.real("scheduler.warmup_start_factor");
-  const auto planned = (options.by_step ? plan.steps : plan.epochs) - options.warmup;
+  const auto planned = planned_length(plan, options.by_step) - options.warmup;
   const auto& name = recipe.text("scheduler.name");
   if (name == "step") {
     options.schedule = StepSchedule{recipe.integer("scheduler.step_size"), recipe.real("scheduler.gamma")};

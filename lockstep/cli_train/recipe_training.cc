@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_schedule.h"
 #include "lockstep/models/compiled_network.h"
 #include "lockstep/models/plugin.h"
@@ -200,9 +201,11 @@ TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::p
   options.step = step_of(recipe);
   options.data.train_batches = recipe.real("trainer.limit_train_batches");
   options.data.validation_batches = recipe.real("trainer.limit_val_batches");
+  options.data.validation_batch = validation_unit(recipe);
   options.data.overfit_batches = recipe.integer("trainer.overfit_batches");
   options.data.validate_every = recipe.integer("trainer.validate_every");
   options.snapshot = snapshot_of(recipe, snapshots);
+  options.guard.stop_on_nonfinite = recipe.text("guard.on_nonfinite") == "stop";
   return recipe.flag("trainer.fast_dev_run") ? fast_dev_run(options) : options;
 }
 

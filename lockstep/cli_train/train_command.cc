@@ -125,11 +125,9 @@ struct MainRank {
   std::optional<EarlyStopping> early_stopping;
 };
 
-// A run that was stopped by a signal or by the clock goes on when it is started again; any other end is final.
-bool is_final(const FitResult& result) { return !result.wants_requeue && result.stopped_by != "max_time"; }
-
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
-  if (is_final(result)) folder.finish(object.dump());
+  // A run that was stopped by a signal goes on when it is started again; any other end is final.
+  if (!result.wants_requeue) folder.finish(object.dump());
   if (as_json) std::cout << object.dump() << std::endl;
 }
 

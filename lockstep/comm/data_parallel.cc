@@ -185,7 +185,13 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     leaf.mutable_grad().reset();
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
-  as_peer_error("averaged gradients", [&] { torch::autograd::backward(roots, gradients); });
+  // The model's own code runs here too, and what it throws may speak of anything.
+  try {
+    torch::autograd::backward(roots, gradients);
+  } catch (const std::exception& error) {
+    if (!is_of_transport(error)) throw;
+    throw_peer_error("averaged gradients", error);
+  }
   return !reducer || !is_syncing || reducer->all_buckets_were_ready();
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <typeinfo>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/text.h"
@@ -15,8 +16,14 @@
 
 namespace lockstep {
 
-bool is_transport_failure(const std::exception& error) {
+bool is_of_transport(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
+  // LibTorch installs no header of Gloo's exceptions, so their namespace has to do, as the compiler writes it.
+  return std::string_view(typeid(error).name()).starts_with("N4gloo");
+}
+
+bool is_transport_failure(const std::exception& error) {
+  if (is_of_transport(error)) return true;
   const std::string_view text = error.what();
   for (const std::string_view sign : {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe",
                                       "Timed out", "timed out", "Socket Timeout", "NCCL"}) {

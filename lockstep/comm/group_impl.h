@@ -27,11 +27,17 @@ struct Group::Impl {
   Impl& operator=(const Impl&) = delete;
 };
 
-/// Calls `work`; an exception of the transport becomes Error(kPeer) that names `action`. Others pass through.
+/// Calls `work`, which must run c10d's code alone; an exception of the transport becomes Error(kPeer) that names
+/// `action`. Others pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
 
-/// A claim: the exception says that a connection broke or timed out, not that a program is wrong.
+/// True if the exception is of one of the types that c10d and Gloo throw for a connection that broke or timed out. It
+/// serves if a model's own code may have thrown it.
+bool is_of_transport(const std::exception& error);
+
+/// True if is_of_transport(), or if the text says so. c10d's code also throws exceptions of general types, so this is
+/// for what it alone threw.
 bool is_transport_failure(const std::exception& error);
 
 [[noreturn]] void throw_peer_error(std::string_view action, const std::exception& error);

@@ -21,7 +21,16 @@ constexpr auto kBeginnings =
     std::to_array<std::string_view>({"CUDA error: ", "HIP error: ", "CUDA driver error: ", "HIP driver error: ",
                                      "cuDNN error: ", "cuDNN Frontend error: ", "miopenStatus"});
 
+bool begins_as_known(std::string_view words) {
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                     [&](std::string_view each) { return words.find(each) != std::string_view::npos; });
+}
+
 }  // namespace
+
+bool is_device_failure(const std::exception& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || begins_as_known(error.what());
+}
 
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device) {
   const std::string_view words = error.what();
@@ -31,9 +40,7 @@ std::optional<Error> device_failure(const std::exception& error, const RankDevic
     return Error(ErrorKind::kEnvironment, device.description() + " ran out of memory (" + said + ")",
                  "set a smaller data.global_batch, or trainer.precision = \"bf16\"");
   }
-  const bool is_known = std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                                    [&](std::string_view each) { return words.find(each) != std::string_view::npos; });
-  if (!is_known) return std::nullopt;
+  if (!begins_as_known(words)) return std::nullopt;
   const auto runtime = device.backend->runtime();
   return device_error(trouble_said(words),
                       {.kind = runtime.kind,

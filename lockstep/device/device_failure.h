@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// True if LibTorch threw `error` because a device or its memory gave out.
+bool is_device_failure(const std::exception& error);
+
 /// What LibTorch threw because a device gave out beneath its work, as an Error(kEnvironment) that a person can act on;
 /// nothing for any other exception.
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device);

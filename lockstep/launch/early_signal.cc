@@ -7,10 +7,11 @@ namespace lockstep {
 namespace {
 
 void change(int how) {
-  sigset_t one;
-  ::sigemptyset(&one);
-  ::sigaddset(&one, SIGUSR1);
-  ::pthread_sigmask(how, &one, nullptr);
+  sigset_t warnings;
+  ::sigemptyset(&warnings);
+  ::sigaddset(&warnings, SIGUSR1);
+  ::sigaddset(&warnings, SIGUSR2);
+  ::pthread_sigmask(how, &warnings, nullptr);
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 namespace lockstep {
 
-/// Keeps SIGUSR1, the warning before a job's limit, waiting in this thread and in what this process becomes: until a
-/// handler stands, it would end it. Slurm may send it to ranks that are only starting.
+/// Keeps SIGUSR1 and SIGUSR2, the warnings before a job's limit, waiting in this thread and in what this process
+/// becomes: until a handler stands, they would end it. Slurm may send them to ranks that are only starting.
 void hold_early_signal();
 
-/// Lets it come: now, where it was waiting.
+/// Lets them come; one that was waiting comes now.
 void release_early_signal();
 
 }  // namespace lockstep

@@ -34,12 +34,12 @@ TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
 }
 
 /// How a child ends that is warned at once and answers, where it can, with 75.
-int ended_after_warning(bool holds) {
+int ended_after_warning(int warning, bool holds) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (holds) hold_early_signal();
-    ::raise(SIGUSR1);
-    std::signal(SIGUSR1, [](int) { ::_exit(75); });
+    ::raise(warning);
+    std::signal(warning, [](int) { ::_exit(75); });
     release_early_signal();
     ::_exit(0);
   }
@@ -49,8 +49,10 @@ int ended_after_warning(bool holds) {
 }
 
 TEST(EarlySignal, WaitsUntilAHandlerStands) {
-  EXPECT_EQ(ended_after_warning(true), 75);
-  EXPECT_EQ(ended_after_warning(false), 128 + SIGUSR1);
+  for (const int warning : {SIGUSR1, SIGUSR2}) {
+    EXPECT_EQ(ended_after_warning(warning, true), 75);
+    EXPECT_EQ(ended_after_warning(warning, false), 128 + warning);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {
@@ -45,7 +46,15 @@ std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, 
   const auto make =
       symbol_of<void (*)(const NetworkOptions*, std::shared_ptr<Network>*)>(library, "lockstep_plugin_network", name);
   std::shared_ptr<Network> network;
-  make(&options, &network);
+  try {
+    make(&options, &network);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kRecipe,
+                "'" + name + "' threw while it made its network: " + std::string(first_line(error.what())),
+                "mend the plugin, or change what the recipe gives it");
+  }
   if (!network) {
     throw Error(ErrorKind::kEnvironment, "'" + name + "' made no network", "let lockstep_plugin_network make one");
   }

@@ -47,14 +47,16 @@ std::vector<BuiltinRecipe> builtin_recipes(const fs::path& program) {
 fs::path recipe_file(const std::string& word, const fs::path& program) {
   const bool is_path = word.find('/') != std::string::npos || word.ends_with(".toml");
   std::error_code ignored;
-  if (is_path || fs::exists(word, ignored)) return word;
+  const bool is_folder = fs::is_directory(word, ignored);
+  if (is_path || (!is_folder && fs::exists(word, ignored))) return word;
   std::vector<std::string> names;
   for (const auto& recipe : builtin_recipes(program)) {
     if (recipe.name == word) return recipe.path;
     names.push_back(recipe.name);
   }
   const auto near = nearest_name(word, names);
-  throw Error(ErrorKind::kUsage, "'" + word + "' is neither a file nor a built-in recipe",
+  throw Error(ErrorKind::kUsage,
+              "'" + word + (is_folder ? "' is a folder, and no" : "' is neither a file nor a") + " built-in recipe",
               (near ? "did you mean '" + *near + "'? " : "") + "`lockstep recipe ls` lists them");
 }
 

@@ -17,9 +17,10 @@ struct BuiltinRecipe {
 /// The recipes that lie where they were installed with `program`, or in the source tree that it was built in; by name.
 std::vector<BuiltinRecipe> builtin_recipes(const std::filesystem::path& program);
 
-/// The file that `word` means: a built-in recipe where it is a bare name such as "digits", else the path itself.
+/// Returns the file that `word` means: the path itself, or the built-in recipe of a bare name such as "digits". A file
+/// of that name in the working folder wins over the built-in recipe; a folder of that name does not.
 ///
-/// Throws: Error(kUsage) where a bare name is neither a file nor a built-in recipe, naming the nearest one.
+/// Throws: Error(kUsage) if a bare name is neither a file nor a built-in recipe, naming the nearest one.
 std::filesystem::path recipe_file(const std::string& word, const std::filesystem::path& program);
 
 }  // namespace lockstep

@@ -49,6 +49,25 @@ TEST_F(BuiltinRecipes, AreMeantByABareNameAndFilesByAPath) {
   EXPECT_EQ(recipe_file("small.toml", program_), "small.toml");
 }
 
+TEST_F(BuiltinRecipes, WinOverAFolderOfTheirNameAndYieldToAFile) {
+  const auto before = fs::current_path();
+  const auto work = root_ / "work";
+  fs::create_directories(work / "small");
+  fs::create_directories(work / "data");
+  std::ofstream(work / "another") << "[model]\nname = 'mlp'\n";
+  fs::current_path(work);
+  EXPECT_EQ(recipe_file("small", program_), root_ / "share/lockstep/recipes/small.toml");
+  EXPECT_EQ(recipe_file("another", program_), "another");
+  try {
+    recipe_file("data", program_);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_EQ(std::string(error.fact()), "'data' is a folder, and no built-in recipe");
+  }
+  fs::current_path(before);
+}
+
 TEST_F(BuiltinRecipes, AreNamedWhereAWordIsNearOne) {
   try {
     recipe_file("smal", program_);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "lockstep/device/device_failure.h"
+#include "lockstep/train/model_failure.h"
 
 namespace lockstep {
 namespace {
@@ -46,7 +47,9 @@ bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Prec
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
       module.metrics().begin_batch(batch->samples());
-      module.validation_step(to_device(std::move(*batch), device));
+      const auto there = to_device(std::move(*batch), device);
+      naming_model_failures(
+          there, [] { return "validation"; }, [&] { module.validation_step(there); });
     }
     if (is_stopped && is_stopped()) return false;
   }
@@ -77,7 +80,10 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     if (batch->samples() > 0) {
       const AutocastScope autocast(precision, device);
       own = naming_device_failures(group.device(), [&] {
-        return module.predict_step(to_device(*batch, device)).to(at::kCPU, at::kDouble).contiguous();
+        const auto there = to_device(*batch, device);
+        return naming_model_failures(
+            there, [] { return "prediction"; },
+            [&] { return module.predict_step(there).to(at::kCPU, at::kDouble).contiguous(); });
       });
     }
     auto shape = shared_row_shape(own, group);

@@ -30,11 +30,10 @@ std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64
 }
 
 // The set's first samples in their own order, epoch after epoch.
-std::unique_ptr<Loader> few_batches_of(const Loader& loader, std::int64_t batches) {
+std::unique_ptr<Loader> first_samples_of(const Loader& loader, std::int64_t samples) {
   auto options = loader.options();
   options.shuffle = false;
-  std::vector<std::int64_t> ids(
-      static_cast<std::size_t>(std::min(loader.source().size(), batches * options.global_batch)));
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(std::min(loader.source().size(), samples)));
   std::iota(ids.begin(), ids.end(), 0);
   return std::make_unique<Loader>(subset(loader.shared_source(), std::move(ids)), options);
 }
@@ -92,8 +91,9 @@ void FitLoop::take_data(DataModule& data) {
   const auto& limits = options_.data;
   train_ = data.train_loader(shard);
   if (limits.overfit_batches > 0) {
-    train_ = few_batches_of(*train_, limits.overfit_batches);
-    if (limits.validate_every > 0) validation_ = few_batches_of(*train_, limits.overfit_batches);
+    const auto samples = limits.overfit_batches * train_->options().global_batch;
+    train_ = first_samples_of(*train_, samples);
+    if (limits.validate_every > 0) validation_ = first_samples_of(*train_, samples);
   } else if (limits.validate_every > 0) {
     validation_ = data.validation_loader(shard);
   }
@@ -102,8 +102,11 @@ void FitLoop::take_data(DataModule& data) {
   epoch_samples_ = limited_samples(limits.train_batches, global_batch,
                                    train_->options().drop_last ? size - size % global_batch : size);
   if (!validation_) return;
-  validation_samples_ =
-      limited_samples(limits.validation_batches, validation_->options().global_batch, validation_->source().size());
+  const auto unit = limits.validation_batch > 0 ? limits.validation_batch : validation_->options().global_batch;
+  const auto all = validation_->source().size();
+  validation_samples_ = limited_samples(limits.validation_batches, unit, all);
+  // The loader's batches need not end where the limit does, and with it the result would depend on the ranks.
+  if (validation_samples_ < all) validation_ = first_samples_of(*validation_, validation_samples_);
 }
 
 FitResult FitLoop::run() {
@@ -272,6 +275,7 @@ void FitLoop::end_epoch() {
   settle_loss();
   if (graph_plan_) graph_plan_->interrupt();
   state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
+  require_finite(state_.metrics["train_loss"]);
   const auto logged = module_.metrics().over_ranks(group_);
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
   for (auto* extension : participants_.extensions) extension->after_epoch(state_);

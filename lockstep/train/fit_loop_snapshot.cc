@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
+constexpr const char* kSeconds = "run.seconds";
 
 using Numbers = std::map<std::string, double>;
 
@@ -61,6 +62,7 @@ void FitLoop::restore_participants(const std::filesystem::path& snapshot) {
     logged_loss_sum_ = since_logged.at("loss_sum");
     logged_loss_samples_ = static_cast<std::int64_t>(since_logged.at("samples"));
   }
+  if (const auto it = state_.numbers.find(kSeconds); it != state_.numbers.end()) seconds_before_ = it->second;
   scheduler_->restore(of_owner(state_.numbers, "scheduler"));
   if (scaler_) scaler_->restore(of_owner(state_.numbers, "scaler"));
   for (auto* listener : participants_.listeners) listener->restore(of_owner(state_.numbers, listener->name()));
@@ -81,6 +83,7 @@ TrainingState FitLoop::state_of_all_ranks() {
   auto losses_tensor = at::from_blob(losses.data(), {2}, at::kDouble);
   group_.all_reduce_sum(counts_tensor);
   group_.all_reduce_sum(losses_tensor);
+  require_finite(losses[0]);
   state.loss_sum = losses[0];
   // JSON has no infinity: a loss that is lost is lost in the log too.
   if (std::isfinite(losses[1])) {
@@ -91,6 +94,7 @@ TrainingState FitLoop::state_of_all_ranks() {
   state.logged = module_.metrics().sums_over_ranks(group_);
   state.bucket_layout = parallel_->layout();
   state.world = group_.world();
+  if (options_.max_time.count() > 0) state.numbers[kSeconds] = seconds_of_run();
   add_numbers(state.numbers, "scheduler", scheduler_->state());
   if (scaler_) add_numbers(state.numbers, "scaler", scaler_->state());
   for (const auto* listener : participants_.listeners) add_numbers(state.numbers, listener->name(), listener->state());

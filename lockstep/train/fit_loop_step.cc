@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
 #include "lockstep/device/range_mark.h"
 #include "lockstep/train/fit_loop.h"
+#include "lockstep/train/model_failure.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
@@ -107,21 +112,35 @@ void FitLoop::step_eagerly(const Work& work) {
   update();
 }
 
+// While a step is recorded, what LibTorch throws decides whether it can be, so it stays as it is.
+template <typename Work>
+void FitLoop::run_model(const Batch& batch, Work&& work) {
+  if (is_recording_) return work();
+  const auto where = [&] {
+    return "training step " + std::to_string(state_.step + 1) + " of epoch " + std::to_string(state_.epoch);
+  };
+  naming_model_failures(batch, where, std::forward<Work>(work));
+}
+
 void FitLoop::backward(const Batch& batch, std::int64_t index, std::int64_t global_samples) {
   if (!replicas_) {
     const auto loss = loss_of(batch, index);
     const RangeMark mark(*group_.device().backend, "backward");
-    parallel_->backward(loss, batch.samples(), global_samples);
+    run_model(batch, [&] { parallel_->backward(loss, batch.samples(), global_samples); });
     return;
   }
   seed_step(index);
-  count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples());
+  run_model(batch, [&] { count_loss(replicas_->run(batch, global_samples, scaler_.get()), batch.samples()); });
   // Gradients are there already; this tells of signals.
   parallel_->backward({}, 0, global_samples);
 }
 
 void FitLoop::count_loss(const at::Tensor& mean, std::int64_t samples) {
-  if (!device_loss_) return count_loss(mean.item<double>() * static_cast<double>(samples), samples);
+  if (!device_loss_) {
+    const auto loss = mean.item<double>();
+    note_loss(loss, state_.step + 1);
+    return count_loss(loss * static_cast<double>(samples), samples);
+  }
   device_loss_->add(mean, samples);
   state_.loss_samples += samples;
   logged_loss_samples_ += samples;
@@ -144,7 +163,8 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   at::Tensor loss;
   {
     const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs);
+    run_model(*runs,
+              [&] { loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs); });
   }
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());
@@ -180,12 +200,15 @@ void FitLoop::update() {
   optimizer_->zero_grad();
 }
 
+// Of all starts, without what a killed one did after its last snapshot.
+double FitLoop::seconds_of_run() const { return seconds_before_ + seconds_between(started_, Clock::now()); }
+
 void FitLoop::raise_signals() {
   const auto now = Clock::now();
   if (stop_wish_.empty() && StopSignals::arrived()) stop_wish_ = "signal";
   if (group_.is_main()) {
-    if (options_.max_time.count() > 0 && now - started_ >= options_.max_time && stop_wish_.empty())
-      stop_wish_ = "max_time";
+    const auto limit = static_cast<double>(options_.max_time.count());
+    if (limit > 0 && seconds_of_run() >= limit && stop_wish_.empty()) stop_wish_ = "max_time";
     if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every)
       parallel_->raise(Signal::kSnapshot);
   }
@@ -217,9 +240,31 @@ void FitLoop::after_step(const Work& work) {
 void FitLoop::log_loss(StepEnded& event) {
   settle_loss();
   event.loss = mean_over_ranks(logged_loss_sum_, logged_loss_samples_);
+  note_loss(*event.loss, state_.step);
   logged_loss_sum_ = 0;
   logged_loss_samples_ = 0;
   set_loss();
+}
+
+void FitLoop::note_loss(double loss, std::int64_t step) {
+  if (!lost_ && !std::isfinite(loss)) lost_ = LostLoss{.step = step, .loss = loss};
+}
+
+// Collective if the sum, which is the same on all ranks, is not finite.
+void FitLoop::require_finite(double loss_sum) {
+  if (std::isfinite(loss_sum) || !options_.guard.stop_on_nonfinite) return;
+  note_loss(loss_sum, state_.step);  // On a device it may be seen here first.
+  constexpr auto kNone = std::numeric_limits<std::int64_t>::max();
+  const auto steps = group_.all_gather(lost_ ? lost_->step : kNone);
+  const auto first = std::ranges::min_element(steps);
+  const auto loss =
+      group_.broadcast_text(std::to_string(lost_->loss), static_cast<int>(std::distance(steps.begin(), first)));
+  throw Error(
+      ErrorKind::kRecipe,
+      "the training loss of epoch " + std::to_string(state_.epoch) + " is not finite: it was " + loss +
+          " first at step " + std::to_string(*first),
+      "lower optimizer.lr or set trainer.clip_norm, and resume from a snapshot before that step; guard.on_nonfinite "
+      "= \"ignore\" goes on");
 }
 
 double FitLoop::mean_over_ranks(double sum, std::int64_t count) {

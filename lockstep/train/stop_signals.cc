@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
+constexpr std::array<int, 4> kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
 // A handler can reach nothing but globals; this is the only one.
 volatile std::sig_atomic_t g_arrived = 0;
@@ -49,6 +49,8 @@ std::string StopSignals::name() {
       return "SIGINT";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGUSR2:
+      return "SIGUSR2";
     default:
       return {};
   }

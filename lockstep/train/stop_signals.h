@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// While it lives, SIGTERM, SIGINT and SIGUSR1 ask for a stop instead of ending the process: the handler only sets a
-/// flag, which the training reads between steps. A second SIGINT ends the process as it would have. One at a time in a
-/// process.
+/// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask for a stop instead of ending the process: the handler only
+/// sets a flag, which the training reads between steps. A second SIGINT ends the process as it would have. One at a
+/// time in a process.
 class StopSignals {
  public:
   StopSignals();

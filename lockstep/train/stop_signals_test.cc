@@ -9,8 +9,8 @@ namespace lockstep {
 namespace {
 
 TEST(StopSignals, AreNotedByNameWhileTheObjectLives) {
-  for (const auto& [number, name] :
-       {std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGINT, "SIGINT"}, std::pair{SIGUSR1, "SIGUSR1"}}) {
+  for (const auto& [number, name] : {std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGINT, "SIGINT"},
+                                     std::pair{SIGUSR1, "SIGUSR1"}, std::pair{SIGUSR2, "SIGUSR2"}}) {
     const StopSignals signals;
     EXPECT_FALSE(StopSignals::arrived());
     EXPECT_EQ(StopSignals::name(), "");

@@ -51,10 +51,11 @@ struct StepOptions {
 
 /// Limits on the data of an epoch.
 struct DataLimits {
-  double train_batches = 0;          ///< Global batches of an epoch: a share if below 1, else a number; 0 for all.
-  double validation_batches = 0;     ///< The same for validation.
-  std::int64_t overfit_batches = 0;  ///< Train and validate on this many first batches only, unshuffled; 0 for all.
-  std::int64_t validate_every = 1;   ///< Epochs between validations; 0 for never.
+  double train_batches = 0;           ///< Global batches of an epoch: a share if below 1, else a number; 0 for all.
+  double validation_batches = 0;      ///< The same for validation, in batches of `validation_batch`.
+  std::int64_t validation_batch = 0;  ///< Samples of all ranks; 0 for the validation loader's own global batch.
+  std::int64_t overfit_batches = 0;   ///< Train and validate on this many first batches only, unshuffled; 0 for all.
+  std::int64_t validate_every = 1;    ///< Epochs between validations; 0 for never.
 };
 
 /// When and in which folder to save the state, and the snapshot to resume from. Nothing is saved if `folder` is empty.
@@ -69,15 +70,22 @@ struct SnapshotOptions {
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
 };
 
+/// What a training watches for.
+struct GuardOptions {
+  /// End the run with Error(kRecipe) if an epoch's training loss is not finite, before anything of it is saved.
+  bool stop_on_nonfinite = true;
+};
+
 struct TrainerOptions {
   std::int64_t max_epochs = 1;       ///< 0 for no limit.
   std::int64_t max_steps = 0;        ///< Optimizer updates in the whole run; 0 for no limit.
-  std::chrono::seconds max_time{0};  ///< Time limit of this start, by rank 0's clock; 0 for no limit.
+  std::chrono::seconds max_time{0};  ///< Time limit of the whole run, resumes included, by rank 0's clock; 0 for none.
   std::int64_t log_every = 50;       ///< Steps between losses in StepEnded; 0 for each epoch's end only.
   std::uint64_t seed = 42;           ///< Seed of random choices within a step, such as dropout.
   StepOptions step{};
   DataLimits data{};
   SnapshotOptions snapshot{};
+  GuardOptions guard{};
 };
 
 /// Returns options that test in seconds whether a run works: one training batch, one of validation, nothing saved.
@@ -112,8 +120,8 @@ class Trainer {
   /// Trains in a group that has joined. The module moves to the group's device before its optimizer is made. Weights
   /// are those of rank 0, or of the snapshot.
   ///
-  /// SIGTERM, SIGINT and SIGUSR1 to any rank end the training on all ranks after the same step, with one snapshot. On a
-  /// device that is one step later.
+  /// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to any rank end the training on all ranks after the same step, with one
+  /// snapshot. On a device that is one step later.
   ///
   /// Collective: yes. Throws: Error of any kind; snapshots saved before are unchanged.
   FitResult fit(Module& module, DataModule& data, Group& group);

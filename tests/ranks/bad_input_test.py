@@ -107,6 +107,9 @@ class BadRecipes(SmallDataTest):
     def test_a_batch_larger_than_the_data_is_named_with_both_numbers(self):
         self.check(RECIPE, "data.global_batch is 41", f"{TRAIN} samples", settings=("data.global_batch=41",))
 
+    def test_a_normalisation_of_other_channels_is_named_with_both_numbers(self):
+        self.check(RECIPE, "a normalize of 3 channels, and the images have 1", settings=("data.transforms=['normalize(imagenet)']",))
+
     def test_no_device_is_no_number_of_devices(self):
         for flag in ("0", "-2", "two"):
             with self.subTest(devices=flag):

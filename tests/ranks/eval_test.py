@@ -23,6 +23,25 @@ class Eval(harness.RanksTest):
             self.assertAlmostEqual(found["metrics"]["val_loss"], run["val_loss"], delta=1e-12)
         self.assertEqual(self.evaluated("--split", "train").object["samples"], 1437)
 
+    def test_a_limited_validation_sees_the_same_samples_on_any_number_of_ranks(self):
+        common = ("trainer.max_epochs=2", "data.global_batch=50", "trainer.precision=fp64", "trainer.limit_val_batches=1")
+        for settings, samples in (((), 256), (("data.eval_batch=7",), 7), (("data.eval_batch=300",), 300)):
+            losses = []
+            for ranks in (1, 2, 3):
+                name = f"run-{samples}-{ranks}"
+                losses.append(self.trained(*common, *settings, ranks=ranks, run=name)["val_loss"])
+                seen = [line for line in harness.metrics(self.folder / name) if line["event"] == "validation"]
+                self.assertEqual([line["samples"] for line in seen], [samples] * 2)
+            for loss in losses:
+                self.assertAlmostEqual(loss, losses[0], delta=1e-10)
+
+    def test_a_batch_of_evaluation_changes_nothing_but_the_memory(self):
+        run = self.trained("trainer.max_epochs=1", "data.eval_batch=3")
+        for options in ((), ("--set", "data.eval_batch=1"), ("--set", "data.eval_batch=360", "--devices", 2)):
+            found = self.evaluated(*options).object["metrics"]
+            self.assertEqual(found["val_accuracy"], run["val_accuracy"])
+            self.assertAlmostEqual(found["val_loss"], run["val_loss"], delta=1e-7)
+
     def test_predictions_come_once_and_in_order(self):
         run = self.trained("trainer.max_epochs=2")
         tables = []

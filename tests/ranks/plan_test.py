@@ -83,5 +83,30 @@ class Plan(unittest.TestCase):
         step_s = run["samples"] / run["samples_per_second"] / run["steps"]
         self.assertAlmostEqual(plan["points"][0]["step_s"] / step_s, 1, places=3)
 
+    def plan_elsewhere(self, *words, code=0):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-plan-"))
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("CIFAR", "MNIST"))}
+        done = subprocess.run([BIN / "lockstep", "plan", *words, "--nodes", "1", "--cluster", "lumi-g", "--json"], text=True,
+                              capture_output=True, check=False, cwd=folder, timeout=300, env=env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else json.loads(done.stdout.splitlines()[-1])
+
+    def test_known_sets_are_planned_without_their_data(self):
+        for recipe, train, parameters in (("mnist", 60000, None), ("cifar100", 50000, 58341028)):
+            with self.subTest(recipe=recipe):
+                plan = self.plan_elsewhere(recipe)
+                self.assertEqual((plan["train_samples"], plan["validation_samples"]), (train, 10000))
+                self.assertEqual(plan["parameters"], parameters or plan["parameters"])
+
+    def test_other_sets_are_planned_by_the_number_of_their_samples(self):
+        words = ("cifar100", "--set", "data.kind=folder", "--set", "data.path=/absent", "--set", "data.transforms=['random_crop(32, 4)']")
+        self.assertIn("--samples N[,VALIDATION]", self.plan_elsewhere(*words, code=2))
+        plan = self.plan_elsewhere(*words, "--samples", "7000,500")
+        self.assertEqual((plan["train_samples"], plan["validation_samples"]), (7000, 500))
+        self.assertIn("want one or two whole numbers", self.plan_elsewhere(*words, "--samples", "many", code=2))
+
+    def test_a_path_that_was_typed_and_is_wrong_is_not_passed_over(self):
+        self.assertIn("/absent", self.plan_elsewhere("cifar100", "--set", "data.path=/absent", code=2))
+
 
 unittest.main(verbosity=2)

@@ -50,11 +50,11 @@ class Stop(harness.RanksTest):
 
     def test_a_signal_to_one_rank_of_four_stops_all_after_the_same_step(self):
         draw = random.Random(20)
-        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-        count = 10 if harness.SOAK else 3
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+        count = 10 if harness.SOAK else 4
         moments = [1 + place * 180 // count + draw.randrange(180 // count) for place in range(count)]
         for place, moment in enumerate(moments):
-            number, victim = signals[place % 3], (place + 1) % 4
+            number, victim = signals[place % 4], (place + 1) % 4
             with self.subTest(signal=number.name, victim=victim, moment=moment):
                 self.stopped(number, victim, moment, run=f"run-{place}")
 
@@ -106,6 +106,28 @@ class Stop(harness.RanksTest):
                 except ProcessLookupError:
                     pass
         self.check_stopped(command.finish(), "run", 4)
+
+    def test_a_limit_of_time_counts_all_starts_and_ends_the_run_for_good(self):
+        def run(seconds):
+            return self.start_run(1, options=("--set", f"trainer.max_time={seconds}", "--set", "trainer.max_epochs=100000"))
+
+        command = run(6)
+        command.wait_for_step(self.folder / "run", 20)
+        os.kill(command.process.pid, signal.SIGTERM)
+        first = command.finish()
+        self.assertEqual(first.code, STOPPED, first.err[-3000:])
+        spent = harness.state_of(self.folder / "run", first.object["steps"])["numbers"]["run.seconds"]
+        self.assertTrue(0 < spent < 6, spent)
+        second = run(6).finish()
+        self.assertEqual((second.code, second.object["stopped_by"]), (0, "max_time"), second.err[-3000:])
+        state = harness.state_of(self.folder / "run", second.object["steps"])
+        self.assertTrue(6 <= state["numbers"]["run.seconds"] < 6 + spent + 30, state["numbers"])
+        third = run(6).finish()
+        self.assertEqual((third.code, third.object), (0, second.object))
+        self.assertIn("is finished", third.err)
+        more = run(7).finish()
+        self.assertEqual((more.code, more.object["stopped_by"]), (0, "max_time"), more.err[-3000:])
+        self.assertGreater(more.object["steps"], second.object["steps"])
 
     def test_one_rank_alone_stops_too(self):
         command = self.start_run(1)

@@ -67,19 +67,34 @@ std::string hint_or(const Error& error, std::string_view otherwise) {
   return std::string(error.hint().empty() ? otherwise : error.hint());
 }
 
+struct Check {
+  void (*make)(const DoctorContext&, Findings&);
+  int CheckCounts::*of;  ///< What it is about.
+};
+
 /// A check that meets what nobody thought of must not take the others' findings with it.
-void run_check(void (*check)(const DoctorContext&, Findings&), const DoctorContext& of, Findings& findings) {
+void run_check(const Check& check, const DoctorContext& of, Findings& findings) {
   try {
-    check(of, findings);
+    check.make(of, findings);
   } catch (const Error& error) {
     findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
                      hint_or(error, "run `lockstep doctor` again"));
   }
 }
 
-constexpr std::array kQuick = {&check_layout, &check_devices,        &check_torch, &check_variables,
-                               &check_caches, &check_process_limits, &check_space, &check_container};
-constexpr std::array kThorough = {&check_network, &check_libraries, &check_quota, &check_logs};
+constexpr std::array kQuick = {
+    Check{&check_layout, &CheckCounts::job},     Check{&check_devices, &CheckCounts::node},
+    Check{&check_torch, &CheckCounts::node},     Check{&check_variables, &CheckCounts::job},
+    Check{&check_caches, &CheckCounts::node},    Check{&check_process_limits, &CheckCounts::node},
+    Check{&check_run_space, &CheckCounts::run},  Check{&check_node_space, &CheckCounts::node},
+    Check{&check_container, &CheckCounts::node},
+};
+constexpr std::array kThorough = {
+    Check{&check_network, &CheckCounts::node},
+    Check{&check_libraries, &CheckCounts::node},
+    Check{&check_quota, &CheckCounts::run},
+    Check{&check_logs, &CheckCounts::run},
+};
 
 }  // namespace
 
@@ -125,16 +140,25 @@ void place(DoctorContext& context, Findings& findings) {
 std::vector<Finding> quick_findings(DoctorContext context) {
   Findings findings;
   place(context, findings);
-  for (const auto check : kQuick) run_check(check, context, findings);
+  for (const auto& check : kQuick) run_check(check, context, findings);
   return findings.list();
 }
 
 std::vector<Finding> findings_of(DoctorContext context) {
   Findings findings;
   place(context, findings);
-  for (const auto check : kQuick) run_check(check, context, findings);
-  for (const auto check : kThorough) run_check(check, context, findings);
+  for (const auto& check : kQuick) run_check(check, context, findings);
+  for (const auto& check : kThorough) run_check(check, context, findings);
   return findings.list();
+}
+
+CheckCounts checks_of(const RunUnderTest& run) {
+  CheckCounts counts;
+  counts.job = 1;  // Where this task is placed.
+  for (const auto& check : kQuick) ++(counts.*check.of);
+  for (const auto& check : kThorough) ++(counts.*check.of);
+  if (run.run_dir.empty()) counts.run = run.logs.empty() ? 0 : 1;
+  return counts;
 }
 
 bool has_error(const std::vector<Finding>& findings) {

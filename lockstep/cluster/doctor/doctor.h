@@ -135,6 +135,16 @@ std::vector<Finding> quick_findings(DoctorContext context);
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);
 
+/// How many checks one process makes, and of what.
+struct CheckCounts {
+  int node = 0;  ///< Of the node: devices, libraries, limits, network.
+  int job = 0;   ///< Of how the job's tasks lie, and of its variables.
+  int run = 0;   ///< Of the run folder and of logs; 0 if there is neither.
+};
+
+/// Returns the number of checks that findings_of() makes.
+CheckCounts checks_of(const RunUnderTest& run);
+
 /// A claim: there is an error among them.
 bool has_error(const std::vector<Finding>& findings);
 

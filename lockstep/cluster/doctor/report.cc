@@ -27,6 +27,14 @@ std::string counted(const std::vector<Finding>& findings, Severity severity) {
   return lockstep::counted(count, name_of(severity));
 }
 
+std::string nothing_found(const CheckCounts& checks, std::size_t tasks) {
+  std::string text = "nothing found: ";
+  if (tasks > 1) text += "on each of " + std::to_string(tasks) + " tasks ";
+  text += lockstep::counted(checks.node, "check") + " of the node, " + std::to_string(checks.job) + " of the job, ";
+  if (checks.run == 0) return text + "none of a run folder (name one with --run RUN)\n";
+  return text + std::to_string(checks.run) + " of the run folder and logs\n";
+}
+
 }  // namespace
 
 nlohmann::json json_of(const Finding& finding) {
@@ -57,14 +65,18 @@ std::vector<Finding> sorted(std::vector<Finding> findings) {
   return findings;
 }
 
-std::string text_of(std::vector<Finding> findings) {
+nlohmann::json json_of(const CheckCounts& checks) {
+  return {{"node", checks.node}, {"job", checks.job}, {"run", checks.run}};
+}
+
+std::string text_of(std::vector<Finding> findings, const CheckCounts& checks, std::size_t tasks) {
   findings = sorted(std::move(findings));
   std::string text;
   for (const auto& finding : findings) {
     text += std::string(name_of(finding.severity)) + " " + finding.code + hosts_text(finding.hosts) + "\n  " +
             finding.fact + "\n  fix: " + finding.fix + "\n";
   }
-  if (findings.empty()) return "nothing found\n";
+  if (findings.empty()) return nothing_found(checks, tasks);
   return text + counted(findings, Severity::kError) + ", " + counted(findings, Severity::kWarning) + ", " +
          counted(findings, Severity::kNote) + "; docs/doctor.md explains each code\n";
 }

@@ -68,7 +68,9 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
-void check_run_folder(const DoctorContext& of, Findings& findings) {
+}  // namespace
+
+void check_run_space(const DoctorContext& of, Findings& findings) {
   if (of.run.run_dir.empty()) return;
   const auto folder = of.at_root(of.run.run_dir);
   const auto place = nearest_there(folder);
@@ -94,7 +96,7 @@ void check_run_folder(const DoctorContext& of, Findings& findings) {
   }
 }
 
-void check_node_local(const DoctorContext& of, Findings& findings) {
+void check_node_space(const DoctorContext& of, Findings& findings) {
   const fs::path folder =
       of.env.get("TMPDIR").value_or(of.profile.storage.node_local.empty() ? "/tmp" : of.profile.storage.node_local);
   const auto room = room_at(of.at_root(folder));
@@ -104,13 +106,6 @@ void check_node_local(const DoctorContext& of, Findings& findings) {
                        human_bytes(kNodeLocal) + " for caches and staged files" +
                        (of.profile.storage.node_local_is_memory ? ", which are the node's memory here" : ""),
                    "remove what earlier jobs left there, or set TMPDIR to another folder of the node");
-}
-
-}  // namespace
-
-void check_space(const DoctorContext& of, Findings& findings) {
-  check_run_folder(of, findings);
-  check_node_local(of, findings);
 }
 
 void check_quota(const DoctorContext& of, Findings& findings) {

@@ -5,8 +5,11 @@
 
 namespace lockstep {
 
-/// Checks room and files left where the run writes.
-void check_space(const DoctorContext& of, Findings& findings);
+/// Checks room and files left in the run folder; nothing without a run.
+void check_run_space(const DoctorContext& of, Findings& findings);
+
+/// Checks room in the node's own temporary folder.
+void check_node_space(const DoctorContext& of, Findings& findings);
 
 /// Checks the quota by `lfs quota`, `mmlsquota` or `quota` of the run folder's file system: starts a program.
 void check_quota(const DoctorContext& of, Findings& findings);

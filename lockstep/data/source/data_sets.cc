@@ -9,6 +9,7 @@
 #include "lockstep/data/source/cifar_source.h"
 #include "lockstep/data/source/idx_source.h"
 #include "lockstep/data/source/sources.h"
+#include "lockstep/data/transform/image_check.h"
 #include "lockstep/data/transform/transform_list.h"
 
 namespace lockstep {
@@ -187,6 +188,7 @@ DataSets open_data_sets(const DataSettings& settings) {
   DataSets sets;
   const RawPart train = *found_part(settings, "train", nullptr);
   sets.train = opened(train, transforms.train);
+  require_images(sets.train->fields().at(0), transforms.train);
   sets.class_names = train.class_names;
   add_note(settings, "train", train, sets.notes);
   if (const auto validation = found_part(settings, "validation", &train)) {

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines that are nearly right: what `lockstep` says, and what it makes of a word that means two things."""
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
+import harness  # noqa: E402
+
+
+class Usage(harness.RanksTest):
+    def said(self, *arguments, code=0):
+        result = self.start(*arguments).finish()
+        self.assertEqual(result.code, code, result.err + result.out)
+        return result
+
+    def test_a_name_given_to_a_command_that_lists_is_pointed_to_the_one_that_shows(self):
+        for group, name in (("recipe", "digits"), ("profile", "lumi-g")):
+            with self.subTest(group=group):
+                err = self.said(group, "ls", name, code=2).err
+                self.assertIn(f"unknown argument '{name}'", err)
+                self.assertIn(f"hint: `lockstep {group} show {name}` shows it. `lockstep {group} ls --help` shows what there is", err)
+
+    def test_a_builtin_recipe_wins_over_a_folder_of_its_name_and_yields_to_a_file(self):
+        (self.folder / "digits").mkdir()
+        shown = json.loads(self.said("recipe", "show", "digits", "--json").out)
+        self.assertEqual(shown["name"], "digits")
+        self.assertEqual(shown["settings"]["trainer.seed"]["value"], 1)
+        (self.folder / "digits").rmdir()
+        (self.folder / "digits").write_text('[trainer]\nseed = 77\n')
+        shown = json.loads(self.said("recipe", "show", "digits", "--json").out)
+        self.assertEqual(shown["settings"]["trainer.seed"]["value"], 77)
+
+    def test_a_doctor_that_finds_nothing_says_how_much_it_looked_at(self):
+        (self.folder / "run").mkdir()
+        alone = self.start("doctor", "--json", "--cluster", "generic").finish().object["checks"]
+        self.assertGreater(alone["node"], 0)
+        self.assertGreater(alone["job"], 0)
+        self.assertEqual(alone["run"], 0)
+        with_run = self.start("doctor", "--json", "--cluster", "generic", "--run", self.folder / "run").finish().object["checks"]
+        self.assertEqual((with_run["node"], with_run["job"]), (alone["node"], alone["job"]))
+        self.assertGreater(with_run["run"], 0)
+
+
+if __name__ == "__main__":
+    harness.main()
