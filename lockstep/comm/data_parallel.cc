@@ -24,6 +24,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 struct Round {
   bool knows_total = false;         // The caller says how many samples all ranks bring.
   std::int64_t samples = 0;         // This rank's so far.
+  double scale = 0;                 // Of what is added up in half precision: a gradient per sample is multiplied by it.
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
 };
 
@@ -47,10 +48,14 @@ struct DistributedDataParallel::Impl {
   ControlTensor::Signals seen{};
   bool is_syncing = true;
   bool is_recording = false;
+  bool is_narrow = false;  ///< A parameter is in half precision, which cannot hold a number of samples.
 
   Impl(torch::nn::Module& module_, Group& group_, DataParallelOptions options_)
       : module(module_), group(group_), options(std::move(options_)), parameters(trained_parameters(module_)) {
     for (const auto& each : parameters) trained.push_back(each.tensor);
+    is_narrow = std::any_of(trained.begin(), trained.end(), [](const at::Tensor& each) {
+      return each.scalar_type() == at::kHalf || each.scalar_type() == at::kBFloat16;
+    });
   }
 
   void share_weights();
@@ -58,7 +63,8 @@ struct DistributedDataParallel::Impl {
   void leave_out_unused(const at::Tensor& loss);
   void require_unused() const;
   bool run(const at::Tensor& loss, double loss_weight);
-  double weight_of(std::int64_t samples, std::optional<std::int64_t> global_samples) const;
+  double weight_of(std::int64_t samples, std::optional<std::int64_t> global_samples);
+  double weigh_narrowly(std::int64_t samples);
   void set_weight(const at::Tensor& loss, double value);
   void open_round(bool knows_total);
   void close_round(Round closing);
@@ -142,10 +148,29 @@ void DistributedDataParallel::Impl::require_unused() const {
   }
 }
 
-double DistributedDataParallel::Impl::weight_of(std::int64_t samples,
-                                                std::optional<std::int64_t> global_samples) const {
+double DistributedDataParallel::Impl::weight_of(std::int64_t samples, std::optional<std::int64_t> global_samples) {
+  if (is_narrow && !global_samples) return weigh_narrowly(samples);
   const auto own = static_cast<double>(samples);
   return global_samples ? own * (static_cast<double>(group.world()) / static_cast<double>(*global_samples)) : own;
+}
+
+// In half precision each gradient is kept as a mean: over this rank's samples so far, and at the round's end over those
+// of all ranks. Every weight is then at most the number of ranks. Scales what was added up before, and returns the
+// weight of the next loss.
+double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
+  double mean = static_cast<double>(round->samples);
+  if (is_syncing && group.is_connected()) {
+    auto total = at::full({1}, round->samples, at::kLong);
+    group.all_reduce_sum(total);
+    mean = total.item<double>() / static_cast<double>(group.world());
+  }
+  const double scale = mean > 0 ? 1 / mean : 0;
+  const double before = std::exchange(round->scale, scale);
+  if (before > 0 && before != scale) {
+    const torch::NoGradGuard no_grad;
+    at::_foreach_mul_(gradients_of(trained), scale / before);
+  }
+  return static_cast<double>(samples) * scale;
 }
 
 // In place where it can be: a recorded step reads it where it was.
@@ -236,17 +261,13 @@ void DistributedDataParallel::Impl::open_round(bool knows_total) {
 
 void DistributedDataParallel::Impl::close_round(Round closing) {
   if (closing.knows_total) return;
-  std::vector<at::Tensor> gradients;
-  for (const auto& each : trained) {
-    if (each.grad().defined()) gradients.push_back(each.grad());
-  }
   const torch::NoGradGuard no_grad;
-  if (reducer && !control.leaf().is_cpu()) {
+  if (reducer && !control.leaf().is_cpu() && !is_narrow) {
     const auto mean = control.mean_samples_there();
-    at::_foreach_mul_(gradients, at::where(mean > 0, mean.reciprocal(), at::ones_like(mean)));
-  } else {
+    at::_foreach_mul_(gradients_of(trained), at::where(mean > 0, mean.reciprocal(), at::ones_like(mean)));
+  } else if (!is_narrow) {
     const double mean = reducer ? control.mean_samples() : static_cast<double>(closing.samples);
-    if (mean > 0) at::_foreach_mul_(gradients, 1.0 / mean);
+    if (mean > 0) at::_foreach_mul_(gradients_of(trained), 1.0 / mean);
   }
   for (std::size_t i = 0; i < closing.earlier.size(); ++i) {
     if (closing.earlier[i].defined()) trained[i].mutable_grad().add_(closing.earlier[i]);

@@ -70,7 +70,9 @@ class DistributedDataParallel {
   ///
   /// Within no_sync() the samples count towards the next backward() outside of it. So accumulation, too, weighs each
   /// sample once. `global_samples` is the number of samples of all ranks, of all accumulated batches together. Passing
-  /// it saves a pass over the gradients; then pass it to each of the calls that make one step.
+  /// it saves a pass over the gradients; then pass it to each of the calls that make one step. If a parameter is in
+  /// half precision, leaving it out costs one more message, before the gradients: a weight of n samples would be
+  /// rounded there, or infinite.
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.

@@ -18,6 +18,14 @@ std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module) {
   return out;
 }
 
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& each : parameters) {
+    if (each.grad().defined()) gradients.push_back(each.grad());
+  }
+  return gradients;
+}
+
 std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named) {
   std::vector<at::Tensor> out;
   for (const auto& item : named) out.push_back(item.value());

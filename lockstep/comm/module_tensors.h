@@ -16,6 +16,9 @@ struct NamedTensor {
 /// What is trained of a module, by name. Tied weights appear under several names; each tensor counts once.
 std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module);
 
+/// Returns the gradients that are there.
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters);
+
 std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named);
 
 /// Names, shapes and types of all parameters and buffers, a line each, to be compared between ranks.

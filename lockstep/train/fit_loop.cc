@@ -138,7 +138,7 @@ void FitLoop::start() {
     require_precision(options_.step.precision, trained_[0].device());
     if (options_.step.precision == Precision::kFp16) scaler_ = std::make_unique<LossScaler>(trained_[0].device());
   }
-  if (options_.step.sync_batchnorm) synchronise_statistics();
+  if (options_.step.sync_batchnorm) statistics_.emplace(module_, group_);
   const auto parallel = resume();
   state_.data_size = train_->source().size();
   if (scaler_ && parallel.compression.kind == Compression::kPowerSgd) {
@@ -175,16 +175,6 @@ void FitLoop::start() {
   module_.metrics().restore(std::exchange(state_.logged, {}));
   set_loss();
   last_step_ = last_save_ = Clock::now();
-}
-
-void FitLoop::synchronise_statistics() {
-  statistics_ = std::make_shared<StatisticsSync>();
-  statistics_->sum = [this](at::Tensor& numbers) { group_.all_reduce_sum(numbers); };
-  std::int64_t layers = 0;
-  for (const auto& child : module_.children()) layers += set_statistics_sync(*child, statistics_);
-  if (layers > 0) return;
-  throw Error(ErrorKind::kRecipe, "trainer.sync_batchnorm is set, and the model has no BatchNorm layer of Lockstep's",
-              "leave it out, or build the model of lockstep::BatchNorm");
 }
 
 TrainingPlan FitLoop::plan() const {

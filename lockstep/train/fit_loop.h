@@ -8,11 +8,11 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/device/streams.h"
-#include "lockstep/models/batch_norm.h"
 #include "lockstep/train/device_loss.h"
 #include "lockstep/train/graph_plan.h"
 #include "lockstep/train/optim/device_update.h"
 #include "lockstep/train/replicas.h"
+#include "lockstep/train/synced_statistics.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {
@@ -29,6 +29,8 @@ struct Participants {
 class FitLoop {
  public:
   FitLoop(const TrainerOptions& options, Participants participants, Module& module, DataModule& data, Group& group);
+  FitLoop(const FitLoop&) = delete;
+  FitLoop& operator=(const FitLoop&) = delete;
 
   /// Collective: yes.
   FitResult run();
@@ -53,7 +55,6 @@ class FitLoop {
   // The story.
   void take_data(DataModule& data);
   void start();
-  void synchronise_statistics();
   void announce();
   std::map<std::string, std::string> facts() const;
   TrainingPlan plan() const;
@@ -133,7 +134,7 @@ class FitLoop {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<LossScaler> scaler_;          ///< For fp16 alone.
-  std::shared_ptr<StatisticsSync> statistics_;  ///< Where BatchNorm is synchronised.
+  std::optional<SyncedStatistics> statistics_;  ///< If BatchNorm is synchronised.
   std::unique_ptr<CopyStream> copies_;          ///< Null on a CPU.
   std::optional<Work> ahead_;                   ///< The next step's, on its way to the device.
   std::optional<DeviceLoss> device_loss_;       ///< Where losses stay on the device.

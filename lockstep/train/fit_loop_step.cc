@@ -8,6 +8,7 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/module_tensors.h"
 #include "lockstep/device/range_mark.h"
 #include "lockstep/train/fit_loop.h"
 #include "lockstep/train/model_failure.h"
@@ -15,14 +16,6 @@
 
 namespace lockstep {
 namespace {
-
-std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> gradients;
-  for (const auto& each : parameters) {
-    if (each.grad().defined()) gradients.push_back(each.grad());
-  }
-  return gradients;
-}
 
 // As torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do.
 void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) {
@@ -175,7 +168,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
 // sums.
 const Batch* FitLoop::runs_for(const Batch& batch) {
   const bool has_samples = batch.samples() > 0;
-  if (statistics_) statistics_->takes_part = has_samples;
+  if (statistics_) statistics_->set_takes_part(has_samples);
   if (has_samples) return &batch;
   if (!statistics_) return nullptr;
   if (!stand_in_) {

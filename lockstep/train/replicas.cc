@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "lockstep/data/shard.h"
 
@@ -20,6 +21,15 @@ Batch part_of_batch(const Batch& batch, Shard shard) {
   part.first_index = batch.first_index + rows.begin;
   part.global_samples = batch.global_samples;
   return part;
+}
+
+std::vector<std::size_t> distinct_places(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::size_t> places;
+  std::unordered_set<const void*> seen;
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    if (seen.insert(tensors[k].unsafeGetTensorImpl()).second) places.push_back(k);
+  }
+  return places;
 }
 
 // How many threads this thread's kernels use, while it lives.
@@ -46,6 +56,7 @@ Replicas::Replicas(Module& first, std::int64_t count, Precision precision)
     if (&part != &parts_.front()) part.owned = first.replica();
     part.module = part.owned ? part.owned.get() : &first;
     part.parameters = part.module->parameters();
+    part.distinct = distinct_places(part.parameters);
     part.buffers = part.module->buffers();
   }
   for (std::size_t i = 1; i < parts_.size(); ++i) {
@@ -101,12 +112,12 @@ void Replicas::run_part(Part& part) const {
   }
 }
 
-// In the replicas' order, so that sums are the same each time.
+// In the replicas' order, so that sums are the same each time. A tied weight has one gradient and several places.
 void Replicas::add_gradients() {
   const torch::NoGradGuard no_grad;
   auto& first = parts_.front();
   for (std::size_t i = 1; i < parts_.size(); ++i) {
-    for (std::size_t k = 0; k < first.parameters.size(); ++k) {
+    for (const auto k : parts_[i].distinct) {
       const auto& gradient = parts_[i].parameters[k].grad();
       if (!gradient.defined()) continue;
       auto& sum = first.parameters[k].mutable_grad();

@@ -37,7 +37,8 @@ class Replicas {
   struct Part {
     Module* module = nullptr;
     std::unique_ptr<Module> owned;
-    std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> parameters;  ///< A tied one once for each of its names.
+    std::vector<std::size_t> distinct;   ///< Places in `parameters`, the first of each tensor.
     std::vector<at::Tensor> buffers;
     Batch batch;
     double loss_sum = 0;

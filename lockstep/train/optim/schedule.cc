@@ -43,6 +43,7 @@ double one_cycle(const OneCycleSchedule& one, std::int64_t t, double start, doub
 
 struct RateAt {
   double base;
+  double peak_share;  // Of OneCycleSchedule's max_lr.
   std::int64_t t;
 
   double operator()(const std::monostate&) const { return base; }
@@ -65,8 +66,9 @@ struct RateAt {
     return base * (s.start_factor + (s.end_factor - s.start_factor) * share);
   }
   double operator()(const OneCycleSchedule& s) const {
-    const double initial = s.max_lr / s.div_factor;
-    return one_cycle(s, t, initial, s.max_lr, initial / s.final_div_factor);
+    const double peak = s.max_lr * peak_share;
+    const double initial = peak / s.div_factor;
+    return one_cycle(s, t, initial, peak, initial / s.final_div_factor);
   }
 };
 
@@ -96,6 +98,14 @@ struct Check {
   }
 };
 
+// One base rate over another, exactly 1 if they are the same.
+double share_of_rate(double own, double base) {
+  if (own == base) return 1;
+  if (base > 0) return own / base;
+  refuse("onecycle scales max_lr by a group's rate over the optimizer's, which is 0",
+         "set optimizer.lr, or leave the rates out of optimizer.groups");
+}
+
 // Returns whether there was one to set.
 bool set_momentum_of(torch::optim::OptimizerOptions& options, double value) {
   if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) {
@@ -124,7 +134,11 @@ Scheduler::Scheduler(ScheduleOptions options, torch::optim::Optimizer& optimizer
     plateau_rates_ = base_rates_;
     best_ = plateau->wants_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   }
-  if (const auto* one = std::get_if<OneCycleSchedule>(&options_.schedule); one != nullptr && one->cycle_momentum) {
+  const auto* one = std::get_if<OneCycleSchedule>(&options_.schedule);
+  if (one == nullptr) return;
+  const double base = optimizer.defaults().get_lr();
+  for (const double each : base_rates_) shares_.push_back(share_of_rate(each, base));
+  if (one->cycle_momentum) {
     for (auto& group : optimizer.param_groups()) {
       if (!set_momentum_of(group.options(), one->max_momentum)) {
         refuse("onecycle moves the momentum too, and the optimizer has none",
@@ -134,8 +148,10 @@ Scheduler::Scheduler(ScheduleOptions options, torch::optim::Optimizer& optimizer
   }
 }
 
-double Scheduler::rate(double base, std::int64_t t) const {
-  if (t >= options_.warmup) return std::visit(RateAt{base, t - options_.warmup}, options_.schedule);
+double Scheduler::rate(std::size_t group, std::int64_t t) const {
+  const double base = plateau_rates_.empty() ? base_rates_[group] : plateau_rates_[group];
+  const double peak_share = shares_.empty() ? 1 : shares_[group];
+  if (t >= options_.warmup) return std::visit(RateAt{base, peak_share, t - options_.warmup}, options_.schedule);
   const double share = static_cast<double>(t) / static_cast<double>(options_.warmup);
   return base * (options_.warmup_start_factor + (1 - options_.warmup_start_factor) * share);
 }
@@ -147,9 +163,8 @@ bool Scheduler::moves_momentum() const {
 
 void Scheduler::prepare(std::int64_t step, std::int64_t epoch) {
   const auto t = options_.by_step ? step : epoch;
-  const auto& bases = plateau_rates_.empty() ? base_rates_ : plateau_rates_;
   for (std::size_t i = 0; i < base_rates_.size(); ++i) {
-    optimizer_.param_groups()[i].options().set_lr(rate(bases[i], t));
+    optimizer_.param_groups()[i].options().set_lr(rate(i, t));
   }
   set_momentum(t);
 }

@@ -53,6 +53,9 @@ struct LinearSchedule {
 };
 
 /// OneCycleLR in two phases, annealed by cosine. Momentum (beta1 for Adam) falls while the rate rises.
+///
+/// A parameter group with a rate of its own peaks at max_lr · its rate / the optimizer's rate, as with PyTorch's list
+/// of max_lr. A group without one peaks at max_lr.
 struct OneCycleSchedule {
   double max_lr = 0;
   std::int64_t total_steps = 1;
@@ -92,7 +95,7 @@ class Scheduler {
   /// `optimizer` must outlive this object. The schedule starts from its present rates, group by group.
   ///
   /// Throws: Error(kRecipe) if a schedule's numbers are out of range, or if it moves a momentum that the optimizer does
-  /// not have.
+  /// not have. Also if OneCycleSchedule finds a group with a rate of its own, and the optimizer's rate is 0.
   Scheduler(ScheduleOptions options, torch::optim::Optimizer& optimizer);
 
   /// True if the schedule changes the momentum too.
@@ -110,12 +113,13 @@ class Scheduler {
   void restore(const std::map<std::string, double>& state);
 
  private:
-  double rate(double base, std::int64_t t) const;
+  double rate(std::size_t group, std::int64_t t) const;
   void set_momentum(std::int64_t t);
 
   ScheduleOptions options_;
   torch::optim::Optimizer& optimizer_;
   std::vector<double> base_rates_;
+  std::vector<double> shares_;  ///< Each group's base rate over the optimizer's, for OneCycleSchedule.
   std::vector<double> plateau_rates_;
   double best_ = 0;
   std::int64_t bad_epochs_ = 0;

@@ -34,6 +34,20 @@ def rates(make, count, lr=0.1, values=None):
     return out
 
 
+def group_rates(max_rates, lrs, count):
+    """Each step's learning rate of each group, under OneCycleLR with a list of max_lr."""
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr} for lr in lrs]
+    opt = torch.optim.SGD(groups, lr=lrs[0], momentum=0.9)
+    scheduler = schedulers.OneCycleLR(opt, max_lr=max_rates, total_steps=count)
+    out = []
+    for _ in range(count):
+        out.append([group["lr"] for group in opt.param_groups])
+        opt.step()
+        if len(out) < count:
+            scheduler.step()
+    return out
+
+
 def warmed(make, warmup, factor):
     def build(opt):
         first = schedulers.LinearLR(opt, start_factor=factor, end_factor=1.0, total_iters=warmup)
@@ -137,6 +151,7 @@ def main():
     torch.set_num_threads(1)
     out = {
         "schedules": schedules(),
+        "onecycle_groups": group_rates([0.5, 0.05, 1.25], [0.1, 0.01, 0.25], 12),
         "plateau_values": PLATEAU,
         "scaler": scaler(),
         "runs": {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/comm/group.h"
+#include "lockstep/models/batch_norm.h"
+#include "lockstep/train/module.h"
+
+namespace lockstep {
+
+/// Lets a module's BatchNorm layers compute over the samples of all ranks while it lives. Then they compute over their
+/// own again.
+class SyncedStatistics {
+ public:
+  /// `module` and `group` must outlive this object. Throws: Error(kRecipe) if there is no BatchNorm layer.
+  SyncedStatistics(Module& module, Group& group);
+  ~SyncedStatistics();
+  SyncedStatistics(const SyncedStatistics&) = delete;
+  SyncedStatistics& operator=(const SyncedStatistics&) = delete;
+
+  /// Says whether this rank has samples of its own in the next batch, as StatisticsSync::takes_part.
+  void set_takes_part(bool takes_part) { sync_->takes_part = takes_part; }
+
+ private:
+  Module& module_;
+  std::shared_ptr<StatisticsSync> sync_;  ///< Graphs of the layers keep it too.
+};
+
+}  // namespace lockstep
