@@ -102,7 +102,7 @@ class Fetcher {
     get(url, file, part);
     auto fact = difference(part, file, context_.env);
     if (fact && is_continued) {
-      // What an earlier call left may have been the trouble.
+      // What an earlier call left may have been the fault.
       fs::remove(part);
       get(url, file, part);
       fact = difference(part, file, context_.env);

@@ -103,8 +103,8 @@ StepOptions step_of(const Recipe& recipe) {
   if (recipe.has("trainer.clip_value")) step.clip_value = recipe.real("trainer.clip_value");
   step.sync_batchnorm = recipe.flag("trainer.sync_batchnorm");
   step.device.deterministic = recipe.flag("trainer.deterministic");
-  step.device.keep_data = wish_named(recipe.text("data.on_device"), "data.on_device");
-  step.device.graph = wish_named(recipe.text("trainer.graph"), "trainer.graph");
+  step.device.keep_data = parse_toggle(recipe.text("data.on_device"), "data.on_device");
+  step.device.graph = parse_toggle(recipe.text("trainer.graph"), "trainer.graph");
   step.parallel.bucket_mib = recipe.real("trainer.bucket_mb");
   step.parallel.find_unused_parameters = recipe.flag("trainer.find_unused_parameters");
   step.parallel.static_graph = recipe.flag("trainer.static_graph");
@@ -133,8 +133,8 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
 // Narrow convolutions gain by it wherever they run: a ResNet-18's step in bf16 on AMD EPYC takes a fifth of the time.
 // In float32 they gain nothing, and with few channels they lose.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
-  const auto wish = recipe.text("trainer.channels_last");
-  if (wish != "auto") return wish == "on";
+  const auto layout = recipe.text("trainer.channels_last");
+  if (layout != "auto") return layout == "on";
   const auto precision = precision_named(recipe.text("trainer.precision"));
   const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
   return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());

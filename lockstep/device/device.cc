@@ -15,17 +15,19 @@ constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on 
 
 RankDevice cpu_device() { return {.facts = cpu_backend().devices().front()}; }
 
-std::string rank_text(const DeviceRequest& wish) {
-  return "local rank " + std::to_string(wish.local_rank) + " of " + std::to_string(wish.local_world) + " on this node";
+std::string rank_text(const DeviceRequest& request) {
+  return "local rank " + std::to_string(request.local_rank) + " of " + std::to_string(request.local_world) +
+         " on this node";
 }
 
-int index_of(const DeviceRequest& wish, int visible) {
-  const int index = wish.index.value_or(visible == 1 ? 0 : wish.local_rank);
+int index_of(const DeviceRequest& request, int visible) {
+  const int index = request.index.value_or(visible == 1 ? 0 : request.local_rank);
   if (index < visible) return index;
-  if (wish.may_share) return index % visible;
-  throw Error(ErrorKind::kEnvironment,
-              rank_text(wish) + " wants device " + std::to_string(index) + ", but sees " + counted(visible, "device"),
-              "start as many tasks on each node as it has devices, or set trainer.share_device = true");
+  if (request.may_share) return index % visible;
+  throw Error(
+      ErrorKind::kEnvironment,
+      rank_text(request) + " wants device " + std::to_string(index) + ", but sees " + counted(visible, "device"),
+      "start as many tasks on each node as it has devices, or set trainer.share_device = true");
 }
 
 }  // namespace
@@ -53,15 +55,15 @@ NodeDevices this_node() {
   return {.has_gpus = node_has_gpus(), .backend = []() -> const DeviceBackend& { return gpu_backend(); }};
 }
 
-RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node) {
-  if (wish.accelerator == Accelerator::kCpu) return cpu_device();
-  const bool is_wanted = wish.accelerator == Accelerator::kGpu;
+RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node) {
+  if (request.accelerator == Accelerator::kCpu) return cpu_device();
+  const bool is_wanted = request.accelerator == Accelerator::kGpu;
   if (!node.has_gpus) {
     if (!is_wanted) return cpu_device();
     throw Error(ErrorKind::kEnvironment, "trainer.accelerator is gpu, but this node has none",
                 "start on a node with GPUs, or set trainer.accelerator = \"cpu\"");
   }
-  if (wish.are_hidden) {
+  if (request.are_hidden) {
     if (!is_wanted) return cpu_device();
     throw Error(
         ErrorKind::kEnvironment, "trainer.accelerator is gpu, but CUDA_VISIBLE_DEVICES or its like hides all",
@@ -75,7 +77,7 @@ RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node) {
   }
   RankDevice chosen;
   chosen.visible = static_cast<int>(devices.size());
-  chosen.facts = devices[static_cast<std::size_t>(index_of(wish, chosen.visible))];
+  chosen.facts = devices[static_cast<std::size_t>(index_of(request, chosen.visible))];
   chosen.device = c10::Device(backend.type(), static_cast<c10::DeviceIndex>(chosen.facts.index));
   chosen.backend = &backend;
   backend.prepare(chosen.facts.index);

@@ -62,7 +62,7 @@ NodeDevices this_node();
 ///
 /// Throws: Error(kEnvironment) if the node has GPUs that cannot be used, or fewer than ranks. The run never changes to
 /// the CPU silently.
-RankDevice chosen_device(const DeviceRequest& wish, const NodeDevices& node);
+RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node);
 
 /// True if the node has a GPU driver loaded, even if LibTorch cannot use it.
 bool node_has_gpus();

@@ -42,7 +42,7 @@ std::optional<Error> device_failure(const std::exception& error, const RankDevic
   }
   if (!begins_as_known(words)) return std::nullopt;
   const auto runtime = device.backend->runtime();
-  return device_error(trouble_said(words),
+  return device_error(find_fault(words),
                       {.kind = runtime.kind,
                        .driver = runtime.driver,
                        .runtime = runtime.runtime,

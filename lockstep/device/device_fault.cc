@@ -95,7 +95,7 @@ constexpr auto kSigns = std::to_array<Sign>({{"no kernel image is available", De
 
 }  // namespace
 
-DeviceFault trouble_said(std::string_view words) {
+DeviceFault find_fault(std::string_view words) {
   const auto sign = std::find_if(kSigns.begin(), kSigns.end(),
                                  [&](const Sign& each) { return words.find(each.words) != std::string_view::npos; });
   return sign == kSigns.end() ? DeviceFault::kOther : sign->fault;

@@ -36,7 +36,7 @@ struct FaultFacts {
 };
 
 /// What an exception of LibTorch's tells, by the runtime's words in it.
-DeviceFault trouble_said(std::string_view words);
+DeviceFault find_fault(std::string_view words);
 
 /// An Error(kEnvironment) that a person can act on; `otherwise` ends the hint.
 Error device_error(DeviceFault fault, const FaultFacts& facts,

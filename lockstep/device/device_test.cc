@@ -110,12 +110,12 @@ TEST(DeviceFault, EachKindSaysWhatWasFoundAndTheWayOut) {
 }
 
 TEST(DeviceFault, IsToldFromTheRuntimesWords) {
-  EXPECT_EQ(trouble_said("CUDA error: no kernel image is available for execution on the device"),
+  EXPECT_EQ(find_fault("CUDA error: no kernel image is available for execution on the device"),
             DeviceFault::kNoKernels);
-  EXPECT_EQ(trouble_said("HIP error: invalid device function"), DeviceFault::kNoKernels);
-  EXPECT_EQ(trouble_said("CUDA out of memory. Tried to allocate 2.00 MiB."), DeviceFault::kNoMemory);
-  EXPECT_EQ(trouble_said("CUDA error: uncorrectable ECC error encountered"), DeviceFault::kBroken);
-  EXPECT_EQ(trouble_said("something new"), DeviceFault::kOther);
+  EXPECT_EQ(find_fault("HIP error: invalid device function"), DeviceFault::kNoKernels);
+  EXPECT_EQ(find_fault("CUDA out of memory. Tried to allocate 2.00 MiB."), DeviceFault::kNoMemory);
+  EXPECT_EQ(find_fault("CUDA error: uncorrectable ECC error encountered"), DeviceFault::kBroken);
+  EXPECT_EQ(find_fault("something new"), DeviceFault::kOther);
 }
 
 TEST(CpuBackend, TellsItsMemory) {

@@ -41,8 +41,8 @@ void require(Status status, const DeviceFacts* device = nullptr) {
   forget_error();
   const auto facts = facts_of(words_of(status), device);
   // The runtime calls a driver that is not there an old one, too.
-  const bool has_none = trouble_of(status) == DeviceFault::kOldDriver && facts.driver.empty();
-  throw device_error(has_none ? DeviceFault::kNoDriver : trouble_of(status), facts);
+  const bool has_none = fault_of(status) == DeviceFault::kOldDriver && facts.driver.empty();
+  throw device_error(has_none ? DeviceFault::kNoDriver : fault_of(status), facts);
 }
 
 DeviceFacts facts_of_device(int index) {
@@ -71,7 +71,7 @@ void try_product(const DeviceFacts& device, const c10::Device& place) {
     if (right) return;
   } catch (const c10::Error& error) {
     forget_error();
-    throw device_error(trouble_said(error.what_without_backtrace()), facts_of(error.what_without_backtrace(), &device));
+    throw device_error(find_fault(error.what_without_backtrace()), facts_of(error.what_without_backtrace(), &device));
   }
   throw device_error(DeviceFault::kWrongResult, facts_of("64 x 64 twos times threes are not 384 everywhere", &device));
 }

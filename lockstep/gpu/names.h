@@ -71,7 +71,7 @@ inline std::string uuid_of(const Properties& properties) {
   return "GPU-" + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }
 
-inline DeviceFault trouble_of(Status status) {
+inline DeviceFault fault_of(Status status) {
   switch (status) {
     case hipErrorInsufficientDriver:
       return DeviceFault::kOldDriver;
@@ -139,7 +139,7 @@ inline std::string uuid_of(const Properties& properties) {
   return text;
 }
 
-inline DeviceFault trouble_of(Status status) {
+inline DeviceFault fault_of(Status status) {
   switch (status) {
     case cudaErrorInsufficientDriver:
     case cudaErrorCompatNotSupportedOnDevice:

@@ -167,7 +167,7 @@ class FitLoop {
     double loss = 0;
   };
   std::optional<LostLoss> lost_;  ///< This rank's.
-  std::string stop_wish_;         ///< Why this rank wants to stop; empty where it does not.
+  std::string stop_reason_;       ///< Why this rank wants to stop; empty where it does not.
   std::string stopped_by_;
   double seconds_before_ = 0;  ///< Of earlier starts, as the snapshot has it; counted if there is a time limit.
   Clock::time_point started_;
@@ -180,7 +180,7 @@ class FitLoop {
 template <typename Event>
 void FitLoop::tell(const Event& event) {
   for (auto* listener : participants_.listeners) {
-    if (listener->on(event) == Verdict::kStop && stop_wish_.empty()) stop_wish_ = "callback: " + listener->name();
+    if (listener->on(event) == Verdict::kStop && stop_reason_.empty()) stop_reason_ = "callback: " + listener->name();
   }
 }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 
 void FitLoop::plan_graph() {
   const auto& device = group_.device();
-  const auto wish = options_.step.device.graph;
+  const auto toggle = options_.step.device.graph;
   const auto& step = options_.step;
   GraphFacts facts{.accumulate = step.accumulate,
                    .finds_unused = step.parallel.find_unused_parameters,
@@ -21,14 +21,14 @@ void FitLoop::plan_graph() {
                    .moves_momentum = scheduler_->moves_momentum(),
                    .has_empty_parts = train_->options().global_batch < group_.world(),
                    .shares_device = group_.shares_device()};
-  if (wish != Toggle::kOff) {
+  if (toggle != Toggle::kOff) {
     facts.device_records = !device.is_cpu() && device.backend->step_graph(device.index()) != nullptr;
     facts.module_reason = module_.why_not_recorded();
   }
-  const auto reason = wish == Toggle::kOff ? "trainer.graph is off" : why_not_recorded(facts);
+  const auto reason = toggle == Toggle::kOff ? "trainer.graph is off" : why_not_recorded(facts);
   if (reason.empty()) {
-    graph_plan_.emplace(wish, plan().steps_per_epoch);
-  } else if (wish == Toggle::kOn) {
+    graph_plan_.emplace(toggle, plan().steps_per_epoch);
+  } else if (toggle == Toggle::kOn) {
     throw Error(ErrorKind::kRecipe, "trainer.graph is on, but the step cannot be recorded: " + reason,
                 "leave it at auto, which records where it can");
   } else if (!device.is_cpu()) {

@@ -198,14 +198,14 @@ double FitLoop::seconds_of_run() const { return seconds_before_ + seconds_betwee
 
 void FitLoop::raise_signals() {
   const auto now = Clock::now();
-  if (stop_wish_.empty() && StopSignals::arrived()) stop_wish_ = "signal";
+  if (stop_reason_.empty() && StopSignals::arrived()) stop_reason_ = "signal";
   if (group_.is_main()) {
     const auto limit = static_cast<double>(options_.max_time.count());
-    if (limit > 0 && seconds_of_run() >= limit && stop_wish_.empty()) stop_wish_ = "max_time";
+    if (limit > 0 && seconds_of_run() >= limit && stop_reason_.empty()) stop_reason_ = "max_time";
     if (options_.snapshot.every.count() > 0 && now - last_save_ >= options_.snapshot.every)
       parallel_->raise(Signal::kSnapshot);
   }
-  if (!stop_wish_.empty()) parallel_->raise(Signal::kStop);
+  if (!stop_reason_.empty()) parallel_->raise(Signal::kStop);
 }
 
 void FitLoop::after_step(const Work& work) {
@@ -224,8 +224,8 @@ void FitLoop::after_step(const Work& work) {
   tell(event);
   if (parallel_->agreed(Signal::kStop)) stopped_by_ = agreed_reason();
   const auto every = options_.snapshot.every_steps;
-  // On a device a wish is heard one step late, and is raised until then: the step after the snapshot hears it once
-  // more.
+  // On a GPU, a request is observed one step late and stays raised until then: the step after the snapshot hears it
+  // once more.
   const bool is_echo = !group_.device().is_cpu() && saved_at_ && saved_at_->step + 1 == state_.step;
   if ((parallel_->agreed(Signal::kSnapshot) && !is_echo) || (every > 0 && state_.step % every == 0)) save();
 }

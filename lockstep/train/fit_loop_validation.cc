@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Validation asks whether a stop was wished every so many batches; a training step hears it with its gradients.
+// Validation asks whether a stop was requested every so many batches; a training step hears it with its gradients.
 constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
 constexpr const char* kBestValue = "best.value";
@@ -78,14 +78,14 @@ bool FitLoop::validate(const Metrics& logged) {
   event.seconds = seconds_between(start, Clock::now());
   tell(event);
   // What listeners make of the metrics must not wait for the next step: it may be the last one's.
-  if (parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) stopped_by_ = agreed_reason();
+  if (parallel_->agree_now(Signal::kStop, !stop_reason_.empty())) stopped_by_ = agreed_reason();
   last_step_ = Clock::now();
   return true;
 }
 
 bool FitLoop::is_stop_agreed() {
-  if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
-  if (!parallel_->agree_now(Signal::kStop, !stop_wish_.empty())) return false;
+  if (StopSignals::arrived() && stop_reason_.empty()) stop_reason_ = "signal";
+  if (!parallel_->agree_now(Signal::kStop, !stop_reason_.empty())) return false;
   stopped_by_ = agreed_reason();
   return true;
 }
@@ -128,12 +128,12 @@ bool FitLoop::is_best(const ValidationEnded& event) {
   return true;
 }
 
-// Called on every rank once a stop is agreed: the first rank that wished it says why.
+// Called on every rank once a stop is agreed: the first rank that asked says why.
 std::string FitLoop::agreed_reason() {
-  const auto wishes = group_.all_gather(stop_wish_.empty() ? 0 : 1);
-  const auto first = std::find(wishes.begin(), wishes.end(), 1);
-  LOCKSTEP_ASSERT(first != wishes.end());
-  return group_.broadcast_text(stop_wish_, static_cast<int>(first - wishes.begin()));
+  const auto asking = group_.all_gather(stop_reason_.empty() ? 0 : 1);
+  const auto first = std::find(asking.begin(), asking.end(), 1);
+  LOCKSTEP_ASSERT(first != asking.end());
+  return group_.broadcast_text(stop_reason_, static_cast<int>(first - asking.begin()));
 }
 
 }  // namespace lockstep

@@ -19,9 +19,9 @@ std::string microseconds(double seconds) { return fixed(seconds * 1e6, 0) + " µ
 
 }  // namespace
 
-GraphPlan::GraphPlan(Toggle wish, std::int64_t steps_in_row)
-    : wish_(wish), timed_steps_(std::clamp(steps_in_row / 3, kFewestTimed, kMostTimed)) {
-  if (wish == Toggle::kOff) refuse("trainer.graph is off");
+GraphPlan::GraphPlan(Toggle toggle, std::int64_t steps_in_row)
+    : toggle_(toggle), timed_steps_(std::clamp(steps_in_row / 3, kFewestTimed, kMostTimed)) {
+  if (toggle == Toggle::kOff) refuse("trainer.graph is off");
 }
 
 GraphPlan::Way GraphPlan::next() const {
@@ -59,9 +59,9 @@ void GraphPlan::mark(Clock::time_point now) {
 void GraphPlan::done() {
   ++steps_;
   if (phase_ == Phase::kWarm && steps_ == kWarmSteps) {
-    enter(wish_ == Toggle::kOn ? Phase::kRecord : Phase::kEagerTimed);
+    enter(toggle_ == Toggle::kOn ? Phase::kRecord : Phase::kEagerTimed);
   } else if (phase_ == Phase::kRecord) {
-    if (wish_ == Toggle::kOn) {
+    if (toggle_ == Toggle::kOn) {
       enter(Phase::kDecided);
       replays_ = true;
       reason_ = "whole steps are replayed: trainer.graph is on";

@@ -20,7 +20,7 @@ class GraphPlan {
   enum class Way { kEager, kRecord, kReplay };
 
   /// `steps_in_row`: how many steps of the full shape come one after the other, so that a timing fits in.
-  GraphPlan(Toggle wish, std::int64_t steps_in_row);
+  GraphPlan(Toggle toggle, std::int64_t steps_in_row);
 
   /// For the coming step.
   Way next() const;
@@ -52,7 +52,7 @@ class GraphPlan {
   void enter(Phase phase);
   bool is_timed() const { return phase_ == Phase::kEagerTimed || phase_ == Phase::kReplayTimed; }
 
-  Toggle wish_;
+  Toggle toggle_;
   std::int64_t timed_steps_;
   Phase phase_ = Phase::kWarm;
   std::int64_t steps_ = 0;  ///< Of this phase.

@@ -118,8 +118,8 @@ TEST(WhyNotRecorded, NamesWhatStandsInTheWay) {
 }
 
 TEST(Toggle, IsFoundByName) {
-  EXPECT_EQ(wish_named("auto", "trainer.graph"), Toggle::kAuto);
-  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { wish_named("maybe", "trainer.graph"); }),
+  EXPECT_EQ(parse_toggle("auto", "trainer.graph"), Toggle::kAuto);
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { parse_toggle("maybe", "trainer.graph"); }),
              "trainer.graph is 'maybe', want auto, on or off");
 }
 

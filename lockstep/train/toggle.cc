@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-Toggle wish_named(const std::string& name, const std::string& key) {
+Toggle parse_toggle(const std::string& name, const std::string& key) {
   if (name == "auto") return Toggle::kAuto;
   if (name == "on") return Toggle::kOn;
   if (name == "off") return Toggle::kOff;

@@ -15,6 +15,6 @@ enum class Toggle { kAuto, kOn, kOff };
 
 /// Returns the toggle of that name. `key` names the setting in the message: "trainer.graph".
 /// Throws: Error(kRecipe) for another name than auto, on, off.
-Toggle wish_named(const std::string& name, const std::string& key);
+Toggle parse_toggle(const std::string& name, const std::string& key);
 
 }  // namespace lockstep
