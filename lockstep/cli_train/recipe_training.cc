@@ -205,6 +205,7 @@ TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::p
   options.data.overfit_batches = recipe.integer("trainer.overfit_batches");
   options.data.validate_every = recipe.integer("trainer.validate_every");
   options.snapshot = snapshot_of(recipe, snapshots);
+  options.guard.stop_on_nonfinite = recipe.text("guard.on_nonfinite") == "stop";
   return recipe.flag("trainer.fast_dev_run") ? fast_dev_run(options) : options;
 }
 

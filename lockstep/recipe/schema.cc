@@ -201,6 +201,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"early_stopping.patience", kInteger, "3", kCount, "", "validations without a gain that are borne"},
     {"early_stopping.min_delta", kReal, "0", kAtLeast0, "", "what counts as a gain"},
 
+    {"guard.on_nonfinite", kText, "stop", one_of("stop ignore"), "", "whether a training loss that is not finite ends the run", {}, kAside},
+
     {"snapshot.monitor", kText, "", {}, "", "a metric: the snapshot where it was best is kept besides, as `best`", {}, kAside},
     {"snapshot.mode", kText, "min", one_of("min max"), "", "whether the metric should fall or rise", {}, kAside},
     {"snapshot.every_epochs", kInteger, "1", kAtLeast0, "epochs",

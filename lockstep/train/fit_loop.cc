@@ -275,6 +275,7 @@ void FitLoop::end_epoch() {
   settle_loss();
   if (graph_plan_) graph_plan_->interrupt();
   state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
+  require_finite(state_.metrics["train_loss"]);
   const auto logged = module_.metrics().over_ranks(group_);
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
   for (auto* extension : participants_.extensions) extension->after_epoch(state_);

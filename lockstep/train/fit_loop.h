@@ -86,6 +86,8 @@ class FitLoop {
   void after_step(const Work& work);
   void log_loss(StepEnded& event);
   double mean_over_ranks(double sum, std::int64_t count);
+  void note_loss(double loss, std::int64_t step);
+  void require_finite(double loss_sum);
 
   // What a device needs besides. fit_loop_device.cc; recordings: fit_loop_graph.cc.
   void prepare_device();
@@ -158,7 +160,13 @@ class FitLoop {
   std::int64_t first_samples_ = 0;
   double logged_loss_sum_ = 0;  ///< Since the last logged step, this rank; on a device settle_loss() brings it.
   std::int64_t logged_loss_samples_ = 0;
-  std::string stop_wish_;  ///< Why this rank wants to stop; empty where it does not.
+  /// The first loss that was not finite, and the step that gave it or was the first to be told it.
+  struct LostLoss {
+    std::int64_t step = 0;
+    double loss = 0;
+  };
+  std::optional<LostLoss> lost_;  ///< This rank's.
+  std::string stop_wish_;         ///< Why this rank wants to stop; empty where it does not.
   std::string stopped_by_;
   double seconds_before_ = 0;  ///< Of earlier starts, as the snapshot has it; counted if there is a time limit.
   Clock::time_point started_;

@@ -83,6 +83,7 @@ TrainingState FitLoop::state_of_all_ranks() {
   auto losses_tensor = at::from_blob(losses.data(), {2}, at::kDouble);
   group_.all_reduce_sum(counts_tensor);
   group_.all_reduce_sum(losses_tensor);
+  require_finite(losses[0]);
   state.loss_sum = losses[0];
   // JSON has no infinity: a loss that is lost is lost in the log too.
   if (std::isfinite(losses[1])) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "lockstep/base/checksum.h"
+#include "lockstep/base/error.h"
 #include "lockstep/device/range_mark.h"
 #include "lockstep/train/fit_loop.h"
 #include "lockstep/train/model_failure.h"
@@ -132,7 +136,11 @@ void FitLoop::backward(const Batch& batch, std::int64_t index, std::int64_t glob
 }
 
 void FitLoop::count_loss(const at::Tensor& mean, std::int64_t samples) {
-  if (!device_loss_) return count_loss(mean.item<double>() * static_cast<double>(samples), samples);
+  if (!device_loss_) {
+    const auto loss = mean.item<double>();
+    note_loss(loss, state_.step + 1);
+    return count_loss(loss * static_cast<double>(samples), samples);
+  }
   device_loss_->add(mean, samples);
   state_.loss_samples += samples;
   logged_loss_samples_ += samples;
@@ -232,9 +240,31 @@ void FitLoop::after_step(const Work& work) {
 void FitLoop::log_loss(StepEnded& event) {
   settle_loss();
   event.loss = mean_over_ranks(logged_loss_sum_, logged_loss_samples_);
+  note_loss(*event.loss, state_.step);
   logged_loss_sum_ = 0;
   logged_loss_samples_ = 0;
   set_loss();
+}
+
+void FitLoop::note_loss(double loss, std::int64_t step) {
+  if (!lost_ && !std::isfinite(loss)) lost_ = LostLoss{.step = step, .loss = loss};
+}
+
+// Collective if the sum, which is the same on all ranks, is not finite.
+void FitLoop::require_finite(double loss_sum) {
+  if (std::isfinite(loss_sum) || !options_.guard.stop_on_nonfinite) return;
+  note_loss(loss_sum, state_.step);  // On a device it may be seen here first.
+  constexpr auto kNone = std::numeric_limits<std::int64_t>::max();
+  const auto steps = group_.all_gather(lost_ ? lost_->step : kNone);
+  const auto first = std::ranges::min_element(steps);
+  const auto loss =
+      group_.broadcast_text(std::to_string(lost_->loss), static_cast<int>(std::distance(steps.begin(), first)));
+  throw Error(
+      ErrorKind::kRecipe,
+      "the training loss of epoch " + std::to_string(state_.epoch) + " is not finite: it was " + loss +
+          " first at step " + std::to_string(*first),
+      "lower optimizer.lr or set trainer.clip_norm, and resume from a snapshot before that step; guard.on_nonfinite "
+      "= \"ignore\" goes on");
 }
 
 double FitLoop::mean_over_ranks(double sum, std::int64_t count) {

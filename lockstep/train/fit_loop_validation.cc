@@ -123,7 +123,7 @@ bool FitLoop::is_best(const ValidationEnded& event) {
   const auto it = state_.numbers.find(kBestValue);
   const bool is_better =
       it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
-  if (!is_better || !std::isfinite(value)) return false;
+  if (!is_better || !std::isfinite(value) || !std::isfinite(event.train_loss)) return false;
   state_.numbers[kBestValue] = value;
   return true;
 }

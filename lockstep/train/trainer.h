@@ -70,6 +70,12 @@ struct SnapshotOptions {
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
 };
 
+/// What a training watches for.
+struct GuardOptions {
+  /// End the run with Error(kRecipe) if an epoch's training loss is not finite, before anything of it is saved.
+  bool stop_on_nonfinite = true;
+};
+
 struct TrainerOptions {
   std::int64_t max_epochs = 1;       ///< 0 for no limit.
   std::int64_t max_steps = 0;        ///< Optimizer updates in the whole run; 0 for no limit.
@@ -79,6 +85,7 @@ struct TrainerOptions {
   StepOptions step{};
   DataLimits data{};
   SnapshotOptions snapshot{};
+  GuardOptions guard{};
 };
 
 /// Returns options that test in seconds whether a run works: one training batch, one of validation, nothing saved.

@@ -88,6 +88,16 @@ class Options(harness.RanksTest):
             self.assertAlmostEqual(found / rates[0], wanted, places=6)
         self.assertEqual(len(rates), 3)
 
+    def test_a_loss_that_is_not_finite_ends_the_run_with_its_step(self):
+        lost = ("optimizer.name=sgd", "optimizer.lr=1e30", "trainer.max_epochs=3", "data.global_batch=50")
+        for ranks in (1, 2):
+            result = self.train(*lost, "snapshot.monitor=val_loss", ranks=ranks, run=f"lost-{ranks}")
+            self.assert_failed(result, 3, "the training loss of epoch 0 is not finite: it was ", " first at step ", "guard.on_nonfinite")
+            self.assertEqual(harness.snapshots(self.folder / f"lost-{ranks}"), [])
+        self.trained(*lost, "guard.on_nonfinite=ignore", "snapshot.monitor=val_accuracy", "snapshot.mode=max", ranks=2, run="ignored")
+        self.assertNotIn("best", harness.snapshots(self.folder / "ignored"))
+        self.assertIn("one of stop, ignore", self.refused(3, "guard.on_nonfinite=cry"))
+
     def test_a_model_that_does_not_fit_its_data_is_told_with_the_step_and_the_input(self):
         said = self.refused(3, f"model.name=plugin:{harness.BIN / 'libplugin_torn.so'}", "data.global_batch=50")
         self.assertIn("the model failed in training step 1 of epoch 0, with an input of [50, 1, 8, 8] of Byte: mat1 and mat2 shapes", said)
