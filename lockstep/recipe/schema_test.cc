@@ -48,7 +48,7 @@ TEST(Schema, TiesKeysOnlyToKeysAndNamesThatExist) {
 TEST(Schema, KeepsTheRowsOfATableTogether) {
   const auto tables = setting_tables();
   EXPECT_EQ(tables, (std::vector<std::string>{"model", "data", "trainer", "optimizer", "scheduler", "early_stopping",
-                                              "snapshot", "observe", "cluster"}));
+                                              "guard", "snapshot", "observe", "cluster"}));
 }
 
 }  // namespace
