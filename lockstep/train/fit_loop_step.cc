@@ -135,6 +135,7 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   if (runs == nullptr) return {};
   if (!is_recording_) seed_step(index);
   const RangeMark mark(*group_.device().backend, "forward");
+  module_.metrics().begin_batch(batch.samples());  // A stand-in's are none.
   const auto loss = mean_loss(*runs);
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());
@@ -142,7 +143,6 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
 }
 
 at::Tensor FitLoop::mean_loss(const Batch& runs) {
-  module_.metrics().begin_batch(runs.samples());
   const AutocastScope autocast(options_.step.precision, trained_[0].device());
   return runs.kept ? module_.training_step(materialize(runs)) : module_.training_step(runs);
 }

@@ -78,6 +78,7 @@ bool FitLoop::recompute_statistics(const std::function<bool()>& is_stopped) {
     const auto* runs = runs_for(there);
     if (runs == nullptr) return;
     seed_generators(step_seed(kNoStep, index));
+    module_.metrics().begin_batch(batch.samples());
     mean_loss(*runs);
   };
   if (!retake_statistics(module_, *train_, {.samples = epoch_samples_, .run = run, .is_stopped = is_stopped}))
