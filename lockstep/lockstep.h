@@ -29,3 +29,4 @@
 #include "lockstep/train/module.h"
 #include "lockstep/train/task/classifier.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/weight_average.h"

@@ -183,6 +183,7 @@ bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& m
   const auto averages = extension_tensors(snapshot);
   const auto count = averages.find(kAveragePrefix + "count");
   if (count == averages.end() || count->second.item<std::int64_t>() == 0) return false;
+  if (averages.contains(kAveragePrefix + "lacks_statistics")) return false;
   const torch::NoGradGuard no_grad;
   const auto take = [&](const auto& named) {
     for (const auto& item : named) {

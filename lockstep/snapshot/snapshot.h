@@ -107,7 +107,8 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
                                torch::optim::Optimizer& optimizer);
 
 /// Restores weights and buffers from a snapshot: the averaged ones if the run kept such, as its own validation used
-/// them, else the last. Returns true if they are averaged.
+/// them, else the last. Averages that lack their BatchNorm statistics, because a signal stopped the run before the pass
+/// that takes them, are left out. Returns true if the weights are averaged.
 ///
 /// Throws: Error(kIo); Error(kData) as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);

@@ -34,14 +34,18 @@ class Extension {
   virtual void start(Module& module) = 0;
   /// Called after an update of the weights. `state.step` counts that step.
   virtual void after_step(const TrainingState& state) = 0;
-  /// Called after the epoch's steps, before validation. `state.epoch` is still the number of that epoch.
+  /// Called once after the epoch's steps, before validation. `state.epoch` is still the number of that epoch.
   virtual void after_epoch(const TrainingState&) {}
-  /// Called around each validation. after_validation() undoes all changes that before_validation() made in the module.
+  /// Called around each validation, and each time fresh statistics are taken. after_validation() undoes all changes
+  /// that before_validation() made in the module, also after an exception.
   virtual void before_validation() {}
   virtual void after_validation() {}
-  /// True if the weights that before_validation() put in place have no BatchNorm statistics yet. These are then taken
-  /// from the training data.
+  /// True if the weights that before_validation() puts in place have no BatchNorm statistics yet. These are then taken
+  /// from the training data: before a validation, before a snapshot and when the training ends, unless a stop signal
+  /// comes first.
   virtual bool wants_fresh_statistics() const { return false; }
+  /// Called between the two when the module's buffers hold these statistics.
+  virtual void keep_statistics() {}
 
   /// Returns the tensors that a snapshot keeps. restore() takes them back before start().
   virtual std::vector<SavedTensor> saved() const { return {}; }

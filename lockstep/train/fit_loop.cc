@@ -20,6 +20,10 @@
 namespace lockstep {
 namespace {
 
+// In the state of a run that a stop ended after the extensions heard of an epoch's end, and before the epoch was
+// closed.
+constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
+
 // Below 1 a share of the batches that there are, one at least; from 1 on a number of them; 0 for all.
 std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64_t samples) {
   if (limit <= 0) return samples;
@@ -268,11 +272,16 @@ void FitLoop::end_epoch() {
   require_finite(state_.metrics["train_loss"]);
   const auto logged = module_.metrics().over_ranks(group_);
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
-  for (auto* extension : participants_.extensions) extension->after_epoch(state_);
+  if (state_.numbers.erase(kEpochWasHeard) == 0) {
+    for (auto* extension : participants_.extensions) extension->after_epoch(state_);
+  }
   const bool is_last = state_.epoch + 1 == options_.max_epochs;
   is_best_ = false;
   // A stop in mid-validation leaves the epoch open: the resumed run validates again.
-  if ((is_due_at_epochs_end(options_.data.validate_every) || is_last) && !validate(logged)) return;
+  if ((is_due_at_epochs_end(options_.data.validate_every) || is_last) && !validate(logged)) {
+    state_.numbers[kEpochWasHeard] = 1;
+    return;
+  }
   const bool saves = is_due_at_epochs_end(options_.snapshot.every_epochs) || is_best_;
   ++state_.epoch;
   state_.place = 0;
@@ -293,6 +302,7 @@ FitResult FitLoop::finish() {
     settle_loss();
     state_.metrics["train_loss"] = mean_over_ranks(state_.loss_sum, state_.loss_samples);
   }
+  refresh_statistics();
   save();
   parallel_->broadcast_buffers();
   FitResult result;
@@ -338,6 +348,11 @@ FitResult Trainer::fit(Module& module, DataModule& data) {
 }
 
 FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
+  if (std::exchange(has_fitted_, true) && !options_.snapshot.folder.empty()) {
+    throw Error(ErrorKind::kUsage,
+                options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
+                "make another Trainer, with a snapshot folder of its own or with resume_from");
+  }
   return naming_device_failures(group.device(), [&] {
     return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
   });

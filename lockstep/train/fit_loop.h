@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -75,7 +76,9 @@ class FitLoop {
   template <typename Work>
   void run_model(const Batch& batch, Work&& work);
   at::Tensor loss_of(const Batch& batch, std::int64_t index);
-  std::uint64_t step_seed(std::int64_t index) const;
+  at::Tensor mean_loss(const Batch& runs);
+  std::uint64_t step_seed(std::int64_t step, std::int64_t index) const;
+  void seed_generators(std::uint64_t seed) const;
   void seed_step(std::int64_t index) const;
   void seed_device(std::int64_t index) const;
   void count_loss(const at::Tensor& mean, std::int64_t samples);
@@ -113,7 +116,8 @@ class FitLoop {
   bool is_due_at_epochs_end(std::int64_t every) const;
   bool validate(const Metrics& logged);
   bool is_stop_agreed();
-  void recompute_statistics();
+  bool recompute_statistics(const std::function<bool()>& is_stopped);
+  void refresh_statistics();
   bool is_best(const ValidationEnded& event);
   std::string agreed_reason();
 

@@ -123,6 +123,7 @@ void FitLoop::save() {
   const SavedAt now{state_.step, state_.epoch};
   if (options.folder.empty() || saved_at_ == now) return;
   await_device();
+  refresh_statistics();
   const auto start = Clock::now();
   if (graph_plan_) graph_plan_->interrupt();
   parallel_->broadcast_buffers();

@@ -34,20 +34,22 @@ void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) 
 }  // namespace
 
 // Random choices within a step are a pure function of seed, step and rank, so that a resumed run makes the same ones.
-std::uint64_t FitLoop::step_seed(std::int64_t index) const {
-  return mixed(mixed(options_.seed, static_cast<std::uint64_t>(state_.step)),
+std::uint64_t FitLoop::step_seed(std::int64_t step, std::int64_t index) const {
+  return mixed(mixed(options_.seed, static_cast<std::uint64_t>(step)),
                mixed(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(group_.rank())));
 }
 
-void FitLoop::seed_step(std::int64_t index) const {
-  seed_device(index);
-  if (!group_.device().device.is_cpu())
-    at::Generator(at::detail::getDefaultCPUGenerator()).set_current_seed(step_seed(index));
+void FitLoop::seed_step(std::int64_t index) const { seed_generators(step_seed(state_.step, index)); }
+
+void FitLoop::seed_generators(std::uint64_t seed) const {
+  const auto& device = group_.device().device;
+  at::Generator(at::globalContext().defaultGenerator(device)).set_current_seed(seed);
+  if (!device.is_cpu()) at::Generator(at::detail::getDefaultCPUGenerator()).set_current_seed(seed);
 }
 
 void FitLoop::seed_device(std::int64_t index) const {
   auto generator = at::globalContext().defaultGenerator(group_.device().device);
-  generator.set_current_seed(step_seed(index));
+  generator.set_current_seed(step_seed(state_.step, index));
 }
 
 FitLoop::Work FitLoop::next_work() {
@@ -152,16 +154,18 @@ at::Tensor FitLoop::loss_of(const Batch& batch, std::int64_t index) {
   if (runs == nullptr) return {};
   if (!is_recording_) seed_step(index);
   const RangeMark mark(*group_.device().backend, "forward");
-  module_.metrics().begin_batch(batch.samples());
-  at::Tensor loss;
-  {
-    const AutocastScope autocast(options_.step.precision, trained_[0].device());
-    run_model(*runs,
-              [&] { loss = runs->kept ? module_.training_step(materialize(*runs)) : module_.training_step(*runs); });
-  }
+  module_.metrics().begin_batch(batch.samples());  // A stand-in's are none.
+  const auto loss = mean_loss(*runs);
   if (batch.samples() == 0) return loss;
   count_loss(loss, batch.samples());
   return scaler_ ? scaler_->scaled(loss) : loss;
+}
+
+at::Tensor FitLoop::mean_loss(const Batch& runs) {
+  const AutocastScope autocast(options_.step.precision, trained_[0].device());
+  at::Tensor loss;
+  run_model(runs, [&] { loss = runs.kept ? module_.training_step(materialize(runs)) : module_.training_step(runs); });
+  return loss;
 }
 
 // A rank without samples runs nothing, unless BatchNorm is synchronised: then any sample, to take part in the layers'

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/evaluation.h"
 #include "lockstep/train/fit_loop.h"
+#include "lockstep/train/statistics_pass.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
@@ -18,26 +18,8 @@ constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
 constexpr const char* kBestValue = "best.value";
 
-// Resets a BatchNorm layer to begin a plain mean over the batches to come.
-bool begin_mean(torch::nn::Module& module, std::vector<std::function<void()>>& undo) {
-  auto* layer = dynamic_cast<BatchNorm*>(&module);
-  if (layer == nullptr) return false;
-  layer->begin_mean();
-  undo.push_back([layer] { layer->end_mean(); });
-  return true;
-}
-
-// The same for one of torch's own, of any dimension.
-template <typename Layer>
-bool begin_torch_mean(torch::nn::Module& module, std::vector<std::function<void()>>& undo) {
-  auto* layer = dynamic_cast<Layer*>(&module);
-  if (layer == nullptr || !layer->running_mean.defined()) return false;
-  const auto momentum = layer->options.momentum();
-  layer->reset_running_stats();
-  layer->options.momentum(std::nullopt);
-  undo.push_back([layer, momentum] { layer->options.momentum(momentum); });
-  return true;
-}
+// A step's random choices are seeded by its number; these belong to no step.
+constexpr std::int64_t kNoStep = -1;
 
 }  // namespace
 
@@ -55,16 +37,13 @@ bool FitLoop::validate(const Metrics& logged) {
     if (!group_.device().is_cpu() && !std::exchange(is_validation_kept_, true))
       keep_samples(*validation_, "validation");
     auto training = std::exchange(module_.metrics(), {});
-    for (auto* extension : participants_.extensions) extension->before_validation();
-    if (std::any_of(participants_.extensions.begin(), participants_.extensions.end(),
-                    [](auto* each) { return each->wants_fresh_statistics(); })) {
-      recompute_statistics();
-    }
-    std::int64_t count = 0;
-    const bool is_whole = validate_batches(module_, *validation_, validation_samples_, options_.step.precision, [&] {
-      return ++count % kBatchesBetweenStopChecks == 0 && is_stop_agreed();
+    bool is_whole = false;
+    with_weights_of(participants_.extensions, [&] {
+      std::int64_t count = 0;
+      is_whole = recompute_statistics([&] { return is_stop_agreed(); }) &&
+                 validate_batches(module_, *validation_, validation_samples_, options_.step.precision,
+                                  [&] { return ++count % kBatchesBetweenStopChecks == 0 && is_stop_agreed(); });
     });
-    for (auto* extension : participants_.extensions) extension->after_validation();
     module_.train();
     const auto validation = std::exchange(module_.metrics(), std::move(training));
     if (!is_whole) return false;
@@ -90,30 +69,48 @@ bool FitLoop::is_stop_agreed() {
   return true;
 }
 
-// As torch.optim.swa_utils.update_bn: one pass over the training data, each batch's statistics with the same weight.
-// They are of rank 0's part, as running statistics are.
-void FitLoop::recompute_statistics() {
-  std::vector<std::function<void()>> undo;
-  for (const auto& each : module_.modules(/*include_self=*/false)) {
-    begin_mean(*each, undo) || begin_torch_mean<torch::nn::BatchNorm1dImpl>(*each, undo) ||
-        begin_torch_mean<torch::nn::BatchNorm2dImpl>(*each, undo) ||
-        begin_torch_mean<torch::nn::BatchNorm3dImpl>(*each, undo);
-  }
-  if (undo.empty()) return;
-  const torch::NoGradGuard no_grad;
-  module_.train();
-  train_->seek(state_.epoch, 0);
-  std::int64_t place = 0;
-  while (place < epoch_samples_) {
-    const auto batch = train_->next();
-    if (!batch) break;
-    place += batch->global_samples;
-    const auto there = to_device(*batch, group_.device().device);
-    if (const auto* runs = runs_for(there)) module_.training_step(*runs);
-  }
-  for (const auto& each : undo) each();
-  module_.metrics().clear();
+// For the weights that extensions have put in the module's place. Returns false if it was stopped.
+bool FitLoop::recompute_statistics(const std::function<bool()>& is_stopped) {
+  const auto wants = [](const Extension* each) { return each->wants_fresh_statistics(); };
+  if (std::none_of(participants_.extensions.begin(), participants_.extensions.end(), wants)) return true;
+  const auto run = [&](const Batch& batch, std::int64_t index) {
+    const auto there = to_device(batch, group_.device().device);
+    const auto* runs = runs_for(there);
+    if (runs == nullptr) return;
+    seed_generators(step_seed(kNoStep, index));
+    module_.metrics().begin_batch(batch.samples());
+    mean_loss(*runs);
+  };
+  if (!retake_statistics(module_, *train_, {.samples = epoch_samples_, .run = run, .is_stopped = is_stopped}))
+    return false;
   parallel_->broadcast_buffers();
+  for (auto* each : participants_.extensions) {
+    if (wants(each)) each->keep_statistics();
+  }
+  module_.metrics().clear();
+  return true;
+}
+
+// Without a validation nobody has asked for them yet. A stop by a callback or by time leaves time for the pass; a
+// signal does not.
+void FitLoop::refresh_statistics() {
+  const auto wants = [](const Extension* each) { return each->wants_fresh_statistics(); };
+  if (std::none_of(participants_.extensions.begin(), participants_.extensions.end(), wants)) return;
+  auto training = std::exchange(module_.metrics(), {});
+  bool is_whole = false;
+  with_weights_of(participants_.extensions, [&] {
+    is_whole = recompute_statistics([&] { return parallel_->agree_now(Signal::kStop, StopSignals::arrived()); });
+  });
+  module_.metrics() = std::move(training);
+  module_.train();
+  ahead_.reset();
+  train_->seek(state_.epoch, state_.place);
+  if (is_whole) {
+    saved_at_.reset();
+    return;
+  }
+  if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
+  stopped_by_ = agreed_reason();
 }
 
 bool FitLoop::is_best(const ValidationEnded& event) {

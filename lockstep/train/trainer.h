@@ -105,6 +105,10 @@ struct FitResult {
 };
 
 /// Trains a Module on a DataModule's batches, the same on one rank and on thousands.
+///
+/// A trainer without a snapshot folder may fit() several times. Each training starts at step 0, from the module's
+/// weights as they are; extensions start anew too. After fit(), the module holds the last step's weights, also if an
+/// extension averages them, and also if fit() throws.
 class Trainer {
  public:
   explicit Trainer(TrainerOptions options = {}) : options_(std::move(options)) {}
@@ -123,13 +127,16 @@ class Trainer {
   /// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to any rank end the training on all ranks after the same step, with one
   /// snapshot. On a device that is one step later.
   ///
-  /// Collective: yes. Throws: Error of any kind; snapshots saved before are unchanged.
+  /// Collective: yes.
+  /// Throws: Error of any kind; snapshots saved before are unchanged. Error(kUsage) for a second training into the same
+  /// snapshot folder.
   FitResult fit(Module& module, DataModule& data, Group& group);
 
  private:
   TrainerOptions options_;
   std::vector<Listener*> listeners_;
   std::vector<Extension*> extensions_;
+  bool has_fitted_ = false;
 };
 
 }  // namespace lockstep

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// Averages of the weights that a training goes through: EMA or SWA.
+///
+///     lockstep::WeightAverage average({.decay = 0.999});
+///     lockstep::Trainer trainer({.max_epochs = 5});
+///     trainer.add(average);
+///     trainer.fit(module, data);
+///     average.copy_to(module);  // fit() leaves the last step's weights there
+
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lockstep/train/extension.h"
 
@@ -19,6 +30,9 @@ struct WeightAverageOptions {
 ///
 /// With `decay` d they are EMA: a ← d·a + (1 - d)·w after each step, the first step's w as they are. Without, SWA: the
 /// mean of w at the ends of epochs from `from_epoch` on.
+///
+/// Each training begins new averages, or goes on with those of the snapshot that it resumes. They can be read until the
+/// next one begins; the module holds the last step's weights meanwhile.
 /// Source: torch.optim.swa_utils.AveragedModel, tests/golden/averages.
 class WeightAverage final : public Extension {
  public:
@@ -31,11 +45,23 @@ class WeightAverage final : public Extension {
   /// Puts the averages in the module's place, once there are some.
   void before_validation() override;
   void after_validation() override;
-  bool wants_fresh_statistics() const override { return count_ > 0 && !options_.decay; }
+  bool wants_fresh_statistics() const override;
+  void keep_statistics() override;
   std::vector<SavedTensor> saved() const override;
   void restore(const std::map<std::string, at::Tensor>& tensors) override;
 
+  /// Returns the number of sets of weights in the averages: steps for EMA, epochs for SWA. 0 if there are none yet.
+  std::int64_t count() const { return count_; }
+  /// Returns a copy of each parameter's average, and of SWA's BatchNorm statistics, by its name in the module. A tied
+  /// weight is listed under its first name.
+  /// Throws: Error(kUsage) if there are none yet, or if a stop signal came before the statistics were taken.
+  std::map<std::string, at::Tensor> weights() const;
+  /// Copies weights() into a module of the same kind. Throws: as weights(); Error(kUsage) for a module of another kind.
+  void copy_to(torch::nn::Module& module) const;
+
  private:
+  void clear();
+  void require_same_kind() const;
   void swap();
   at::Tensor restored_as(const std::string& name, const at::Tensor& like) const;
   void take(double share);
@@ -45,7 +71,7 @@ class WeightAverage final : public Extension {
   std::vector<at::Tensor> weights_;
   std::vector<at::Tensor> averages_;
   std::vector<SavedTensor> buffers_;    ///< The module's own.
-  std::vector<at::Tensor> statistics_;  ///< The averages', by buffers_'s places; empty before the first validation.
+  std::vector<at::Tensor> statistics_;  ///< SWA's averages', by buffers_'s places; empty if they are yet to be taken.
   std::vector<at::Tensor> kept_;        ///< What buffers_ held before a validation.
   std::map<std::string, at::Tensor> restored_;
   std::int64_t count_ = 0;  ///< How many sets of weights are in them.

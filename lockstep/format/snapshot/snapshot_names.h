@@ -15,7 +15,8 @@ inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
 
 /// In a snapshot: what goes along with the model, and what the average of a parameter or buffer is named there, before
-/// its own name. "average.count" tells how many weights are in it.
+/// its own name. "average.count" tells how many weights are in it, "average.kind" whether they are of EMA (1) or SWA
+/// (0). "average.lacks_statistics" is there if the run was stopped before SWA's BatchNorm statistics were taken.
 inline constexpr const char* kExtensionsFile = "extensions.safetensors";
 inline const std::string kAveragePrefix = "average.";
 
