@@ -109,7 +109,7 @@ void FitLoop::refresh_statistics() {
     saved_at_.reset();
     return;
   }
-  if (StopSignals::arrived() && stop_wish_.empty()) stop_wish_ = "signal";
+  if (StopSignals::arrived() && stop_reason_.empty()) stop_reason_ = "signal";
   stopped_by_ = agreed_reason();
 }
 
