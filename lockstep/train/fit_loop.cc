@@ -91,6 +91,7 @@ void FitLoop::take_data(DataModule& data) {
   const Shard shard{group_.rank(), group_.world()};
   const auto& limits = options_.data;
   train_ = data.train_loader(shard);
+  if (const auto schema = data.schema()) data_schema_ = to_json(*schema);
   if (limits.overfit_batches > 0) {
     train_ = few_batches_of(*train_, limits.overfit_batches);
     if (limits.validate_every > 0) validation_ = few_batches_of(*train_, limits.overfit_batches);
