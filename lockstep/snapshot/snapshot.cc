@@ -162,6 +162,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   if (!content.extensions.empty()) writer.add_tensors(kExtensionsFile, entries_of(content.extensions));
   Json state = json_of(content.state);
   state["optimizer"] = Json::parse(content.optimizer_settings);
+  if (!content.data.empty()) state["data"] = Json::parse(content.data);
   writer.add_text(kStateFile, state.dump(1) + "\n");
   auto path = writer.commit();
   if (options.is_best) mark_best(path);
@@ -194,6 +195,17 @@ bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& m
   take(module.named_parameters());
   take(module.named_buffers());
   return true;
+}
+
+std::string saved_data(const std::filesystem::path& snapshot) {
+  const auto file = snapshot / kStateFile;
+  const auto state = Json::parse(text_of_file(file), nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object()) {
+    throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: it is no JSON object",
+                "use an earlier snapshot");
+  }
+  const auto data = state.find("data");
+  return data == state.end() || data->is_null() ? std::string() : data->dump();
 }
 
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot) {

@@ -132,7 +132,8 @@ void FitLoop::save() {
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
   const auto besides = tensors_besides();
   on_rank_zero(group_, [&] {
-    const auto content = content_of(module_, *optimizer_, state, besides);
+    auto content = content_of(module_, *optimizer_, state, besides);
+    content.data = data_schema_;
     const auto written = write_snapshot(options.folder, content, {.keep = options.keep, .is_best = is_best_});
     event.path = written.path;
     event.bytes = written.bytes;
