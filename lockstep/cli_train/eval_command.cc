@@ -54,9 +54,10 @@ std::filesystem::path wanted_snapshot(const EvalRequest& request, const Log& log
     verify_snapshot(request.snapshot);
     return request.snapshot;
   }
-  const auto newest = newest_whole_snapshot(snapshots, [&](const SnapshotEntry& entry, const std::string& reason) {
+  const auto on_skip = [&](const SnapshotEntry& entry, const std::string& reason) {
     log.warning("skipped " + entry.path.string() + ": " + reason);
-  });
+  };
+  const auto newest = newest_whole_snapshot(snapshots, on_skip, state_fault);
   if (newest) return newest->path;
   throw Error(ErrorKind::kData, "'" + snapshots.string() + "' holds no whole snapshot",
               "`lockstep snapshot ls` shows what is there");

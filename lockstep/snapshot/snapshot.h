@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,10 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
 ///
 /// Throws: Error(kIo); Error(kData) as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
+
+/// Returns why the state of a snapshot cannot be read, or nothing if it can: a file that is damaged or of another
+/// schema. For newest_whole_snapshot(), which then takes the snapshot before it.
+std::optional<std::string> state_fault(const std::filesystem::path& snapshot);
 
 /// Returns SnapshotContent::data of a snapshot; empty if it has none.
 ///
