@@ -27,6 +27,7 @@ struct Subject {
   std::unique_ptr<NetworkTask> task{};
   std::unique_ptr<Loader> loader{};
   std::filesystem::path snapshot{};
+  std::string split{};  ///< For people: the part, or "all".
   Precision precision = Precision::kFp32;
 };
 
@@ -53,26 +54,68 @@ std::filesystem::path wanted_snapshot(const EvalRequest& request, const Log& log
     verify_snapshot(request.snapshot);
     return request.snapshot;
   }
-  const auto newest = newest_whole_snapshot(snapshots, [&](const SnapshotEntry& entry, const std::string& reason) {
+  const auto on_skip = [&](const SnapshotEntry& entry, const std::string& reason) {
     log.warning("skipped " + entry.path.string() + ": " + reason);
-  });
+  };
+  const auto newest = newest_whole_snapshot(snapshots, on_skip, state_fault);
   if (newest) return newest->path;
   throw Error(ErrorKind::kData, "'" + snapshots.string() + "' holds no whole snapshot",
               "`lockstep snapshot ls` shows what is there");
 }
 
-Subject subject_of(const EvalRequest& request, Recipe recipe, Group& group) {
+// What the model was trained on, by its snapshot; older snapshots do not say, so the run's own data have to.
+DataSchema trained_schema(const std::filesystem::path& snapshot, const Recipe& own, Group& group) {
+  std::string text;
+  on_rank_zero(group, [&] { text = saved_data(snapshot); });
+  text = group.broadcast_text(text);
+  if (!text.empty()) return parsed_data_schema(text);
+  try {
+    RecipeData data(own, group);
+    data.setup();
+    return data.sets().schema;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kData,
+                snapshot.string() +
+                    " does not say what data it was trained on, and the run's own data cannot be opened: " +
+                    std::string(error.fact()),
+                "put the training data back, or train again");
+  }
+}
+
+// True if the data are not those that the run was trained on.
+bool is_new_data(const Recipe& recipe, const Recipe& own) {
+  if (recipe.text("data.kind") != own.text("data.kind")) return true;
+  return recipe.has("data.path") && (!own.has("data.path") || recipe.path("data.path") != own.path("data.path"));
+}
+
+// The recipe that the run was trained with.
+Recipe own_recipe(const EvalRequest& request, const Environment& env) {
+  auto values = env.all();
+  values.erase("LOCKSTEP_SET");
+  return Recipe::load(RunFolder::open(request.run).recipe(), Environment(std::move(values)));
+}
+
+Subject subject_of(const EvalRequest& request, Recipe recipe, const Recipe& own, Group& group, bool predicts) {
   Subject subject{.recipe = std::move(recipe)};
   std::string snapshot;
   on_rank_zero(group, [&] { snapshot = wanted_snapshot(request, rank_log(group.placement())).string(); });
   subject.snapshot = group.broadcast_text(snapshot);
+  const auto schema = trained_schema(subject.snapshot, own, group);
   subject.data = std::make_unique<RecipeData>(subject.recipe, group);
-  subject.data->setup();
+  const bool is_new = is_new_data(subject.recipe, own);
+  subject.split = request.split;
+  if (subject.split.empty()) subject.split = is_new ? "all" : "validation";
+  subject.data->setup_for_model(schema, {.part = {.split = request.split, .is_new = is_new},
+                                         .needs_labels = !predicts || !is_new,
+                                         .can_draw = !predicts || !is_new});
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
   subject.task = task_of(subject.recipe, subject.data->sets(), group.device());
   restore_weights(subject.snapshot, *subject.task);
   if (!group.device().is_cpu()) subject.task->to(group.device().device);
-  subject.loader = subject.data->split_loader({group.rank(), group.world()}, request.split);
+  subject.loader = subject.data->model_loader({group.rank(), group.world()});
+  if (group.is_main()) {
+    for (const auto& note : subject.data->sets().notes) rank_log(group.placement()).info(note);
+  }
   return subject;
 }
 
@@ -114,19 +157,19 @@ int run_eval(const EvalRequest& request, const Environment& env) {
   return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
     auto group = join_ranks(recipe, placement, env);
-    auto subject = subject_of(request, recipe, group);
+    auto subject = subject_of(request, recipe, own_recipe(request, env), group, /*predicts=*/false);
     const auto metrics = evaluated(*subject.task, *subject.loader, group, subject.precision);
     if (!group.is_main()) return 0;
     std::string line;
     for (const auto& [name, value] : metrics) line += name + " " + nlohmann::json(value).dump() + " · ";
     const auto samples = subject.loader->source().size();
-    rank_log(placement).info(line + std::to_string(samples) + " samples of " + request.split + " · " +
+    rank_log(placement).info(line + std::to_string(samples) + " samples of " + subject.split + " · " +
                              subject.snapshot.string());
     if (request.json) {
       const nlohmann::ordered_json object = {{"schema", 1},
                                              {"run_dir", request.run},
                                              {"snapshot", subject.snapshot.string()},
-                                             {"split", request.split},
+                                             {"split", subject.split},
                                              {"samples", samples},
                                              {"metrics", metrics}};
       std::cout << object.dump() << std::endl;
@@ -139,7 +182,7 @@ int run_predict(const EvalRequest& request, const Environment& env) {
   return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
     auto group = join_ranks(recipe, placement, env);
-    auto subject = subject_of(request, recipe, group);
+    auto subject = subject_of(request, recipe, own_recipe(request, env), group, /*predicts=*/true);
     std::string text;
     predict(*subject.task, *subject.loader, group, subject.precision, [&](std::int64_t first, const at::Tensor& rows) {
       if (first == 0) text = csv_header(subject.data->sets().class_names, rows[0].numel());

@@ -32,11 +32,18 @@ DataSets synthetic_sets(const Recipe& recipe) {
                                  .classes = recipe.integer("data.classes"),
                                  .shape = recipe.integers("data.shape"),
                                  .seed = seed_of(recipe)});
+  sets.schema = {.fields = sets.train->fields(), .classes = sets.train->classes(), .class_names = {}, .columns = {}};
   if (!recipe.has("data.split")) return sets;
   auto split = drawn_split(sets.train->size(), recipe.real("data.split"), seed_of(recipe));
   sets.validation = subset(sets.train, std::move(split.validation));
   sets.train = subset(sets.train, std::move(split.train));
   return sets;
+}
+
+/// Returns the global batch for what is only evaluated, of data that are trained on in batches of `global_batch`.
+std::int64_t validation_batch(const Recipe& recipe, std::int64_t global_batch, Shard shard) {
+  if (recipe.has("data.eval_batch")) return recipe.integer("data.eval_batch") * shard.count;
+  return std::max(global_batch, std::min(kTimesTrainingBatch * global_batch, kValidationBatch * shard.count));
 }
 
 }  // namespace
@@ -55,12 +62,16 @@ void RecipeData::setup() {
       recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(data_settings_of(recipe_));
 }
 
+int RecipeData::workers_for(const SampleSource& source) const {
+  const auto workers = static_cast<int>(recipe_.integer("data.workers"));
+  return workers < 0 && !source.is_in_memory() ? decoders_ : workers;
+}
+
 LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source) const {
   LoaderOptions options;
   options.shard = shard;
   options.seed = seed_of(recipe_);
-  options.workers = static_cast<int>(recipe_.integer("data.workers"));
-  if (options.workers < 0 && !source.is_in_memory()) options.workers = decoders_;
+  options.workers = workers_for(source);
   const bool is_global = recipe_.has("data.global_batch");
   const std::string key = is_global ? "data.global_batch" : "data.batch";
   const auto batch = recipe_.integer(key);
@@ -83,26 +94,41 @@ std::unique_ptr<Loader> RecipeData::train_loader(Shard shard) {
 
 std::unique_ptr<Loader> RecipeData::validation_loader(Shard shard) {
   if (!sets_.validation) return nullptr;
-  return ordered_loader(shard, sets_.validation);
-}
-
-std::unique_ptr<Loader> RecipeData::ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const {
   auto options = loader_options(shard, *sets_.train);
   options.shuffle = false;
-  options.global_batch = recipe_.has("data.eval_batch")
-                             ? recipe_.integer("data.eval_batch") * shard.count
-                             : std::max(options.global_batch, std::min(kTimesTrainingBatch * options.global_batch,
-                                                                       kValidationBatch * shard.count));
-  return std::make_unique<Loader>(std::move(source), options);
+  options.global_batch = validation_batch(recipe_, options.global_batch, shard);
+  return std::make_unique<Loader>(sets_.validation, options);
 }
 
-std::unique_ptr<Loader> RecipeData::split_loader(Shard shard, const std::string& split) {
-  if (recipe_.text("data.kind") != "synthetic")
-    return ordered_loader(shard, open_split(data_settings_of(recipe_), split));
-  const auto source = split == "train" ? sets_.train : split == "validation" ? sets_.validation : nullptr;
-  if (source) return ordered_loader(shard, source);
-  throw Error(ErrorKind::kData, "the generated data have no part '" + split + "'",
-              "ask for train, or for validation where data.split is set");
+void RecipeData::setup_for_model(const DataSchema& training, const ModelRequest& request) {
+  if (recipe_.text("data.kind") != "synthetic") {
+    auto settings = data_settings_of(recipe_);
+    settings.needs_labels = request.needs_labels;
+    if (!request.can_draw) settings.split.reset();
+    sets_ = open_for_model(std::move(settings), training, request.part);
+    return;
+  }
+  auto sets = synthetic_sets(recipe_);
+  const auto& split = request.part.split;
+  sets_.schema = training;
+  sets_.validation = split == "train" ? sets.train : split == "validation" || split.empty() ? sets.validation : nullptr;
+  if (!sets_.validation) {
+    throw Error(ErrorKind::kData, "the generated data have no part '" + (split.empty() ? "validation" : split) + "'",
+                "ask for train, or for validation where data.split is set");
+  }
+  require_fit(*sets_.validation, training, "data.kind = 'synthetic'");
+}
+
+std::unique_ptr<Loader> RecipeData::model_loader(Shard shard) const {
+  LoaderOptions options;
+  options.shard = shard;
+  options.seed = seed_of(recipe_);
+  options.workers = workers_for(*sets_.validation);
+  options.shuffle = false;
+  const bool is_global = recipe_.has("data.global_batch");
+  const auto batch = recipe_.integer(is_global ? "data.global_batch" : "data.batch");
+  options.global_batch = validation_batch(recipe_, is_global ? batch : batch * shard.count, shard);
+  return std::make_unique<Loader>(sets_.validation, options);
 }
 
 }  // namespace lockstep

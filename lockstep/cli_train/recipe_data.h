@@ -13,6 +13,13 @@ namespace lockstep {
 /// Returns the number of samples that trainer.limit_val_batches counts as one batch, the same for any number of ranks.
 std::int64_t validation_unit(const Recipe& recipe);
 
+/// Which data a trained model is shown.
+struct ModelRequest {
+  ModelPart part{};
+  bool needs_labels = true;
+  bool can_draw = true;  ///< False if data.split is not for these data.
+};
+
 /// The data that a recipe's [data] names.
 class RecipeData : public DataModule {
  public:
@@ -24,16 +31,19 @@ class RecipeData : public DataModule {
   void setup() override;
   std::unique_ptr<Loader> train_loader(Shard shard) override;
   std::unique_ptr<Loader> validation_loader(Shard shard) override;
+  std::optional<DataSchema> schema() const override { return sets_.schema; }
 
-  /// One part as validation reads it, in order: "train", "validation", or "test" for a set that has one.
-  /// Throws: Error(kData) where there is no such part.
-  std::unique_ptr<Loader> split_loader(Shard shard, const std::string& split);
+  /// Opens one part for a model with the classes, columns and input of `training`, instead of setup().
+  /// Throws: as open_for_model().
+  void setup_for_model(const DataSchema& training, const ModelRequest& request);
+  /// Returns the samples of setup_for_model(), in order.
+  std::unique_ptr<Loader> model_loader(Shard shard) const;
 
   const DataSets& sets() const { return sets_; }
 
  private:
+  int workers_for(const SampleSource& source) const;
   LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
-  std::unique_ptr<Loader> ordered_loader(Shard shard, std::shared_ptr<const SampleSource> source) const;
 
   const Recipe& recipe_;
   int decoders_;  ///< Threads for what has to be decoded; -1 for the loader's own choice.

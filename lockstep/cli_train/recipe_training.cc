@@ -39,11 +39,11 @@ OptimizerSettings optimizer_of(const Recipe& recipe) {
 
 bool is_regression(const Recipe& recipe) { return recipe.has("data.regression") && recipe.flag("data.regression"); }
 
-NetworkOptions network_of(const Recipe& recipe, const SampleSource& source) {
+NetworkOptions network_of(const Recipe& recipe, const DataSchema& data) {
   NetworkOptions network;
   network.name = recipe.text("model.name");
-  network.input_shape = source.fields().at(0).shape;
-  network.classes = is_regression(recipe) ? 1 : source.classes();
+  network.input_shape = data.fields.at(0).shape;
+  network.classes = is_regression(recipe) ? 1 : data.classes;
   if (recipe.has("model.hidden")) network.hidden = recipe.integers("model.hidden");
   if (recipe.has("model.stem")) network.resnet.stem = recipe.text("model.stem");
   if (recipe.has("model.zero_init_residual")) {
@@ -160,7 +160,7 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
 
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
                                      std::vector<std::string>* notes) {
-  const auto network = network_of(recipe, *sets.train);
+  const auto network = network_of(recipe, sets.schema);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
   if (recipe.has("optimizer.groups")) task.groups = parsed_groups(recipe.texts("optimizer.groups"));

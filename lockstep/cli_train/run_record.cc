@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <vector>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
@@ -14,16 +15,56 @@
 namespace lockstep {
 namespace {
 
-void move_to(const std::filesystem::path& from, const std::filesystem::path& folder) {
+namespace fs = std::filesystem;
+
+// A new folder for what is left behind. Two starts may fall into one second.
+fs::path make_aside(const fs::path& run) {
+  const auto first = run / ("abandoned-" + utc_stamp(std::chrono::system_clock::now()));
+  auto aside = first;
+  for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i) aside = first.string() + "-" + std::to_string(i);
+  make_folder(aside);
+  return aside;
+}
+
+void move_to(const fs::path& from, const fs::path& folder) {
   std::error_code error;
-  std::filesystem::rename(from, folder / from.filename(), error);
+  if (!fs::exists(fs::symlink_status(from, error))) return;
+  fs::rename(from, folder / from.filename(), error);
   if (error) throw Error(ErrorKind::kIo, system_fact("move", from, error.value()), "choose another --run-dir");
+}
+
+void copy_to(const fs::path& from, const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(from, error)) return;
+  fs::copy_file(from, folder / from.filename(), error);
+  if (error) throw Error(ErrorKind::kIo, system_fact("copy", from, error.value()), "choose another --run-dir");
+}
+
+// The links that point to no snapshot. They are relative, so they hold again beside the snapshots that were moved.
+void move_broken_links(const fs::path& snapshots, const fs::path& aside) {
+  std::error_code error;
+  for (const char* name : {"best", "latest"}) {
+    const auto link = snapshots / name;
+    if (fs::is_symlink(link, error) && !fs::exists(link, error)) move_to(link, aside);
+  }
+}
+
+std::vector<fs::path> event_files(const fs::path& run) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(run)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) files.push_back(entry.path());
+  }
+  return files;
 }
 
 }  // namespace
 
 Verdict RunRecord::on(const RunStarted& event) {
-  if (!is_auto_) put_aside_after(event.first_step, !event.resumed_from.has_value());
+  if (!is_auto_ && !event.resumed_from) {
+    put_run_aside();
+  } else if (!is_auto_) {
+    put_aside_after(event.first_step);
+  }
   // What was final before is so no longer; the end of this start writes it again.
   const auto result = folder_.path() / "result.json";
   if (::unlink(result.c_str()) != 0 && errno != ENOENT) {
@@ -34,15 +75,39 @@ Verdict RunRecord::on(const RunStarted& event) {
   return Verdict::kContinue;
 }
 
-void RunRecord::put_aside_after(std::int64_t step, bool is_anew) {
-  const auto aside = folder_.path() / ("abandoned-" + utc_stamp(std::chrono::system_clock::now()));
+void RunRecord::put_run_aside() {
+  const auto run = folder_.path();
+  const auto snapshots = listed_snapshots(folder_.snapshots());
+  auto moved = event_files(run);
+  for (const auto& snapshot : snapshots) moved.push_back(snapshot.path);
+  for (const auto& file : {folder_.metrics(), run / "result.json", run / "trace"}) {
+    if (fs::exists(file)) moved.push_back(file);
+  }
+  if (moved.empty()) return;
+  const auto aside = make_aside(run);
+  copy_to(folder_.recipe(), aside);
+  copy_to(folder_.layout(), aside);
+  // The links go first: a start that is killed here leaves none that names a snapshot of the new run.
+  move_to(folder_.snapshots() / "best", aside);
+  move_to(folder_.snapshots() / "latest", aside);
+  for (const auto& each : moved) move_to(each, aside);
+  sync_folder(run);
+  log_.info("put the run before aside, with its " + std::to_string(snapshots.size()) + " snapshots, in " +
+            aside.string());
+}
+
+void RunRecord::put_aside_after(std::int64_t step) {
+  fs::path aside;
   std::size_t count = 0;
   for (const auto& snapshot : listed_snapshots(folder_.snapshots())) {
-    if (!is_anew && snapshot.step <= step) continue;
-    if (count++ == 0) make_folder(aside);
+    if (snapshot.step <= step) continue;
+    if (count++ == 0) aside = make_aside(folder_.path());
     move_to(snapshot.path, aside);
   }
   if (count == 0) return;
+  move_broken_links(folder_.snapshots(), aside);
+  // The lines after that step are about to be cut.
+  copy_to(folder_.metrics(), aside);
   sync_folder(folder_.path());
   log_.info("put " + std::to_string(count) + " snapshots of the run before aside in " + aside.string());
 }

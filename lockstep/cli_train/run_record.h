@@ -11,8 +11,9 @@
 namespace lockstep {
 
 /// Writes down what the run is, once everything that could refuse it has been passed: recipe.toml and layout.json. A
-/// start that leaves the run's own later snapshots behind (anew, or from an earlier one) puts them and the old result
-/// aside in `abandoned-<time>/`, so that a later start does not take them for this run's. Rank 0 has one.
+/// start anew in a used folder moves the run before into `abandoned-<time>/`: its snapshots with `best` and `latest`,
+/// its metrics, event files, traces and result. A start from an earlier snapshot moves the later ones there. So nobody
+/// takes them for this run's. Rank 0 has one.
 class RunRecord final : public Listener {
  public:
   struct Text {
@@ -30,7 +31,8 @@ class RunRecord final : public Listener {
   Verdict on(const RunStarted& event) override;
 
  private:
-  void put_aside_after(std::int64_t step, bool is_anew);
+  void put_run_aside();
+  void put_aside_after(std::int64_t step);
 
   RunFolder folder_;
   Text text_;

@@ -39,10 +39,11 @@ std::optional<std::filesystem::path> resume_point(const TrainRequest& request, c
   auto snapshots = is_auto ? folder.snapshots() : std::filesystem::path(request.resume);
   if (!is_auto && snapshots.filename() != "snapshots") snapshots /= "snapshots";
   bool any_skipped = false;
-  const auto newest = newest_whole_snapshot(snapshots, [&](const SnapshotEntry& entry, const std::string& reason) {
+  const auto on_skip = [&](const SnapshotEntry& entry, const std::string& reason) {
     any_skipped = true;
     log.warning("skipped " + entry.path.string() + ": " + reason);
-  });
+  };
+  const auto newest = newest_whole_snapshot(snapshots, on_skip, state_fault);
   if (newest) return newest->path;
   if (any_skipped) {
     throw Error(ErrorKind::kData, "no snapshot in '" + snapshots.string() + "' is whole",

@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/dtype.h"
+#include "lockstep/format/json_number.h"
 #include "lockstep/format/safetensors.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
@@ -46,24 +47,36 @@ std::vector<TensorEntry> entries_of(const std::vector<SavedTensor>& tensors) {
   return entries;
 }
 
+Json numbers_json(const std::map<std::string, double>& numbers) {
+  Json object = Json::object();
+  for (const auto& [name, value] : numbers) object[name] = to_json_number(value);
+  return object;
+}
+
+std::map<std::string, double> numbers_from(const Json& object) {
+  std::map<std::string, double> numbers;
+  for (const auto& [name, value] : object.items()) numbers[name] = from_json_number(value);
+  return numbers;
+}
+
 Json json_of(const TrainingState& state) {
   Json logged = Json::object();
-  for (const auto& [name, sum] : state.logged) logged[name] = {sum.total, sum.samples};
+  for (const auto& [name, sum] : state.logged) logged[name] = {to_json_number(sum.total), sum.samples};
   return {{"schema", kSchema},
           {"step", state.step},
           {"epoch", state.epoch},
           {"place", state.place},
           {"samples", state.samples},
           {"sample_digest", {hex64(state.digest.sums[0]), hex64(state.digest.sums[1])}},
-          {"loss_sum", state.loss_sum},
+          {"loss_sum", to_json_number(state.loss_sum)},
           {"loss_samples", state.loss_samples},
-          {"metrics", state.metrics},
+          {"metrics", numbers_json(state.metrics)},
           {"bucket_layout", state.bucket_layout},
           {"world", state.world},
           {"seed", state.seed},
           {"data_size", state.data_size},
           {"logged", logged},
-          {"numbers", state.numbers}};
+          {"numbers", numbers_json(state.numbers)}};
 }
 
 TrainingState state_from(const std::filesystem::path& file) {
@@ -79,11 +92,12 @@ TrainingState state_from(const std::filesystem::path& file) {
     for (std::size_t i = 0; i < 2; ++i) {
       state.digest.sums[i] = std::stoull(json.at("sample_digest").at(i).get<std::string>(), nullptr, 16);
     }
-    state.loss_sum = json.at("loss_sum");
+    state.loss_sum = from_json_number(json.at("loss_sum"));
     state.loss_samples = json.at("loss_samples");
-    for (const auto& [name, sum] : json.at("logged").items()) state.logged[name] = {sum.at(0), sum.at(1)};
-    state.numbers = json.at("numbers").get<std::map<std::string, double>>();
-    state.metrics = json.at("metrics").get<std::map<std::string, double>>();
+    for (const auto& [name, sum] : json.at("logged").items())
+      state.logged[name] = {from_json_number(sum.at(0)), sum.at(1)};
+    state.numbers = numbers_from(json.at("numbers"));
+    state.metrics = numbers_from(json.at("metrics"));
     state.bucket_layout = json.at("bucket_layout").get<decltype(state.bucket_layout)>();
     state.world = json.at("world");
     state.seed = json.at("seed");
@@ -162,6 +176,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   if (!content.extensions.empty()) writer.add_tensors(kExtensionsFile, entries_of(content.extensions));
   Json state = json_of(content.state);
   state["optimizer"] = Json::parse(content.optimizer_settings);
+  if (!content.data.empty()) state["data"] = Json::parse(content.data);
   writer.add_text(kStateFile, state.dump(1) + "\n");
   auto path = writer.commit();
   if (options.is_best) mark_best(path);
@@ -194,6 +209,26 @@ bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& m
   take(module.named_parameters());
   take(module.named_buffers());
   return true;
+}
+
+std::optional<std::string> state_fault(const std::filesystem::path& snapshot) {
+  try {
+    state_from(snapshot / kStateFile);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return std::string(error.fact());
+  }
+}
+
+std::string saved_data(const std::filesystem::path& snapshot) {
+  const auto file = snapshot / kStateFile;
+  const auto state = Json::parse(text_of_file(file), nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object()) {
+    throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: it is no JSON object",
+                "use an earlier snapshot");
+  }
+  const auto data = state.find("data");
+  return data == state.end() || data->is_null() ? std::string() : data->dump();
 }
 
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct SnapshotContent {
   std::vector<SavedTensor> optimizer;
   std::string optimizer_settings;       ///< The text of optimizer_settings().
   std::vector<SavedTensor> extensions;  ///< Tensors of extensions, such as averaged weights. No file if empty.
+  std::string data;                     ///< What is known of the training data, as JSON; not kept if empty.
   TrainingState state;
 };
 
@@ -112,6 +114,15 @@ TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn:
 ///
 /// Throws: Error(kIo); Error(kData) as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
+
+/// Returns why the state of a snapshot cannot be read, or nothing if it can: a file that is damaged or of another
+/// schema. For newest_whole_snapshot(), which then takes the snapshot before it.
+std::optional<std::string> state_fault(const std::filesystem::path& snapshot);
+
+/// Returns SnapshotContent::data of a snapshot; empty if it has none.
+///
+/// Throws: Error(kIo), Error(kData).
+std::string saved_data(const std::filesystem::path& snapshot);
 
 /// Returns the tensors that extensions saved, by name; empty if there is no such file.
 ///

@@ -228,6 +228,61 @@ TEST(Snapshot, StateThatIsDamagedOrOfALaterFormatIsRefused) {
   EXPECT_EQ(weights_digest(net), before) << "a refused snapshot changed the weights";
 }
 
+// Such numbers were written as null, and null was refused: one NaN made every snapshot useless.
+TEST(Snapshot, NumbersThatAreNotFiniteComeBack) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const TemporaryFolder folder;
+  Net net;
+  const auto optimizer = optimizer_for(net, "sgd");
+  TrainingState state{.step = 7, .loss_sum = kInfinity, .loss_samples = 3};
+  state.logged["loss"] = {kNan, 2};
+  state.metrics = {{"val_loss", kNan}, {"val_accuracy", 0.5}};
+  state.numbers = {{"scheduler.best", -kInfinity}};
+  const auto path = write_snapshot(folder.path(), content_of(net, *optimizer, state)).path;
+  const auto found = restore_snapshot(path, net, *optimizer);
+  EXPECT_EQ(found.loss_sum, kInfinity);
+  EXPECT_TRUE(std::isnan(found.logged.at("loss").total));
+  EXPECT_TRUE(std::isnan(found.metrics.at("val_loss")));
+  EXPECT_EQ(found.metrics.at("val_accuracy"), 0.5);
+  EXPECT_EQ(found.numbers.at("scheduler.best"), -kInfinity);
+
+  auto older = text_of_file(path / "state.json");
+  older.replace(older.find("\"val_loss\": \"nan\""), 17, "\"val_loss\": null");
+  write_whole(path / "state.json", older, /*durable=*/false);
+  EXPECT_TRUE(std::isnan(restore_snapshot(path, net, *optimizer).metrics.at("val_loss")));
+  EXPECT_FALSE(state_fault(path));
+}
+
+TEST(Snapshot, KeepsTheDescriptionOfTheData) {
+  const TemporaryFolder folder;
+  Net net;
+  const auto optimizer = optimizer_for(net, "sgd");
+  auto content = content_of(net, *optimizer, {.step = 1});
+  EXPECT_EQ(saved_data(write_snapshot(folder.path(), content).path), "");
+  content.state.step = 2;
+  content.data = R"({"classes":3})";
+  EXPECT_EQ(saved_data(write_snapshot(folder.path(), content).path), content.data);
+}
+
+TEST(Snapshot, OneWhoseStateCannotBeReadIsPassedOver) {
+  const TemporaryFolder folder;
+  Net net;
+  const auto optimizer = optimizer_for(net, "sgd");
+  const auto first = write_snapshot(folder.path(), content_of(net, *optimizer, {.step = 1})).path;
+  write_snapshot(folder.path(), content_of(net, *optimizer, {.step = 2}));
+  std::vector<std::string> skipped;
+  const auto on_skip = [&](const SnapshotEntry&, const std::string& reason) { skipped.push_back(reason); };
+  const auto fault = [&](const std::filesystem::path& path) -> std::optional<std::string> {
+    if (path == first) return state_fault(path);
+    return "its state is of another schema";
+  };
+  EXPECT_EQ(newest_whole_snapshot(folder.path(), on_skip, fault)->path, first);
+  EXPECT_EQ(skipped, std::vector<std::string>{"its state is of another schema"});
+  write_whole(first / "state.json", "{}", /*durable=*/false);
+  EXPECT_HAS(state_fault(first).value(), "key 'schema' not found");
+}
+
 TEST(Snapshot, OptimizerTensorsThatBelongToNobodyAreNamed) {
   Net net;
   const auto optimizer = optimizer_for(net, "sgd");

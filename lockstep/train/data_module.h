@@ -12,7 +12,9 @@
 ///     };
 
 #include <memory>
+#include <optional>
 
+#include "lockstep/data/source/data_schema.h"
 #include "lockstep/loader/loader.h"
 
 namespace lockstep {
@@ -31,6 +33,8 @@ class DataModule {
   virtual std::unique_ptr<Loader> train_loader(Shard shard) = 0;
   /// Returns a loader for validation; null for no validation.
   virtual std::unique_ptr<Loader> validation_loader(Shard) { return nullptr; }
+  /// Returns what snapshots keep about the data, for later predictions: DataSets::schema. Nothing by default.
+  virtual std::optional<DataSchema> schema() const { return {}; }
 };
 
 }  // namespace lockstep

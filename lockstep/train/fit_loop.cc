@@ -94,6 +94,7 @@ void FitLoop::take_data(DataModule& data) {
   const Shard shard{group_.rank(), group_.world()};
   const auto& limits = options_.data;
   train_ = data.train_loader(shard);
+  if (const auto schema = data.schema()) data_schema_ = to_json(*schema);
   if (limits.overfit_batches > 0) {
     const auto samples = limits.overfit_batches * train_->options().global_batch;
     train_ = first_samples_of(*train_, samples);

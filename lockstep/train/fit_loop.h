@@ -135,6 +135,7 @@ class FitLoop {
   Group& group_;
   std::unique_ptr<Loader> train_;
   std::unique_ptr<Loader> validation_;
+  std::string data_schema_;  ///< As JSON; empty if the data module has none.
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<LossScaler> scaler_;          ///< For fp16 alone.

@@ -2,7 +2,6 @@
 #include <torch/torch.h>
 
 #include <array>
-#include <cmath>
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/fit_loop.h"
@@ -85,10 +84,7 @@ TrainingState FitLoop::state_of_all_ranks() {
   group_.all_reduce_sum(losses_tensor);
   require_finite(losses[0]);
   state.loss_sum = losses[0];
-  // JSON has no infinity: a loss that is lost is lost in the log too.
-  if (std::isfinite(losses[1])) {
-    add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
-  }
+  add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
   for (std::size_t i = 0; i < 2; ++i) state.digest.sums[i] = static_cast<std::uint64_t>(counts[i]);
   state.loss_samples = counts[2];
   state.logged = module_.metrics().sums_over_ranks(group_);
@@ -132,7 +128,8 @@ void FitLoop::save() {
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
   const auto besides = tensors_besides();
   on_rank_zero(group_, [&] {
-    const auto content = content_of(module_, *optimizer_, state, besides);
+    auto content = content_of(module_, *optimizer_, state, besides);
+    content.data = data_schema_;
     const auto written = write_snapshot(options.folder, content, {.keep = options.keep, .is_best = is_best_});
     event.path = written.path;
     event.bytes = written.bytes;

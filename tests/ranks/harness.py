@@ -231,6 +231,23 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(result.code, 0, result.err[-3000:])
         return result.object
 
+    def rewrite_state(self, snapshot, text):
+        """Gives a snapshot another state.json. `snapshot verify` says which checksums MANIFEST needs then."""
+        (snapshot / "state.json").write_text(text)
+        *lines, _ = (snapshot / "MANIFEST").read_text().splitlines()
+        state = next(i for i, line in enumerate(lines) if line.endswith("  state.json"))
+        size, file_sum, sum_of_lines = len(text.encode()), "0" * 16, "0" * 16
+        for _ in range(4):
+            lines[state] = f"{file_sum}  {size}  state.json"
+            (snapshot / "MANIFEST").write_text("\n".join([*lines, sum_of_lines]) + "\n")
+            result = self.start("snapshot", "verify", snapshot).finish()
+            if result.code == 0:
+                return
+            which, found = re.search(r"(the lines have|state.json has) the checksum (\w{16}), want",
+                                     result.out + result.err).groups()
+            file_sum, sum_of_lines = (found, "0" * 16) if which.startswith("state") else (file_sum, found)
+        raise AssertionError(result.out + result.err)
+
     def assert_failed(self, result, code, *words):
         """Ended with this code and said each of the words; the last line of an error is its way out."""
         self.assertEqual(result.code, code, result.err[-3000:])

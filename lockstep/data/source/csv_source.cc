@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -98,7 +99,19 @@ struct RawTable {
   throw Error(ErrorKind::kData, name + ": " + fact, hint);
 }
 
-/// Where each wanted column stands in the file: inputs in their order, the label last.
+constexpr std::size_t kNoColumn = std::numeric_limits<std::size_t>::max();
+
+void refuse_new_columns(const Row& head, const CsvColumns& training, const std::string& name) {
+  for (const std::string& column : head.fields) {
+    if (column == training.label || std::ranges::find(training.names, column) != training.names.end()) continue;
+    refuse(name,
+           "has the column '" + column + "', which training lacks; it has " + joined(training.names, ", ") +
+               " and the target " + training.label,
+           "take the column out of the file");
+  }
+}
+
+/// Where each wanted column stands in the file: inputs in their order, the label last; kNoColumn for a missing label.
 std::vector<std::size_t> columns_of(const Row& head, const CsvOptions& options, const CsvColumns* training,
                                     RawTable& table, const std::string& name) {
   const auto place_of = [&](const std::string& column) {
@@ -111,6 +124,7 @@ std::vector<std::size_t> columns_of(const Row& head, const CsvOptions& options, 
   if (training != nullptr) {
     table.names = training->names;
     table.label = training->label;
+    if (options.is_strict) refuse_new_columns(head, *training, name);
   } else {
     table.label = options.label.empty() ? head.fields.back() : options.label;
     const std::size_t label = place_of(table.label);
@@ -120,7 +134,9 @@ std::vector<std::size_t> columns_of(const Row& head, const CsvOptions& options, 
   }
   std::vector<std::size_t> places;
   for (const std::string& column : table.names) places.push_back(place_of(column));
-  places.push_back(place_of(table.label));
+  const bool may_lack = training != nullptr && !options.needs_label;
+  const bool has_label = std::ranges::find(head.fields, table.label) != head.fields.end();
+  places.push_back(may_lack && !has_label ? kNoColumn : place_of(table.label));
   if (places.size() < 2) refuse(name, "one column, want at least one of numbers and one of targets");
   return places;
 }
@@ -148,7 +164,7 @@ RawTable raw_table(const std::filesystem::path& path, const CsvOptions& options,
       }
       table.values.push_back(static_cast<float>(*number));
     }
-    table.targets.push_back(row.fields[places.back()]);
+    table.targets.push_back(places.back() == kNoColumn ? "" : row.fields[places.back()]);
     table.lines.push_back(row.line);
   }
   if (table.targets.empty()) refuse(name, "no rows below the first line, want at least one");
@@ -188,25 +204,26 @@ void set_scale(const RawTable& table, CsvColumns& columns) {
 
 class CsvSource : public SampleSource {
  public:
-  CsvSource(const std::string& name, RawTable table, const CsvColumns& columns, bool is_regression)
+  CsvSource(const std::string& name, RawTable table, const CsvColumns& columns, const CsvOptions& options)
       : name_(name),
         values_(std::move(table.values)),
         lines_(std::move(table.lines)),
-        classes_(is_regression ? 0 : static_cast<std::int64_t>(columns.classes.size())) {
+        classes_(options.is_regression ? 0 : static_cast<std::int64_t>(columns.classes.size())) {
     const std::size_t width = columns.names.size();
     for (std::size_t i = 0; i < values_.size() && !columns.mean.empty(); ++i) {
       values_[i] = (values_[i] - columns.mean[i % width]) / columns.std[i % width];
     }
     for (std::size_t r = 0; r < lines_.size(); ++r) {
-      if (is_regression) {
-        numbers_.push_back(number_of(table.targets[r], columns.label, lines_[r]));
+      const bool is_unlabelled = !options.needs_label && table.targets[r].empty();
+      if (options.is_regression) {
+        numbers_.push_back(is_unlabelled ? 0 : number_of(table.targets[r], columns.label, lines_[r]));
       } else {
-        labels_.push_back(class_of(table.targets[r], columns, lines_[r]));
+        labels_.push_back(is_unlabelled ? 0 : class_of(table.targets[r], columns, lines_[r]));
       }
     }
     fields_ = {{.name = "input", .dtype = "F32", .shape = {static_cast<std::int64_t>(width)}},
-               {.name = "target", .dtype = is_regression ? "F32" : "I64", .shape = {}}};
-    if (is_regression) fields_[1].shape = {1};
+               {.name = "target", .dtype = options.is_regression ? "F32" : "I64", .shape = {}}};
+    if (options.is_regression) fields_[1].shape = {1};
     row_bytes_ = fields_[0].bytes();
   }
 
@@ -240,8 +257,10 @@ class CsvSource : public SampleSource {
   std::int64_t class_of(const std::string& text, const CsvColumns& columns, std::int64_t line) const {
     const auto found = std::ranges::find(columns.classes, text);
     if (found != columns.classes.end()) return found - columns.classes.begin();
-    refuse(name_, "line " + std::to_string(line) + ": column '" + columns.label + "' is '" + text +
-                      "', a class that training lacks; it has " + joined(columns.classes, ", "));
+    refuse(name_,
+           "line " + std::to_string(line) + ": column '" + columns.label + "' is '" + text +
+               "', a class that training lacks; it has " + joined(columns.classes, ", "),
+           "name the class as in training, or leave the row out");
   }
 
   std::string name_;
@@ -268,7 +287,7 @@ CsvTable csv_table(const std::filesystem::path& path, const CsvOptions& options,
     if (options.is_standardised) set_scale(table, columns);
   }
   CsvTable result{.source = nullptr, .columns = columns};
-  result.source = std::make_unique<CsvSource>(path.string(), std::move(table), columns, options.is_regression);
+  result.source = std::make_unique<CsvSource>(path.string(), std::move(table), columns, options);
   return result;
 }
 

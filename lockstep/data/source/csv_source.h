@@ -22,6 +22,8 @@ struct CsvOptions {
   std::string label = {};       ///< The column of targets; empty for the last one.
   bool is_regression = false;   ///< True if the target is a number.
   bool is_standardised = true;  ///< Scale columns to mean 0 and standard deviation 1, as in the training table.
+  bool needs_label = true;      ///< If false, the label column or a label may be missing. Its target is then 0.
+  bool is_strict = false;       ///< True if a column that training lacks is an error. Otherwise it is left out.
 };
 
 /// The columns of a training table, which a validation table takes over.
@@ -43,7 +45,7 @@ struct CsvTable {
 /// table.
 ///
 /// Throws: Error(kData) with line and column for a field that is not a number, too few or many fields, a class that
-/// training lacks, a missing column or a table without rows; Error(kIo).
+/// training lacks, a missing column or, with is_strict, one that training lacks, or a table without rows; Error(kIo).
 CsvTable csv_table(const std::filesystem::path& path, const CsvOptions& options, const CsvColumns* training = nullptr);
 
 }  // namespace lockstep

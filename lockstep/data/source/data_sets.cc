@@ -60,16 +60,25 @@ Source with_transforms(const Source& source, const ImageTransforms& transforms) 
 
 /// The part as it is read: with the transforms of training or of validation.
 Source opened(const RawPart& part, const ImageTransforms& transforms) {
-  if (part.images) return image_source(part.images, transforms);
-  return with_transforms(part.samples, transforms);
+  Source source =
+      part.images ? Source(image_source(part.images, transforms)) : with_transforms(part.samples, transforms);
+  if (part.labels.empty()) return source;
+  return relabelled(std::move(source), part.labels, static_cast<std::int64_t>(part.class_names.size()));
 }
 
 std::int64_t classes_of(const RawPart& part) {
   return part.images ? static_cast<std::int64_t>(part.class_names.size()) : part.samples->classes();
 }
 
+/// The schema without fields, which depend on transforms.
+DataSchema schema_of(const RawPart& part) {
+  return {.fields = {}, .classes = classes_of(part), .class_names = part.class_names, .columns = part.columns};
+}
+
 RawPart folder_part(const DataSettings& settings, const fs::path& folder, const std::vector<std::string>& classes) {
-  FolderIndex index = folder_index(folder, classes, settings.folder);
+  FolderOptions options = settings.folder;
+  options.needs_labels = settings.needs_labels;
+  FolderIndex index = folder_index(folder, classes, options);
   RawPart part{.images = {}, .samples = {}, .class_names = index.classes, .left_out = index.left_out, .columns = {}};
   part.images = folder_images(std::move(index));
   return part;
@@ -79,11 +88,42 @@ RawPart plain_part(Source source) {
   return {.images = {}, .samples = std::move(source), .class_names = {}, .left_out = {}, .columns = {}};
 }
 
+/// The label in training of each class that a file names; empty if they are the same.
+std::vector<std::int64_t> labels_in_training(const fs::path& file, const std::vector<std::string>& names,
+                                             const std::vector<std::string>& of_training) {
+  std::vector<std::int64_t> labels;
+  if (names.empty() || of_training.empty() || names == of_training) return labels;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(of_training, name);
+    if (found == of_training.end()) {
+      throw Error(
+          ErrorKind::kData,
+          file.string() + ": has the class '" + name + "', which training lacks; it has " + joined(of_training, ", "),
+          "name the classes as in training, or leave /classes out");
+    }
+    labels.push_back(found - of_training.begin());
+  }
+  return labels;
+}
+
 RawPart hdf5_part_of(const DataSettings& settings, const fs::path& file, const std::string& group,
-                     std::int64_t classes) {
-  Hdf5Part found = hdf5_part(file, group, settings.hdf5, classes);
-  if (found.images) found.classes = found.images->classes();
-  return {.images = found.images, .samples = found.arrays, .class_names = found.classes, .left_out = {}, .columns = {}};
+                     const DataSchema* training) {
+  Hdf5Names names = settings.hdf5;
+  names.needs_target = settings.needs_labels;
+  Hdf5Part found = hdf5_part(file, group, names, training ? training->classes : 0);
+  std::vector<std::int64_t> labels;
+  if (training) labels = labels_in_training(file, found.classes, training->class_names);
+  if (!labels.empty()) {
+    found.classes = training->class_names;
+  } else if (found.images) {
+    found.classes = found.images->classes();
+  }
+  return {.images = found.images,
+          .samples = found.arrays,
+          .class_names = found.classes,
+          .left_out = {},
+          .columns = {},
+          .labels = std::move(labels)};
 }
 
 /// What a data set's parts are called on disk.
@@ -115,35 +155,38 @@ void add_note(const DataSettings& settings, const std::string& split, const RawP
 }
 
 /// A folder that holds only the smaller part of a set, as MNIST's 10 000 test images, is split by `split`.
-std::optional<RawPart> idx_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
+std::optional<RawPart> idx_part(const DataSettings& settings, const std::string& split, const DataSchema* training) {
   const bool has_train = has_idx_split(settings.path, "train");
   const bool has_validation = has_idx_split(settings.path, "validation");
   if (split == "train") {
-    const bool is_other = !has_train && has_validation && settings.split;
-    return plain_part(idx_folder_source(settings.path, is_other ? "validation" : "train"));
+    const bool is_other = !has_train && has_validation && (settings.split || training);
+    return plain_part(idx_folder_source(settings.path, is_other ? "validation" : "train",
+                                        training ? training->classes : 0, settings.needs_labels));
   }
   if (!has_train || !has_validation) return {};
-  return plain_part(idx_folder_source(settings.path, "validation", classes_of(*train)));
+  return plain_part(idx_folder_source(settings.path, "validation", training->classes, settings.needs_labels));
 }
 
-RawPart csv_part(const fs::path& path, const CsvOptions& options, const RawPart* train) {
-  CsvTable table = csv_table(path, options, train != nullptr ? &*train->columns : nullptr);
+RawPart csv_part(const fs::path& path, const DataSettings& settings, const DataSchema* training) {
+  CsvOptions options = settings.csv;
+  options.needs_label = settings.needs_labels;
+  CsvTable table = csv_table(path, options, training != nullptr ? &training->columns.value() : nullptr);
   RawPart part = plain_part(std::move(table.source));
   part.class_names = table.columns.classes;
   part.columns = std::move(table.columns);
   return part;
 }
 
-/// A part of the set; nothing where it has none. `train` is given for the others.
-std::optional<RawPart> found_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
+/// A part of the set; nothing if it has none. `training` is given for other parts than the training part.
+std::optional<RawPart> found_part(const DataSettings& settings, const std::string& split, const DataSchema* training) {
   const std::string& kind = settings.kind;
   if (kind == "folder") {
     const fs::path folder = split_folder(settings.path, split);
     if (folder.empty() && split != "train") return {};
     return folder_part(settings, folder.empty() ? settings.path : folder,
-                       train ? train->class_names : std::vector<std::string>{});
+                       training ? training->class_names : std::vector<std::string>{});
   }
-  if (kind == "idx") return idx_part(settings, split, train);
+  if (kind == "idx") return idx_part(settings, split, training);
   if (kind == "cifar10" || kind == "cifar100") {
     const CifarKind cifar = kind == "cifar10" ? CifarKind::k10 : CifarKind::k100;
     return plain_part(cifar_source(settings.path, cifar, split == "test" ? "validation" : split));
@@ -153,12 +196,12 @@ std::optional<RawPart> found_part(const DataSettings& settings, const std::strin
     const bool is_own_file = file && *file != settings.path;
     const auto group = is_own_file ? std::optional<std::string>("/") : hdf5_group(settings.path, split);
     if (!group) return {};
-    return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, train ? classes_of(*train) : 0);
+    return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, training);
   }
   if (kind == "csv") {
     const auto path = part_path(settings.path, split, {".csv", ".tsv"});
     if (!path) return {};
-    return csv_part(*path, settings.csv, train);
+    return csv_part(*path, settings, training);
   }
   const auto path = part_path(settings.path, split, {"", ".txt"});
   if (!path) return {};
@@ -180,6 +223,24 @@ void require_settings_that_fit(const DataSettings& settings) {
   }
 }
 
+/// One part as validation reads it, with the classes and columns of training.
+Source opened_split(const DataSettings& settings, const std::string& split, const DataSchema& training) {
+  const TransformPair transforms = transforms_of(settings);
+  if (split != "train") {
+    if (const auto part = found_part(settings, split, &training)) return opened(*part, transforms.validation);
+    if (split != "validation" || !settings.split) refuse_part(settings, split);
+  }
+  Source all = opened(found_part(settings, "train", &training).value(), transforms.validation);
+  if (!settings.split || (split == "train" && found_part(settings, "validation", &training))) return all;
+  Split drawn = drawn_split(all->size(), *settings.split, settings.seed);
+  return subset(std::move(all), std::move(split == "train" ? drawn.train : drawn.validation));
+}
+
+/// True if the recipe decides the size of an input: images that transforms bring to one size, and text.
+bool has_chosen_size(const DataSettings& settings, const ImageTransforms& transforms) {
+  return settings.kind == "text" || (!transforms.steps.empty() && transforms.output_size({}).has_value());
+}
+
 }  // namespace
 
 DataSets open_data_sets(const DataSettings& settings) {
@@ -190,8 +251,10 @@ DataSets open_data_sets(const DataSettings& settings) {
   sets.train = opened(train, transforms.train);
   require_images(sets.train->fields().at(0), transforms.train);
   sets.class_names = train.class_names;
+  sets.schema = schema_of(train);
+  sets.schema.fields = sets.train->fields();
   add_note(settings, "train", train, sets.notes);
-  if (const auto validation = found_part(settings, "validation", &train)) {
+  if (const auto validation = found_part(settings, "validation", &sets.schema)) {
     sets.validation = opened(*validation, transforms.validation);
     add_note(settings, "validation", *validation, sets.notes);
   }
@@ -207,29 +270,42 @@ DataSets open_data_sets(const DataSettings& settings) {
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split) {
   require_split(split);
   require_settings_that_fit(settings);
+  return opened_split(settings, split, schema_of(*found_part(settings, "train", nullptr)));
+}
+
+DataSets open_for_model(DataSettings settings, const DataSchema& training, const ModelPart& part) {
+  require_settings_that_fit(settings);
+  if (settings.kind == "csv" && !training.columns) {
+    throw Error(ErrorKind::kData, "data.kind is 'csv', but the model was not trained on a table",
+                "show it data of the kind that it was trained on");
+  }
+  settings.csv.is_strict = part.is_new;
   const TransformPair transforms = transforms_of(settings);
-  if (split == "validation") {
-    DataSets sets = open_data_sets(settings);
-    if (!sets.validation) refuse_part(settings, split);
-    return sets.validation;
+  DataSets sets;
+  sets.normalisation = transforms.train.normalisation;
+  sets.class_names = training.class_names;
+  sets.schema = training;
+  if (!part.split.empty() || !part.is_new) {
+    const std::string split = part.split.empty() ? "validation" : part.split;
+    require_split(split);
+    sets.validation = opened_split(settings, split, training);
+  } else {
+    auto found = found_part(settings, "validation", &training);
+    if (!found) found = found_part(settings, "train", &training);
+    sets.validation = opened(*found, transforms.validation);
+    add_note(settings, "validation", *found, sets.notes);
   }
-  const RawPart train = *found_part(settings, "train", nullptr);
-  if (split == "train") {
-    Source all = opened(train, transforms.validation);
-    if (!settings.split || found_part(settings, "validation", &train)) return all;
-    const std::int64_t samples = all->size();
-    return subset(std::move(all), drawn_split(samples, *settings.split, settings.seed).train);
-  }
-  const auto part = found_part(settings, split, &train);
-  if (!part) refuse_part(settings, split);
-  return opened(*part, transforms.validation);
+  require_fit(*sets.validation, training, settings.path.string(), has_chosen_size(settings, transforms.validation));
+  return sets;
 }
 
 std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
   require_split(split);
   require_settings_that_fit(settings);
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
-  return found_part(settings, split, train);
+  if (train == nullptr) return found_part(settings, split, nullptr);
+  const DataSchema training = schema_of(*train);
+  return found_part(settings, split, &training);
 }
 
 }  // namespace lockstep

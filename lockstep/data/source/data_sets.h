@@ -19,6 +19,7 @@
 
 #include "lockstep/data/sample_source.h"
 #include "lockstep/data/source/csv_source.h"
+#include "lockstep/data/source/data_schema.h"
 #include "lockstep/data/source/folder_source.h"
 #include "lockstep/data/source/hdf5_source.h"
 #include "lockstep/data/source/image_source.h"
@@ -39,6 +40,7 @@ struct DataSettings {
   Hdf5Names hdf5 = {};
   TextOptions text = {};
   CsvOptions csv = {};
+  bool needs_labels = true;  ///< If false, samples without a label are taken too. Their target is then 0.
 };
 
 struct DataSets {
@@ -48,6 +50,7 @@ struct DataSets {
   Mixing mixing;                                   ///< Mixes the samples of training batches.
   std::vector<std::string> class_names;            ///< Empty if the set has none.
   std::vector<std::string> notes;                  ///< Lines for the log, once: files left out.
+  DataSchema schema;                               ///< Of the training part.
 };
 
 /// Opens a data set. It finds the parts by their names (train; val, valid or validation), or draws them by `split`. If
@@ -60,9 +63,10 @@ DataSets open_data_sets(const DataSettings& settings);
 struct RawPart {
   std::shared_ptr<const EncodedImages> images;
   std::shared_ptr<const SampleSource> samples;
-  std::vector<std::string> class_names;  ///< Empty if the set has none.
-  std::vector<std::string> left_out;     ///< Files that are no images, relative to the part's folder.
-  std::optional<CsvColumns> columns;     ///< csv: the columns, which other parts take over.
+  std::vector<std::string> class_names;   ///< Empty if the set has none.
+  std::vector<std::string> left_out;      ///< Files that are no images, relative to the part's folder.
+  std::optional<CsvColumns> columns;      ///< csv: the columns, which other parts take over.
+  std::vector<std::int64_t> labels = {};  ///< The label in training of each label on disk; empty if they are the same.
 };
 
 /// Returns the part "train", "validation" or "test", or nothing if the set has no such part. Pass `train` for the
@@ -75,5 +79,18 @@ std::optional<RawPart> raw_part(const DataSettings& settings, const std::string&
 ///
 /// Throws: as open_data_sets(); Error(kData) if there is no such part.
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split);
+
+/// Which part of a data set a trained model is shown.
+struct ModelPart {
+  /// A part's name. If empty: the validation part if the data have one on disk, else all of the data.
+  std::string split = {};
+  bool is_new = true;  ///< False for the data that the model was trained on; an empty `split` is then "validation".
+};
+
+/// Opens data for a model that was trained on others: classes, columns and their scale are those of training. In new
+/// data nothing is held out unless `split` names a part. The result has `validation` and no `train`.
+///
+/// Throws: as open_split(); Error(kData) if new data have a class or a column that training lacks, or another input.
+DataSets open_for_model(DataSettings settings, const DataSchema& training, const ModelPart& part = {});
 
 }  // namespace lockstep

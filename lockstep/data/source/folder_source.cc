@@ -102,14 +102,15 @@ std::string quoted_list(const std::vector<std::string>& names) {
 std::string files_text(std::size_t count) { return count == 1 ? "1 file is" : std::to_string(count) + " files are"; }
 
 /// The classes found in `root`, checked against those of training.
-std::vector<std::string> checked_classes(const fs::path& root, const std::vector<std::string>& of_training) {
+std::vector<std::string> checked_classes(const fs::path& root, const std::vector<std::string>& of_training,
+                                         bool needs_labels) {
   std::error_code failure;
   if (!fs::is_directory(root, failure)) {
     throw Error(ErrorKind::kData, root.string() + ": no such folder",
                 "data.path wants a folder with train/ and val/, each with one folder of images for each class");
   }
   std::vector<std::string> found = sorted_folders(root);
-  if (found.empty()) {
+  if (found.empty() && needs_labels) {
     throw Error(ErrorKind::kData, root.string() + ": no folders in it, want one of images for each class",
                 "as in train/ants/1.jpg and train/bees/2.jpg");
   }
@@ -132,6 +133,35 @@ void require_images(const fs::path& folder, std::size_t images, std::size_t othe
   const std::string beside = others > 0 ? " (" + files_text(others) + " none)" : "";
   throw Error(ErrorKind::kData, folder.string() + ": no JPEG or PNG image in it" + beside + ", want at least one",
               "put the class's images there, or remove the folder");
+}
+
+/// A folder's plain files, without those of its sub-folders, by name.
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
+       entry.increment(failure)) {
+    if (!is_hidden(entry->path()) && entry->is_regular_file()) files.push_back(entry->path());
+  }
+  if (failure) throw io_error("list", folder, failure.value());
+  std::ranges::sort(files);
+  return files;
+}
+
+void add_files(FolderIndex& index, const std::vector<fs::path>& files, std::int64_t label,
+               const FolderOptions& options) {
+  for (const fs::path& file : files) {
+    const bool is_image = options.by_content ? is_image_by_content(file) : is_image_by_name(file);
+    const std::string relative = file.lexically_relative(index.root).string();
+    if (is_image) {
+      index.images.push_back({.path = relative, .label = label});
+    } else if (options.is_strict) {
+      throw Error(ErrorKind::kData, file.string() + ": neither JPEG nor PNG, and data.strict asks for images alone",
+                  "remove the file, or set data.strict = false");
+    } else {
+      index.left_out.push_back(relative);
+    }
+  }
 }
 
 class FolderImages : public EncodedImages {
@@ -164,26 +194,18 @@ class FolderImages : public EncodedImages {
 
 FolderIndex folder_index(const std::filesystem::path& root, const std::vector<std::string>& classes,
                          const FolderOptions& options) {
-  const std::vector<std::string> found = checked_classes(root, classes);
+  const std::vector<std::string> found = checked_classes(root, classes, options.needs_labels);
   FolderIndex index{.root = root, .classes = classes.empty() ? found : classes, .images = {}, .left_out = {}};
+  if (!options.needs_labels) add_files(index, files_in(root), 0, options);
   for (const std::string& name : found) {
     const auto label = std::ranges::find(index.classes, name) - index.classes.begin();
     const std::size_t images_before = index.images.size();
     const std::size_t others_before = index.left_out.size();
-    for (const fs::path& file : files_below(root / name)) {
-      const bool is_image = options.by_content ? is_image_by_content(file) : is_image_by_name(file);
-      const std::string relative = file.lexically_relative(root).string();
-      if (is_image) {
-        index.images.push_back({.path = relative, .label = label});
-      } else if (options.is_strict) {
-        throw Error(ErrorKind::kData, file.string() + ": neither JPEG nor PNG, and data.strict asks for images alone",
-                    "remove the file, or set data.strict = false");
-      } else {
-        index.left_out.push_back(relative);
-      }
-    }
+    add_files(index, files_below(root / name), label, options);
+    if (!options.needs_labels) continue;
     require_images(root / name, index.images.size() - images_before, index.left_out.size() - others_before);
   }
+  require_images(root, index.images.size(), index.left_out.size());
   return index;
 }
 

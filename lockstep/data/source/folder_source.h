@@ -23,6 +23,8 @@ struct FolderOptions {
   bool by_content = true;
   /// True if a file that is no image is an error. Otherwise it is left out.
   bool is_strict = false;
+  /// If false, images need no class folder. Those directly in the root have label 0, and a class may have no image.
+  bool needs_labels = true;
 };
 
 struct FolderImage {

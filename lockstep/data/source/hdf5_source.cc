@@ -49,7 +49,18 @@ Hdf5Array found_array(const Group& group, const std::string& asked, std::vector<
          "name it with data.input or data.target");
 }
 
-std::vector<std::int64_t> checked_labels(const Hdf5Array& array, std::int64_t samples, std::int64_t& classes) {
+std::optional<Hdf5Array> found_target(const Group& group, const Hdf5Names& names, const std::string& path) {
+  const std::vector<std::string> candidates{"y", "labels", "label", "targets"};
+  const auto is_there = [&](const std::string& name) { return group.has(name); };
+  const bool is_any_there = names.target.empty() ? std::ranges::any_of(candidates, is_there) : is_there(names.target);
+  if (!names.needs_target && !is_any_there) return {};
+  return found_array(group, names.target, candidates, path);
+}
+
+std::vector<std::int64_t> checked_labels(const std::optional<Hdf5Array>& target, std::int64_t samples,
+                                         std::int64_t& classes) {
+  if (!target) return std::vector<std::int64_t>(static_cast<std::size_t>(samples));
+  const Hdf5Array& array = *target;
   const bool is_list = array.shape().size() == 1 || (array.shape().size() == 2 && array.shape()[1] == 1);
   if (!is_list) refuse(array.name(), "is " + shape_text(array.shape()) + ", want [" + std::to_string(samples) + "]");
   if (array.rows() != samples) {
@@ -183,8 +194,9 @@ std::vector<std::uint64_t> sum_bits(const Hdf5Array& array) {
   return bits;
 }
 
-std::shared_ptr<const EncodedImages> encoded_images(const Group& group, Hdf5Array bytes, const Hdf5Array& target,
-                                                    std::int64_t& classes, std::vector<std::string> names) {
+std::shared_ptr<const EncodedImages> encoded_images(const Group& group, Hdf5Array bytes,
+                                                    const std::optional<Hdf5Array>& target, std::int64_t& classes,
+                                                    std::vector<std::string> names) {
   std::vector<std::uint64_t> index;
   if (bytes.dtype() != "bytes") index = image_index(group.array("index"), bytes);
   const std::int64_t samples = bytes.dtype() == "bytes" ? bytes.rows() : static_cast<std::int64_t>(index.size() / 2);
@@ -233,10 +245,10 @@ Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& path_in
   const Hdf5File opened(file);
   Hdf5Part part;
   if (opened.has_array("/classes")) part.classes = opened.array("/classes").texts();
-  if (classes == 0) classes = static_cast<std::int64_t>(part.classes.size());
+  if (!part.classes.empty()) classes = static_cast<std::int64_t>(part.classes.size());
   const Group group{opened, path_in_file};
   Hdf5Array input = found_array(group, names.input, {"x", "images", "image", "data", "inputs"}, file.string());
-  const Hdf5Array target = found_array(group, names.target, {"y", "labels", "label", "targets"}, file.string());
+  const auto target = found_target(group, names, file.string());
   const bool is_concatenated = input.dtype() == "U8" && input.shape().size() == 1 && group.has("index");
   if (input.dtype() == "bytes" || is_concatenated) {
     part.images = encoded_images(group, std::move(input), target, classes, part.classes);

@@ -24,6 +24,7 @@ namespace lockstep {
 struct Hdf5Names {
   std::string input = {};
   std::string target = {};
+  bool needs_target = true;  ///< If false, targets may be missing. Every target is then 0.
 };
 
 /// One part of a data set in an HDF5 file. Either `images` or `arrays` is set.
@@ -44,8 +45,8 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
 /// - arrays of samples: [N, …] of any type that a tensor has. Bytes of [N, height, width], [N, height, width, 3] and
 ///   [N, 3, height, width] all become "input" U8 [channels, height, width]; other arrays keep their shape.
 ///
-/// "target" is I64 [], from integers [N] or [N, 1]. If `classes` is 0, it is the number of the file's "/classes", or
-/// else the largest label + 1.
+/// "target" is I64 [], from integers [N] or [N, 1]. The number of classes is that of the file's "/classes". Without
+/// those it is `classes`, or the largest label + 1 if that is 0.
 /// Throws: Error(kData) if an array is missing or of the wrong shape, if numbers of samples and labels differ, if a
 /// label is out of range, or if the index points beyond the bytes; Error(kIo); Error(kEnvironment) without HDF5.
 Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& group, const Hdf5Names& names = {},

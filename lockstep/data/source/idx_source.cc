@@ -22,12 +22,16 @@ void require(bool holds, const std::filesystem::path& file, const std::string& f
   if (!holds) throw Error(ErrorKind::kData, file.string() + ": " + fact, hint);
 }
 
+IdxArray no_labels(std::int64_t images) {
+  return {.shape = {images}, .bytes = std::vector<std::byte>(static_cast<std::size_t>(images))};
+}
+
 class IdxSource : public SampleSource {
  public:
   IdxSource(const std::filesystem::path& images, const std::filesystem::path& labels, std::int64_t classes)
       : name_(images.filename().string()),
         images_(read_idx(images)),
-        labels_(read_idx(labels)),
+        labels_(labels.empty() ? no_labels(images_.size()) : read_idx(labels)),
         item_bytes_(images_.shape.size() == 3 ? images_.item_bytes() : 0) {
     require(images_.shape.size() == 3, images,
             "the array is " + shape_text(images_.shape) + ", want [N, rows, columns]",
@@ -112,10 +116,11 @@ std::unique_ptr<SampleSource> idx_source(const std::filesystem::path& images, co
 }
 
 std::unique_ptr<SampleSource> idx_folder_source(const std::filesystem::path& folder, const std::string& split,
-                                                std::int64_t classes) {
+                                                std::int64_t classes, bool needs_labels) {
   const IdxNames names(split);
   const auto images = found_file(folder, names.images);
   const auto labels = found_file(folder, names.labels);
+  if (images && !labels && !needs_labels) return idx_source(*images, {}, classes);
   if (images && labels) return idx_source(*images, *labels, classes);
   std::error_code failure;
   require(std::filesystem::is_directory(folder, failure), folder, "no such folder", kWhereToGetData);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -51,6 +52,31 @@ class SubsetSource : public SampleSource {
   std::vector<std::int64_t> ids_;
 };
 
+class RelabelledSource : public SampleSource {
+ public:
+  RelabelledSource(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> labels, std::int64_t classes)
+      : source_(std::move(source)), labels_(std::move(labels)), classes_(classes) {}
+
+  std::int64_t size() const override { return source_->size(); }
+  const std::vector<Field>& fields() const override { return source_->fields(); }
+  std::string name_of(std::int64_t id) const override { return source_->name_of(id); }
+  std::int64_t classes() const override { return classes_; }
+  bool is_in_memory() const override { return source_->is_in_memory(); }
+
+  void read(const SampleKey& key, std::span<std::byte* const> to) const override {
+    source_->read(key, to);
+    std::int64_t label = 0;
+    std::memcpy(&label, to[1], sizeof label);
+    label = labels_.at(static_cast<std::size_t>(label));
+    std::memcpy(to[1], &label, sizeof label);
+  }
+
+ private:
+  std::shared_ptr<const SampleSource> source_;
+  std::vector<std::int64_t> labels_;
+  std::int64_t classes_;
+};
+
 std::int64_t held_out_samples(std::int64_t samples, double held_out) {
   const std::string asked = "data.split is " + shortest(held_out);
   const bool is_share = held_out > 0 && held_out < 1;
@@ -72,6 +98,11 @@ std::int64_t held_out_samples(std::int64_t samples, double held_out) {
 
 std::unique_ptr<SampleSource> subset(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids) {
   return std::make_unique<SubsetSource>(std::move(source), std::move(ids));
+}
+
+std::unique_ptr<SampleSource> relabelled(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> labels,
+                                         std::int64_t classes) {
+  return std::make_unique<RelabelledSource>(std::move(source), std::move(labels), classes);
 }
 
 Split drawn_split(std::int64_t samples, double held_out, std::uint64_t seed) {

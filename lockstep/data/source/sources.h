@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Parts of a data set: a subset by ids, and a split into training and validation drawn by seed.
+/// Parts of a data set: a subset by ids, other labels, and a split into training and validation drawn by seed.
 ///
 ///     std::shared_ptr<const lockstep::SampleSource> all = lockstep::synthetic_source({.samples = 1000});
 ///     const auto split = lockstep::drawn_split(all->size(), 0.2, 42);
@@ -24,6 +24,10 @@ namespace lockstep {
 ///
 /// Throws: Error(kUsage) if an id is not one of the source's.
 std::unique_ptr<SampleSource> subset(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids);
+
+/// Returns a source whose label is `labels[label]` of the source's own, with `classes` classes.
+std::unique_ptr<SampleSource> relabelled(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> labels,
+                                         std::int64_t classes);
 
 /// Draws ids for validation by seed, and leaves the rest for training; both ascending. If `held_out` is below 1, it is
 /// a share of `samples`, rounded. From 1 on it is a whole number of them.

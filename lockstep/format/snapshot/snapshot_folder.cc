@@ -141,12 +141,14 @@ void verify_snapshot(const std::filesystem::path& snapshot) {
 
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
-    const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip) {
+    const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip,
+    const std::function<std::optional<std::string>(const std::filesystem::path&)>& fault) {
   const auto entries = listed_snapshots(snapshots);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const SnapshotCheck check = checked_snapshot(entry->path);
-    if (check.faults.empty()) return *entry;
-    on_skip(*entry, joined(check.faults, "; "));
+    const auto further = check.faults.empty() && fault ? fault(entry->path) : std::nullopt;
+    if (check.faults.empty() && !further) return *entry;
+    on_skip(*entry, further ? *further : joined(check.faults, "; "));
   }
   return std::nullopt;
 }

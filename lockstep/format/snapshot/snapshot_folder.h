@@ -55,10 +55,12 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot);
 void verify_snapshot(const std::filesystem::path& snapshot);
 
 /// Returns the newest snapshot that is whole. It calls `on_skip` for each newer one that is not, with the reason. If it
-/// called `on_skip` and returns nothing, every snapshot is damaged; a new start would hide that.
+/// called `on_skip` and returns nothing, every snapshot is damaged; a new start would hide that. If given, `fault`
+/// checks each whole one further, and returns a reason to skip it.
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
-    const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip);
+    const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip,
+    const std::function<std::optional<std::string>(const std::filesystem::path&)>& fault = {});
 
 /// Makes the symbolic link `best` beside `snapshot` point to it. prune_snapshots() never removes that snapshot.
 ///

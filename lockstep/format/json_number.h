@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+
+/// Returns a number for JSON, which has none that is not finite: those become the text "nan", "inf" or "-inf".
+nlohmann::json to_json_number(double value);
+
+/// Returns the number that to_json_number() wrote. null is NaN, as the JSON library writes it by itself.
+///
+/// Throws: std::runtime_error for any other text, an object or a list.
+double from_json_number(const nlohmann::json& value);
+
+}  // namespace lockstep

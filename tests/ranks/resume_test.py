@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a start takes over from a used run folder, and what it puts aside."""
+import json
+import os
+
+import harness
+
+LOST = ("guard.on_nonfinite=ignore", "optimizer.name=sgd", "optimizer.lr=1e9")
+
+
+class Resume(harness.RanksTest):
+    def snapshots(self):
+        return self.folder / "run/snapshots"
+
+    def aside(self):
+        found, = (self.folder / "run").glob("abandoned-*")
+        return found
+
+    def evaluated(self):
+        result = self.start("eval", self.folder / "run", "--json").finish()
+        self.assertEqual(result.code, 0, result.err[-3000:])
+        return result.object["snapshot"]
+
+    def test_a_run_with_numbers_that_are_not_finite_goes_on(self):
+        """Regression: NaN was written as null and refused on resume, in every snapshot."""
+        self.trained("trainer.max_epochs=2", "trainer.max_steps=30", *LOST)
+        state = harness.state_of(self.folder / "run", 30)
+        self.assertEqual(state["metrics"]["val_loss"], "nan")
+        resumed = self.trained("trainer.max_epochs=2", *LOST)
+        self.assertEqual((resumed["resumed_from"], resumed["steps"]), (str(self.snapshots() / harness.snapshot_name(30)), 58))
+
+    def test_a_state_that_cannot_be_read_is_passed_over(self):
+        self.trained("trainer.max_epochs=2", "trainer.max_steps=40")
+        latest = self.snapshots() / harness.snapshot_name(40)
+        state = json.loads((latest / "state.json").read_text())
+        self.rewrite_state(latest, json.dumps(state | {"schema": 2}))
+        self.assertEqual(self.evaluated(), str(self.snapshots() / harness.snapshot_name(29)))
+        result = self.train("trainer.max_epochs=2")
+        self.assertEqual(result.code, 0, result.err[-3000:])
+        self.assertEqual(result.object["resumed_from"], str(self.snapshots() / harness.snapshot_name(29)))
+        self.assertIn(f"skipped {latest}", result.err)
+        self.assertIn("its schema is 2, want 1", result.err)
+
+    def test_a_state_that_does_not_fit_the_model_is_an_error(self):
+        self.trained("trainer.max_epochs=2", "trainer.max_steps=40")
+        self.assert_failed(self.train("trainer.max_epochs=2", "model.hidden=[64]"), 5, "does not fit the model")
+
+    def test_a_start_anew_takes_the_old_run_away_whole(self):
+        """Regression: `best` was left, and pointed to the new run's snapshot of that step; the old curve was cut."""
+        run = self.folder / "run"
+        self.trained("trainer.max_epochs=3", "snapshot.monitor=val_loss", "observe.tensorboard=true")
+        old = {path.name: path.read_bytes() for path in [run / "metrics.jsonl", run / "result.json", run / "recipe.toml",
+                                                         *run.glob("events.out.tfevents.*")]}
+        best = os.readlink(self.snapshots() / "best")
+        steps = harness.snapshots(run)
+        self.trained("trainer.max_epochs=4", options=("--resume", "none"))
+        for name, content in old.items():
+            self.assertEqual((self.aside() / name).read_bytes(), content, name)
+        self.assertEqual(os.readlink(self.aside() / "best"), best)
+        self.assertTrue((self.aside() / "best/MANIFEST").is_file())
+        self.assertEqual(sorted(path.name for path in self.aside().glob("*") if path.name.startswith(("step", "best"))), steps)
+        self.assertFalse(os.path.lexists(self.snapshots() / "best"))
+        self.assertEqual([line["step"] for line in harness.metrics(run) if line["event"] == "run_started"], [0])
+        self.assertEqual(self.evaluated(), str(self.snapshots() / harness.snapshot_name(116)))
+
+    def test_a_start_from_an_earlier_snapshot_leaves_no_broken_link(self):
+        run = self.folder / "run"
+        self.trained("trainer.max_epochs=3", "snapshot.monitor=val_loss")
+        old = (run / "metrics.jsonl").read_bytes()
+        best = os.readlink(self.snapshots() / "best")
+        self.assertNotEqual(best, harness.snapshot_name(29))
+        self.trained("trainer.max_epochs=2", "snapshot.monitor=val_loss", "optimizer.lr=0.000001",
+                     options=("--resume", self.snapshots() / harness.snapshot_name(29)))
+        for name in ("best", "latest"):
+            link = self.snapshots() / name
+            self.assertEqual(os.path.lexists(link), link.exists(), f"{name} is broken")
+        self.assertTrue((self.aside() / "best/MANIFEST").is_file())
+        self.assertEqual((self.aside() / "metrics.jsonl").read_bytes(), old)
+
+
+if __name__ == "__main__":
+    harness.main()
