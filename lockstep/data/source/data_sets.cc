@@ -312,7 +312,12 @@ std::optional<RawPart> raw_part(const DataSettings& settings, const std::string&
   require_split(split);
   require_settings_that_fit(settings);
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
-  if (train == nullptr) return found_part(settings, split, nullptr);
+  if (train == nullptr) {
+    DataSettings whole = settings;
+    // Of a table this part is all rows, however few: they are shown and checked, not trained on.
+    if (settings.kind == "csv") whole.split.reset();
+    return found_part(whole, split, nullptr);
+  }
   const DataSchema training = schema_of(*train);
   return found_part(settings, split, &training);
 }

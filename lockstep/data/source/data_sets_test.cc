@@ -121,6 +121,15 @@ TEST_F(DataSetsOnDisk, OfTablesAreScaledByTheRowsThatAreTrainedOn) {
   EXPECT_FLOAT_EQ(open_data_sets(asked).schema.columns->mean.at(0), 28.5F);
 }
 
+TEST_F(DataSetsOnDisk, ATableTooSmallToBeSplitCanBeLookedAtWhole) {
+  add("table.csv", "x,y\n1,a\n3,b\n");
+  DataSettings asked = settings("csv");
+  asked.path = folder_.path() / "table.csv";
+  asked.split = 0.1;
+  EXPECT_EQ(raw_part(asked, "train")->samples->size(), 2);
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { open_data_sets(asked); }), "which leaves none of the 2 samples");
+}
+
 TEST_F(DataSetsOnDisk, OfTextMayHaveFoldersForTheParts) {
   add("train/a", std::string(300, 'x'));
   add("val/b", std::string(200, 'y'));
