@@ -176,6 +176,10 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
   RecipeData data(recipe, group);
   data.setup();
   auto notes = data.sets().notes;
+  const bool has_drawn_table = recipe.text("data.kind") == "csv" && recipe.has("data.split");
+  if (group.is_main() && has_drawn_table && !resume_from.empty() && saved_data(resume_from).empty()) {
+    log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
+  }
   const auto module = task_of(recipe, data.sets(), group.device(), &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);

@@ -212,6 +212,29 @@ TEST(LocalLauncher, SignalsArePassedOnToEveryRank) {
   }
 }
 
+// The signal was passed on, and nothing more: a rank that was frozen, and all that waited for it, stayed for ever.
+TEST(LocalLauncher, ARankThatIsFrozenIsNamedAndKilledAfterTheGraceOfAStop) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    LocalJob job = script("trap 'exit 75' TERM INT; echo $RANK $$; sleep 60 & wait", 2);
+    job.stop_grace = std::chrono::milliseconds(1000);
+    Launch launch(job);
+    for (const auto& line : split(launch.lines(2), '\n')) {
+      if (line.starts_with("1 ")) ::kill(*parsed_int<pid_t>(line.substr(2)), SIGSTOP);
+    }
+    ::kill(launch.pid(), signal);
+    const std::string text = launch.all_lines();
+    EXPECT_NE(text.find("rank 1 of 2 did not end within 1 s after signal " + std::to_string(signal)), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("LOCKSTEP_STOP_GRACE"), std::string::npos);
+    EXPECT_EQ(launch.exit_code(), 128 + signal);
+  }
+}
+
+TEST(LocalLauncher, TheGraceOfAStopIsReadFromTheEnvironment) {
+  EXPECT_EQ(stop_grace(Environment{}), std::chrono::seconds(60));
+  EXPECT_EQ(stop_grace(Environment{{"LOCKSTEP_STOP_GRACE", "5"}}), std::chrono::seconds(5));
+}
+
 TEST(LocalLauncher, NothingIsLeftWhereTheLauncherIsKilled) {
   Launch launch(script("echo $$; sleep 60 & echo $!; setsid sleep 60 & echo $!; wait", 2));
   const auto all = pids(launch.lines(6));

@@ -203,9 +203,22 @@ void LocalSupervisor::wait_for_events() {
   }
   if (polled[0].revents != 0) take_signals();
   if (kill_at_ && Clock::now() >= *kill_at_) {
+    if (!failed_) name_overdue();
     signal_all(SIGKILL, true);
     kill_at_.reset();
   }
+}
+
+void LocalSupervisor::name_overdue() {
+  overdue_ = stop_signal_;
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].pid > 0) names.push_back(std::to_string(rank));
+  }
+  log_.error((names.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") + " of " + std::to_string(job_.ranks) +
+             " did not end within " + fixed(std::chrono::duration<double>(job_.stop_grace).count(), 0) +
+             " s after signal " + std::to_string(overdue_) + " (" + ::strsignal(overdue_) +
+             ") and were killed; LOCKSTEP_STOP_GRACE changes how many seconds they have");
 }
 
 void LocalSupervisor::take_signals() {
@@ -224,8 +237,16 @@ void LocalSupervisor::take_signals() {
       // To the rank alone, not its group: a program that stops in good order still needs its helpers for that.
       forwarded_.push_back(signal);
       signal_all(signal, false);
+      begin_grace(signal);
     }
   }
+}
+
+// A frozen rank never ends by itself, and one that waits for it may not either.
+void LocalSupervisor::begin_grace(int signal) {
+  if (kill_at_ || (signal != SIGTERM && signal != SIGINT)) return;
+  stop_signal_ = signal;
+  kill_at_ = Clock::now() + job_.stop_grace;
 }
 
 void LocalSupervisor::take_ended() {
@@ -251,7 +272,9 @@ void LocalSupervisor::take_ended() {
   for (const auto& ending : endings) take_ending(ending);
 }
 
-void LocalSupervisor::take_ending(const Ending& ending) {
+void LocalSupervisor::take_ending(Ending ending) {
+  // The run was ended by the signal that asked it to; SIGKILL was only our way to carry it out.
+  if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
   if (ending.code == 0 || ending.code == kExitStopped || failed_) return;
   failed_ = ending;
@@ -280,7 +303,7 @@ void LocalSupervisor::finish() {
 
 void LocalSupervisor::report() const {
   // Whoever killed the launcher knows; and a message that nobody reads could hold this process up for ever.
-  if (!failed_ || is_orphan_) return;
+  if (!failed_ || is_orphan_ || overdue_ != 0) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
                      (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +

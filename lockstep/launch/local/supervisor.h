@@ -56,7 +56,9 @@ class LocalSupervisor {
   void wait_for_events();
   void take_signals();
   void take_ended();
-  void take_ending(const Ending& ending);
+  void begin_grace(int signal);
+  void name_overdue();
+  void take_ending(Ending ending);
   void end_as_orphan();
   void signal_all(int signal, bool whole_group);
   void finish();
@@ -81,6 +83,8 @@ class LocalSupervisor {
   std::optional<Ending> failed_;
   bool is_stopped_ = false;  // A rank ended with the code that says so.
   bool is_orphan_ = false;   // Our parent is dead.
+  int stop_signal_ = 0;      // The first SIGTERM or SIGINT that was passed on.
+  int overdue_ = 0;          // The same, once ranks had to be killed because of it.
   std::optional<Clock::time_point> kill_at_;
 };
 
