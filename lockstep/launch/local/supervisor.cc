@@ -191,8 +191,8 @@ void LocalSupervisor::wait_for_events() {
   // A negative descriptor is not polled: a stream without a reader's room would otherwise wake us without end.
   for (const auto& source : sources_) polled.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
   int timeout_ms = -1;
-  if (kill_at_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now());
+  if (const auto& next = terminate_at_ ? terminate_at_ : kill_at_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
     timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   }
   if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) fail("poll", errno);
@@ -202,6 +202,7 @@ void LocalSupervisor::wait_for_events() {
     if (polled[i + 3].revents != 0) sources_[i].read_some();
   }
   if (polled[0].revents != 0) take_signals();
+  if (terminate_at_ && Clock::now() >= *terminate_at_) terminate();
   if (kill_at_ && Clock::now() >= *kill_at_) {
     if (!failed_) name_overdue();
     signal_all(SIGKILL, true);
@@ -249,6 +250,13 @@ void LocalSupervisor::begin_grace(int signal) {
   kill_at_ = Clock::now() + job_.stop_grace;
 }
 
+bool LocalSupervisor::only_lost_peer(const Ending& ending) { return ending.code == exit_code(ErrorKind::kPeer); }
+
+// True if the rank failed by itself, before or after a SIGTERM of ours.
+bool LocalSupervisor::is_cause(const Ending& ending) const {
+  return !only_lost_peer(ending) && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
+}
+
 void LocalSupervisor::take_ended() {
   std::vector<Ending> endings;
   while (true) {
@@ -267,8 +275,7 @@ void LocalSupervisor::take_ended() {
     ::waitpid(info.si_pid, nullptr, 0);
   }
   // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
-  std::stable_partition(endings.begin(), endings.end(),
-                        [](const Ending& ending) { return ending.code != exit_code(ErrorKind::kPeer); });
+  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !only_lost_peer(ending); });
   for (const auto& ending : endings) take_ending(ending);
 }
 
@@ -276,8 +283,19 @@ void LocalSupervisor::take_ending(Ending ending) {
   // The run was ended by the signal that asked it to; SIGKILL was only our way to carry it out.
   if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
-  if (ending.code == 0 || ending.code == kExitStopped || failed_) return;
+  if (ending.code == 0 || ending.code == kExitStopped) return;
+  if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
   failed_ = ending;
+  // A rank that lost its peer may end before that peer does, which is still taking itself down.
+  if (only_lost_peer(ending)) {
+    terminate_at_ = Clock::now() + job_.cause_grace;
+  } else {
+    terminate();
+  }
+}
+
+void LocalSupervisor::terminate() {
+  terminate_at_.reset();
   signal_all(SIGTERM, true);
   kill_at_ = Clock::now() + job_.grace;
 }
@@ -297,6 +315,7 @@ void LocalSupervisor::signal_all(int signal, bool whole_group) {
 
 void LocalSupervisor::finish() {
   end_descendants({});
+  terminate_at_.reset();
   kill_at_.reset();
   for (auto& source : sources_) source.read_rest();
 }
