@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/comm/leave_on_failure.h"
 #include "lockstep/data/source/sources.h"
 #include "lockstep/device/device_failure.h"
 #include "lockstep/device/dtype.h"
@@ -354,9 +355,13 @@ FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
                 options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
                 "make another Trainer, with a snapshot folder of its own or with resume_from");
   }
-  return naming_device_failures(group.device(), [&] {
-    return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+  FitResult result;
+  leave_on_failure(group, [&] {
+    result = naming_device_failures(group.device(), [&] {
+      return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+    });
   });
+  return result;
 }
 
 }  // namespace lockstep
