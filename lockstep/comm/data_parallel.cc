@@ -14,6 +14,7 @@
 #include "lockstep/comm/fixed_bucket_reducer.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/module_tensors.h"
+#include "lockstep/comm/plain_backward.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +50,7 @@ struct DistributedDataParallel::Impl {
   bool is_syncing = true;
   bool is_recording = false;
   bool is_narrow = false;  ///< A parameter is in half precision, which cannot hold a number of samples.
+  std::optional<PlainBackwardGuard> guard;  ///< None with one rank, and if the options permit a plain backward.
 
   Impl(torch::nn::Module& module_, Group& group_, DataParallelOptions options_)
       : module(module_), group(group_), options(std::move(options_)), parameters(trained_parameters(module_)) {
@@ -78,7 +80,8 @@ void DistributedDataParallel::Impl::share_weights() {
   const auto buffers = tensors_of(module.named_buffers());
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   if (tensors.empty()) return;
-  as_peer_error("shared the weights", [&] { c10d::broadcast_coalesced(group.impl().process, tensors, 25 * kMiB, 0); });
+  auto& peers = group.impl();
+  peers.talk("shared the weights", [&] { c10d::broadcast_coalesced(peers.process, tensors, 25 * kMiB, 0); });
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
@@ -212,10 +215,11 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   }
   // The model's own code runs here too, and what it throws may speak of anything.
   try {
+    const AveragedBackward averaged;
     torch::autograd::backward(roots, gradients);
   } catch (const std::exception& error) {
     if (!is_of_transport(error)) throw;
-    throw_peer_error("averaged gradients", error);
+    group.impl().lose_peer("averaged gradients", error);
   }
   return !reducer || !is_syncing || reducer->all_buckets_were_ready();
 }
@@ -301,6 +305,7 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
   impl_->share_weights();
+  if (!impl_->options.permits_plain_backward) impl_->guard.emplace(impl_->parameters);
   if (!impl_->options.static_graph) impl_->make_reducer();
 }
 
@@ -342,7 +347,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   s.read_control();
   if (s.reducer && s.reducer->should_rebuild_buckets() && !s.options.find_unused_parameters) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    as_peer_error("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
+    s.group.impl().talk("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
   }
 }
 
@@ -373,14 +378,14 @@ void DistributedDataParallel::broadcast_buffers() {
   auto buffers = tensors_of(impl_->module.named_buffers());
   if (!impl_->reducer || buffers.empty()) return;
   const torch::NoGradGuard no_grad;
-  as_peer_error("shared buffers",
-                [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
+  auto& peers = impl_->group.impl();
+  peers.talk("shared buffers", [&] { c10d::broadcast_coalesced(peers.process, buffers, 25 * kMiB, 0); });
 }
 
 std::map<std::string, at::Tensor> DistributedDataParallel::compression_state() {
   if (!impl_->compression) return impl_->compression_state;
   const torch::NoGradGuard no_grad;
-  return as_peer_error("averaged what compression left out", [&] { return impl_->compression->state(); });
+  return impl_->group.impl().talk("averaged what compression left out", [&] { return impl_->compression->state(); });
 }
 
 void DistributedDataParallel::restore_compression(const std::map<std::string, at::Tensor>& state) {
