@@ -16,6 +16,7 @@
 #include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
 #include "lockstep/snapshot/optimizer_state.h"
+#include "lockstep/snapshot/snapshot_lock.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
@@ -356,7 +357,12 @@ FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
                 "make another Trainer, with a snapshot folder of its own or with resume_from");
   }
   FitResult result;
+  std::unique_ptr<RunLock> lock;
   leave_on_failure(group, [&] {
+    if (const auto& folder = options_.snapshot.folder; !folder.empty()) {
+      const auto self = ProcessIdentity::of_process(Environment::of_process());
+      on_rank_zero(group, [&] { lock = lock_snapshots(folder, self); });
+    }
     result = naming_device_failures(group.device(), [&] {
       return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
     });

@@ -132,7 +132,7 @@ class Trainer {
   ///
   /// Collective: yes.
   /// Throws: Error of any kind; snapshots saved before are unchanged. Error(kUsage) for a second training into the same
-  /// snapshot folder.
+  /// snapshot folder. Error(kEnvironment) naming the process if another one writes there.
   FitResult fit(Module& module, DataModule& data, Group& group);
 
  private:
