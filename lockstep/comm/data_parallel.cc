@@ -29,6 +29,26 @@ struct Round {
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
 };
 
+// While it lives, nothing is added to the gradients. A loss that counts nothing may not be finite, and 0 times NaN is
+// NaN.
+class ZeroGradients {
+ public:
+  explicit ZeroGradients(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
+    for (const auto& each : parameters_) {
+      places_.push_back(each.register_hook([](const at::Tensor& gradient) { return at::zeros_like(gradient); }));
+    }
+  }
+  ~ZeroGradients() {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].remove_hook(places_[i]);
+  }
+  ZeroGradients(const ZeroGradients&) = delete;
+  ZeroGradients& operator=(const ZeroGradients&) = delete;
+
+ private:
+  const std::vector<at::Tensor>& parameters_;
+  std::vector<unsigned> places_;
+};
+
 }  // namespace
 
 struct DistributedDataParallel::Impl {
@@ -214,6 +234,8 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
   // The model's own code runs here too, and what it throws may speak of anything.
+  std::optional<ZeroGradients> zeros;
+  if (loss.defined() && loss_weight == 0) zeros.emplace(trained);
   try {
     const AveragedBackward averaged;
     torch::autograd::backward(roots, gradients);
