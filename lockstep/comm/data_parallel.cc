@@ -2,11 +2,9 @@
 #include "lockstep/comm/data_parallel.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
-#include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -15,6 +13,8 @@
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/module_tensors.h"
 #include "lockstep/comm/plain_backward.h"
+#include "lockstep/comm/unreached_parameters.h"
+#include "lockstep/comm/zero_gradients.h"
 
 namespace lockstep {
 namespace {
@@ -27,26 +27,6 @@ struct Round {
   std::int64_t samples = 0;         // This rank's so far.
   double scale = 0;                 // Of what is added up in half precision: a gradient per sample is multiplied by it.
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
-};
-
-// While it lives, nothing is added to the gradients. A loss that counts nothing may not be finite, and 0 times NaN is
-// NaN.
-class ZeroGradients {
- public:
-  explicit ZeroGradients(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
-    for (const auto& each : parameters_) {
-      places_.push_back(each.register_hook([](const at::Tensor& gradient) { return at::zeros_like(gradient); }));
-    }
-  }
-  ~ZeroGradients() {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].remove_hook(places_[i]);
-  }
-  ZeroGradients(const ZeroGradients&) = delete;
-  ZeroGradients& operator=(const ZeroGradients&) = delete;
-
- private:
-  const std::vector<at::Tensor>& parameters_;
-  std::vector<unsigned> places_;
 };
 
 }  // namespace
@@ -91,7 +71,6 @@ struct DistributedDataParallel::Impl {
   void open_round(bool knows_total);
   void close_round(Round closing);
   void read_control();
-  std::vector<std::string> unreached(const at::Tensor& loss) const;
 };
 
 void DistributedDataParallel::Impl::share_weights() {
@@ -148,7 +127,7 @@ void DistributedDataParallel::Impl::make_reducer() {
 
 // Rank 0 has samples where any rank has, so its graph speaks for all; ranks without samples have none.
 void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
-  auto names = joined(loss.defined() ? unreached(loss) : std::vector<std::string>{}, "\n");
+  auto names = joined(loss.defined() ? unreached_parameters(parameters, loss) : std::vector<std::string>{}, "\n");
   const auto all = group.broadcast_text(names);
   if (!loss.defined()) names = all;
   require_same_text(group, ErrorKind::kUsage, "the list of parameters that the loss does not depend on", names,
@@ -246,26 +225,6 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   return !reducer || !is_syncing || reducer->all_buckets_were_ready();
 }
 
-std::vector<std::string> DistributedDataParallel::Impl::unreached(const at::Tensor& loss) const {
-  std::unordered_set<const void*> leaves;
-  std::unordered_set<torch::autograd::Node*> visited;
-  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
-  while (!open.empty()) {
-    auto* node = open.back();
-    open.pop_back();
-    if (node == nullptr || !visited.insert(node).second) continue;
-    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      leaves.insert(leaf->variable.unsafeGetTensorImpl());
-    }
-    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
-  }
-  std::vector<std::string> names;
-  for (const auto& each : parameters) {
-    if (!leaves.contains(each.tensor.unsafeGetTensorImpl())) names.push_back(each.name);
-  }
-  return names;
-}
-
 // Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Those that were there
 // before are scaled already, so they wait aside. A loop that resets gradients after each step never comes to that.
 void DistributedDataParallel::Impl::open_round(bool knows_total) {
@@ -357,7 +316,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   if (averages) s.control.write(s.raised, s.round->samples);
   if ((loss.defined() || averages) && !s.run(loss, weight)) {
     s.round.reset();
-    const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
+    const auto names = loss.defined() ? unreached_parameters(s.parameters, loss) : std::vector<std::string>{};
     throw Error(ErrorKind::kUsage,
                 "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
                 "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
