@@ -148,6 +148,10 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "from one validation to the next; 0 for none"},
     {"trainer.threads", kInteger, "0", kCountOr0, "threads",
      "what computes in each rank; 0 for OMP_NUM_THREADS, or where it is unset an equal share of the cores", {}, kAside},
+    {"trainer.join_timeout", kDuration, "300", kSpan, "",
+     "the longest wait for all ranks to arrive; the variable LOCKSTEP_MEET_TIMEOUT goes before it", {}, kAside},
+    {"trainer.collective_timeout", kDuration, "1800", kSpan, "",
+     "the longest wait for another rank in one collective; then the run ends with code 7", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "gradients that are averaged in one message"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},
