@@ -55,7 +55,7 @@ LATE = ("want more than one number a channel",)
 
 
 def seeds():
-    first, _, count = os.environ.get("LOCKSTEP_DRAWN_SEEDS", "0:300" if harness.SOAK else "0:12").partition(":")
+    first, _, count = os.environ.get("LOCKSTEP_DRAWN_SEEDS", "0:300" if harness.SOAK else "0:8").partition(":")
     return range(int(first), int(first) + int(count))
 
 
