@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/trainer.h"
+
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/join.h"
+#include "lockstep/device/device_failure.h"
+#include "lockstep/train/fit/fit_loop.h"
+
+namespace lockstep {
+
+FitResult Trainer::fit(Module& module, DataModule& data) {
+  auto group = join({.accelerator = options_.step.device.accelerator});
+  return fit(module, data, group);
+}
+
+FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
+  if (std::exchange(has_fitted_, true) && !options_.snapshot.folder.empty()) {
+    throw Error(ErrorKind::kUsage,
+                options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
+                "make another Trainer, with a snapshot folder of its own or with resume_from");
+  }
+  return naming_device_failures(group.device(), [&] {
+    return FitLoop(options_, Participants(listeners_, extensions_), module, data, group).run();
+  });
+}
+
+}  // namespace lockstep
