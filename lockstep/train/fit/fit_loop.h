@@ -21,7 +21,7 @@ namespace lockstep {
 /// One training, from its start or a snapshot to its end: the loop that Trainer::fit runs. Not for users.
 ///
 /// It tells the story: which step, validation or save comes next. Its parts do the work, and each has a header of its
-/// own. docs/dev/architecture.md walks through them.
+/// own.
 class FitLoop {
  public:
   /// Prepares the data and makes all parts. Collective: yes.
