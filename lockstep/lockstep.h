@@ -26,7 +26,7 @@
 #include "lockstep/observe/events.h"
 #include "lockstep/train/data_module.h"
 #include "lockstep/train/extension.h"
+#include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/task/classifier.h"
-#include "lockstep/train/trainer.h"
 #include "lockstep/train/weight_average.h"

@@ -6,7 +6,7 @@
 
 #include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/recipe.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/train/fit/trainer.h"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/recipe/recipe.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/train/fit/trainer.h"
 
 namespace lockstep {
 

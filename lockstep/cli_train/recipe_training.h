@@ -6,8 +6,8 @@
 
 #include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/recipe.h"
+#include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/task/network_task.h"
-#include "lockstep/train/trainer.h"
 
 namespace lockstep {
 

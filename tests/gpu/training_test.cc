@@ -9,9 +9,9 @@
 #include "lockstep/device/out_of_memory.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/script_network.h"
+#include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/profiler_trace.h"
 #include "lockstep/train/task/classifier.h"
-#include "lockstep/train/trainer.h"
 #include "tests/support/gpu.h"
 #include "tests/support/ranks.h"
 

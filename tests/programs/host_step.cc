@@ -9,8 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/models/network.h"
+#include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/task/classifier.h"
-#include "lockstep/train/trainer.h"
 #include "tests/support/fake_device.h"
 
 // Prints what the host does for one replayed step of a small convolutional network, in microseconds of the whole

@@ -13,8 +13,8 @@
 #include "lockstep/comm/join.h"
 #include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/optim/optimizer.h"
-#include "lockstep/train/trainer.h"
 
 namespace {
 

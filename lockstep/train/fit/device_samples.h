@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lockstep/comm/group.h"
+#include "lockstep/loader/loader.h"
+#include "lockstep/train/fit/trainer_options.h"
+
+namespace lockstep {
+
+/// Keeps whole data sets in a device's memory, if they are small enough or if `data.on_device` asks for it.
+class DeviceSamples {
+ public:
+  /// Both must outlive this object.
+  /// Throws: Error(kRecipe) if samples are to be kept and this rank computes on a CPU.
+  DeviceSamples(const StepOptions& options, const Group& group);
+
+  /// Reads all samples of `loader` into the device's memory, unless something speaks against it. Call it before the
+  /// loader's first batch. `part` names the data: "training". Blocks: until all are there.
+  /// Throws: Error(kRecipe) if samples are to be kept and cannot be.
+  void keep(Loader& loader, const std::string& part);
+
+  std::int64_t bytes() const { return bytes_; }
+  /// Returns what was kept, by "training data", for RunEnded::facts.
+  const std::map<std::string, std::string>& findings() const { return findings_; }
+
+ private:
+  std::string why_not(const Loader& loader) const;
+
+  const StepOptions& options_;
+  const Group& group_;
+  std::int64_t bytes_ = 0;
+  std::map<std::string, std::string> findings_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/fit_loop.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/device/dtype.h"
+#include "lockstep/models/network.h"
+#include "lockstep/observe/early_stopping.h"
+#include "lockstep/train/fit/memory_shortage.h"
+
+namespace lockstep {
+namespace {
+
+// Numbers of the state that are the loop's own. The first is there after a stop that came once the extensions had
+// heard of an epoch's end, and before the epoch was closed.
+constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
+constexpr const char* kBestValue = "best.value";
+constexpr const char* kSeconds = "run.seconds";
+
+std::optional<std::int64_t> device_peak_bytes(const RankDevice& device) {
+  return device.is_cpu() ? std::nullopt : std::optional(device.memory().peak);
+}
+
+std::map<std::string, std::string> facts(const Group& group, const TrainedModel& model, Precision precision) {
+  const auto& weights = model.weights().at(0);
+  std::map<std::string, std::string> all = {{"device", weights.device().str()},
+                                            {"precision", precision_name(precision)},
+                                            {"torch", TORCH_VERSION},
+                                            {"threads", std::to_string(at::get_num_threads())},
+                                            {"host", host_name()},
+                                            {"launcher", group.placement().source}};
+  const auto& device = group.device();
+  if (device.is_cpu()) return all;
+  const auto runtime = device.backend->runtime();
+  all.insert({{"device_name", device.facts.name},
+              {"device_pci", device.facts.pci},
+              {"device_uuid", device.facts.uuid},
+              {"device_architecture", device.facts.architecture},
+              {"driver", runtime.driver},
+              {"runtime", runtime.kind + " " + runtime.runtime},
+              {"collectives", runtime.collectives}});
+  return all;
+}
+
+}  // namespace
+
+FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants, Module& module, DataModule& data,
+                 Group& group)
+    : options_(options),
+      participants_(participants),
+      group_(group),
+      timer_(group),
+      data_(data, options, group),
+      scopes_(options.step, group.device()),
+      model_(module, group, options.step, training_plan(options, data_)),
+      samples_(options.step, group),
+      forward_(module, group, options, data_),
+      losses_(group),
+      keeper_(model_, data_, losses_, participants_, options.snapshot),
+      validator_(model_, data_, forward_, participants_, options.step) {
+  keeper_.stop_on_nonfinite(options.guard.stop_on_nonfinite);
+}
+
+FitResult FitLoop::run() {
+  start();
+  while (!is_done()) {
+    train_epoch();
+    if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
+  }
+  return finish();
+}
+
+void FitLoop::start() {
+  const auto& device = group_.device();
+  if (!device.is_cpu() && !device.device.is_cpu()) data_.train().pin_memory();
+  samples_.keep(data_.train(), "training");
+  feed_.emplace(data_, options_.step.accumulate, device);
+  state_ = keeper_.begin(options_.step.parallel);
+  if (const auto it = state_.numbers.find(kSeconds); it != state_.numbers.end()) timer_.add_earlier(it->second);
+  steps_.emplace(model_, forward_, losses_, options_.step);
+  graph_.emplace(model_, *steps_, forward_, losses_, options_);
+  for (auto* extension : participants_.extensions()) extension->start(model_.module());
+  first_ = state_;
+  graph_->plan(data_);
+  announce();
+  timer_.restart();
+  last_save_ = Clock::now();
+}
+
+void FitLoop::announce() {
+  const auto& loader = data_.train().options();
+  const auto planned = training_plan(options_, data_);
+  RunStarted event;
+  event.run_dir = options_.snapshot.folder.parent_path();
+  event.name = event.run_dir.filename().string();
+  event.world = group_.world();
+  event.epochs = planned.epochs;
+  event.steps_per_epoch = planned.steps_per_epoch;
+  event.steps_total = planned.steps;
+  event.global_batch = data_.step_samples();
+  event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
+  event.parameters = parameter_count(model_.module());
+  event.first_step = state_.step;
+  event.resumed_from = options_.snapshot.resume_from;
+  event.facts = facts(group_, model_, options_.step.precision);
+  participants_.tell(event, stop_);
+}
+
+bool FitLoop::is_done() const {
+  if (stop_.is_agreed()) return true;
+  if (options_.max_epochs > 0 && state_.epoch >= options_.max_epochs) return true;
+  return options_.max_steps > 0 && state_.step >= options_.max_steps;
+}
+
+void FitLoop::train_epoch() {
+  participants_.tell(EpochStarted{.epoch = state_.epoch,
+                                  .steps = data_.steps_for(data_.epoch_samples()),
+                                  .first_step = data_.steps_for(state_.place)},
+                     stop_);
+  model_.module().train();
+  feed_->seek(state_.epoch, state_.place);
+  // The loader goes on with the next epoch once its end was heard, so an epoch that is over must not be asked again.
+  while (!is_done() && !data_.is_epoch_over(state_.place)) {
+    const auto batches = feed_->next(state_.place);
+    make_step(batches);
+    if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
+    end_step(batches);
+  }
+}
+
+void FitLoop::make_step(const StepBatches& batches) {
+  model_.raise(signals());
+  model_.prepare_step(state_.step, state_.epoch);
+  timer_.note_work();
+  try {
+    graph_->run(batches, place());
+  } catch (const c10::OutOfMemoryError&) {
+    graph_->clear();
+    throw_out_of_memory(model_, batches.batches.front(),
+                        {.sample_bytes = samples_.bytes(),
+                         .may_try = !forward_.is_synchronised(),
+                         .precision = options_.step.precision});
+  }
+  for (const auto& batch : batches.batches) {
+    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
+  }
+  ++state_.step;
+  state_.place += batches.global_samples;
+  state_.samples += batches.global_samples;
+  for (auto* extension : participants_.extensions()) extension->after_step(state_);
+}
+
+// Rank 0's clock decides for all ranks.
+StepSignals FitLoop::signals() {
+  stop_.ask_on_signal();
+  StepSignals signals;
+  if (group_.is_main()) {
+    const auto limit = static_cast<double>(options_.max_time.count());
+    if (limit > 0 && timer_.seconds_of_run() >= limit) stop_.ask("max_time");
+    const auto every = options_.snapshot.every;
+    signals.snapshot = every.count() > 0 && Clock::now() - last_save_ >= every;
+  }
+  signals.stop = stop_.is_asked();
+  return signals;
+}
+
+void FitLoop::end_step(const StepBatches& batches) {
+  StepEnded event;
+  event.step = state_.step;
+  event.epoch = state_.epoch;
+  event.step_in_epoch = data_.steps_for(state_.place);
+  event.samples = batches.global_samples;
+  event.seconds = timer_.end_step();
+  event.learning_rate = model_.optimizer().param_groups()[0].options().get_lr();
+  if (options_.log_every > 0 && state_.step % options_.log_every == 0) {
+    event.loss = losses_.take_logged_mean(state_.step);
+  }
+  participants_.tell(event, stop_);
+  if (model_.parallel().agreed(Signal::kStop)) stop_.take_reason(group_);
+  const bool is_asked = model_.parallel().agreed(Signal::kSnapshot) && !keeper_.is_echo(state_);
+  const auto every = options_.snapshot.every_steps;
+  if (is_asked || (every > 0 && state_.step % every == 0)) save();
+}
+
+void FitLoop::end_epoch() {
+  timer_.await_device();
+  graph_->interrupt();
+  state_.metrics["train_loss"] = losses_.epoch_mean();
+  if (options_.guard.stop_on_nonfinite) {
+    losses_.require_finite(state_.metrics["train_loss"], state_.step, state_.epoch);
+  }
+  const auto logged = model_.module().metrics().over_ranks(group_);
+  for (const auto& [name, value] : logged) state_.metrics[name] = value;
+  if (state_.numbers.erase(kEpochWasHeard) == 0) {
+    for (auto* extension : participants_.extensions()) extension->after_epoch(state_);
+  }
+  is_best_ = false;
+  const bool is_last = state_.epoch + 1 == options_.max_epochs;
+  // A stop in mid-validation leaves the epoch open: the resumed run validates again.
+  if ((is_due_at_epochs_end(options_.data.validate_every) || is_last) && !validate(logged)) {
+    state_.numbers[kEpochWasHeard] = 1;
+    return;
+  }
+  const bool saves = is_due_at_epochs_end(options_.snapshot.every_epochs) || is_best_;
+  ++state_.epoch;
+  state_.place = 0;
+  losses_.begin_epoch();
+  model_.module().metrics().clear();
+  if (saves) save();
+}
+
+bool FitLoop::is_due_at_epochs_end(std::int64_t every) const { return every > 0 && (state_.epoch + 1) % every == 0; }
+
+// Returns false if it was stopped.
+bool FitLoop::validate(const Validator::Metrics& logged) {
+  const auto start = Clock::now();
+  ValidationEnded event{.step = state_.step, .epoch = state_.epoch, .metrics = logged};
+  event.train_loss = state_.metrics["train_loss"];
+  if (auto* loader = data_.validation()) {
+    if (!std::exchange(is_validation_kept_, true)) samples_.keep(*loader, "validation");
+    const auto metrics = validator_.validate(place(), stop_);
+    if (!metrics) return false;
+    event.samples = std::min(data_.validation_samples(), loader->source().size());
+    for (const auto& [name, value] : *metrics) event.metrics[name] = state_.metrics[name] = value;
+  }
+  model_.scheduler().observe(event.metrics);
+  is_best_ = is_best(event);
+  event.seconds = seconds_between(start, Clock::now());
+  participants_.tell(event, stop_);
+  // What listeners make of the metrics must not wait for the next step: it may be the last one's.
+  stop_.agree_now(model_.parallel(), group_);
+  timer_.restart();
+  return true;
+}
+
+bool FitLoop::is_best(const ValidationEnded& event) {
+  const auto& options = options_.snapshot;
+  if (options.monitor.empty()) return false;
+  const double value = monitored(event, options.monitor, "snapshot.monitor");
+  const auto it = state_.numbers.find(kBestValue);
+  const bool is_better =
+      it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
+  if (!is_better || !std::isfinite(value) || !std::isfinite(event.train_loss)) return false;
+  state_.numbers[kBestValue] = value;
+  return true;
+}
+
+void FitLoop::save() {
+  if (keeper_.is_saved(state_)) return;
+  timer_.await_device();
+  refresh_statistics();
+  const auto start = Clock::now();
+  graph_->interrupt();
+  if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
+  auto event = keeper_.save(state_, std::exchange(is_best_, false));
+  last_save_ = Clock::now();
+  timer_.restart();
+  event.seconds = seconds_between(start, last_save_);
+  if (group_.is_main()) participants_.tell(event, stop_);
+}
+
+// Without a validation nobody has asked for them yet.
+void FitLoop::refresh_statistics() {
+  if (!participants_.want_fresh_statistics()) return;
+  if (validator_.refresh_statistics(place(), stop_)) keeper_.forget();
+  feed_->seek(state_.epoch, state_.place);
+}
+
+FitResult FitLoop::finish() {
+  if (!stop_.is_agreed()) {
+    const bool all_epochs = options_.max_epochs > 0 && state_.epoch >= options_.max_epochs;
+    stop_.end(all_epochs ? "max_epochs" : "max_steps");
+  }
+  timer_.await_device();
+  if (state_.place > 0 && !data_.is_epoch_over(state_.place)) state_.metrics["train_loss"] = losses_.epoch_mean();
+  refresh_statistics();
+  save();
+  model_.parallel().broadcast_buffers();
+  FitResult result;
+  result.state = keeper_.all_ranks(state_);
+  result.steps_now = state_.step - first_.step;
+  result.weights_digest = weights_digest(model_.module());
+  require_same_text(group_, ErrorKind::kBug, "the trained model", result.weights_digest,
+                    "ranks have drifted apart; please report it with the recipe");
+  result.found = findings();
+  result.stopped_by = stop_.stopped_by();
+  result.wants_requeue = result.stopped_by == "signal";
+  result.seconds = timer_.seconds();
+  if (timer_.seconds_in_steps() > 0) {
+    result.samples_per_second = static_cast<double>(state_.samples - first_.samples) / timer_.seconds_in_steps();
+  }
+  result.time_to_first_step_s = timer_.time_to_first_step();
+  participants_.tell(RunEnded{.step = state_.step,
+                              .epochs = state_.epoch,
+                              .samples = state_.samples,
+                              .stopped_by = result.stopped_by,
+                              .seconds = result.seconds,
+                              .samples_per_second = result.samples_per_second,
+                              .time_to_first_step_s = result.time_to_first_step_s.value_or(0),
+                              .device_peak_bytes = device_peak_bytes(group_.device()),
+                              .facts = result.found,
+                              .metrics = state_.metrics},
+                     stop_);
+  return result;
+}
+
+std::map<std::string, std::string> FitLoop::findings() const {
+  auto found = samples_.findings();
+  if (graph_->finding()) found["graph"] = *graph_->finding();
+  return found;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/train/fit/batch_feed.h"
+#include "lockstep/train/fit/device_samples.h"
+#include "lockstep/train/fit/graph_stepper.h"
+#include "lockstep/train/fit/participants.h"
+#include "lockstep/train/fit/run_scopes.h"
+#include "lockstep/train/fit/snapshot_keeper.h"
+#include "lockstep/train/fit/step_timer.h"
+#include "lockstep/train/fit/trainer.h"
+#include "lockstep/train/fit/validator.h"
+
+namespace lockstep {
+
+/// One training, from its start or a snapshot to its end: the loop that Trainer::fit runs. Not for users.
+///
+/// It tells the story: which step, validation or save comes next. Its parts do the work, and each has a header of its
+/// own.
+class FitLoop {
+ public:
+  /// Prepares the data and makes all parts. Collective: yes.
+  FitLoop(const TrainerOptions& options, const Participants& participants, Module& module, DataModule& data,
+          Group& group);
+
+  /// Trains to the end. Call it once. Collective: yes. Throws: as Trainer::fit().
+  FitResult run();
+
+ private:
+  void start();
+  void announce();
+  bool is_done() const;
+  void train_epoch();
+  void make_step(const StepBatches& batches);
+  StepSignals signals();
+  void end_step(const StepBatches& batches);
+  void end_epoch();
+  bool is_due_at_epochs_end(std::int64_t every) const;
+  bool validate(const Validator::Metrics& logged);
+  bool is_best(const ValidationEnded& event);
+  void save();
+  void refresh_statistics();
+  FitResult finish();
+  std::map<std::string, std::string> findings() const;
+  StepPlace place() const { return {.step = state_.step, .epoch = state_.epoch}; }
+
+  const TrainerOptions& options_;
+  const Participants participants_;
+  Group& group_;
+  StepTimer timer_;
+  TrainingData data_;
+  RunScopes scopes_;
+  TrainedModel model_;
+  DeviceSamples samples_;
+  ForwardPass forward_;
+  LossCounter losses_;
+  SnapshotKeeper keeper_;
+  Validator validator_;
+  std::optional<BatchFeed> feed_;
+  std::optional<StepRunner> steps_;
+  std::optional<GraphStepper> graph_;
+
+  TrainingState state_;  ///< Sums in it are this rank's part, or with a part above.
+  StopRequest stop_;
+  bool is_best_ = false;             ///< The validation that ended last.
+  bool is_validation_kept_ = false;  ///< Or was found not to be worth it.
+  TrainingState first_;              ///< As this start found it.
+  Clock::time_point last_save_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lockstep/train/fit/trainer_options.h"
+#include "lockstep/train/fit/training_data.h"
+#include "lockstep/train/model_failure.h"
+#include "lockstep/train/module.h"
+#include "lockstep/train/synced_statistics.h"
+
+namespace lockstep {
+
+/// The place of a step in a training.
+struct StepPlace {
+  std::int64_t step = 0;   ///< Steps done before it.
+  std::int64_t epoch = 0;  ///< Epochs completed before it.
+  /// True if a device records the step. An exception then keeps LibTorch's type, which decides whether it can be.
+  bool is_recorded = false;
+};
+
+/// Runs a module's training_step() on a batch: with its random seeds, in the training's precision, and on a stand-in
+/// sample if this rank has none but the others need it.
+class ForwardPass {
+ public:
+  /// All must outlive this object. Throws: Error(kRecipe) if BatchNorm is to be synchronised and there is none.
+  ForwardPass(Module& module, Group& group, const TrainerOptions& options, const TrainingData& data);
+
+  /// Seeds all generators for batch `index` of a step. Random choices within a step are a pure function of seed, step,
+  /// index and rank, so a resumed run makes the same ones.
+  void seed(std::int64_t step, std::int64_t index) const;
+  /// Seeds the device's generator alone, for a replay, which draws nothing on the host.
+  void seed_device(std::int64_t step, std::int64_t index) const;
+
+  /// Returns the batch to run for `batch`: itself; for a batch without samples a stand-in if BatchNorm is synchronised,
+  /// so that this rank takes part in the layers' sums, else null.
+  const Batch* batch_to_run(const Batch& batch);
+  /// Returns training_step()'s loss. Throws: an exception of the model as throw_model_failure() makes it. Shape: [].
+  at::Tensor loss(const Batch& batch, const StepPlace& place);
+
+  /// Calls `work`, which runs the model on `batch`, so that its exceptions name the step.
+  template <typename Work>
+  static void name_failures(const Batch& batch, const StepPlace& place, Work&& work) {
+    if (place.is_recorded) return work();
+    naming_model_failures(
+        batch,
+        [&] { return "training step " + std::to_string(place.step + 1) + " of epoch " + std::to_string(place.epoch); },
+        std::forward<Work>(work));
+  }
+
+  /// True if layers talk to other ranks, so that no rank can run a batch alone.
+  bool is_synchronised() const { return statistics_.has_value(); }
+
+ private:
+  std::uint64_t seed_of(std::int64_t step, std::int64_t index) const;
+
+  Module& module_;
+  Group& group_;
+  const TrainerOptions& options_;
+  const TrainingData& data_;
+  std::optional<SyncedStatistics> statistics_;
+  std::optional<Batch> stand_in_;
+  c10::Device device_;  ///< Of the weights.
+};
+
+}  // namespace lockstep

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/graph_stepper.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text_format.h"
+
+// How a recording works. GraphPlan says which way the next step goes. A recording runs the step once through
+// StepRunner while the device writes its operations down; nothing is computed. It is replayed at once, so the step is
+// made. A replay reads its batch from the tensors of `recorded_`. What the host counts during a recording, it counts
+// once for the replay that follows; each later replay counts for itself. Only batches of the full size have the
+// recorded shapes. All ranks record and replay at the same steps, because collectives are in the recording: they agree
+// on the times, and on whether each could record.
+
+namespace lockstep {
+
+GraphStepper::GraphStepper(TrainedModel& model, StepRunner& steps, ForwardPass& forward, LossCounter& losses,
+                           const TrainerOptions& options)
+    : model_(model), steps_(steps), forward_(forward), losses_(losses), options_(options) {}
+
+void GraphStepper::plan(const TrainingData& data) {
+  const auto& group = model_.group();
+  const auto& device = group.device();
+  const auto& step = options_.step;
+  const auto toggle = step.device.graph;
+  full_samples_ = data.train().options().global_batch;
+  GraphFacts facts{.accumulate = step.accumulate,
+                   .finds_unused = step.parallel.find_unused_parameters,
+                   .keeps_compression = step.parallel.compression.kind == Compression::kPowerSgd,
+                   .update_is_fused = model_.device_update() != nullptr,
+                   .moves_momentum = model_.scheduler().moves_momentum(),
+                   .has_empty_parts = full_samples_ < group.world(),
+                   .shares_device = group.shares_device()};
+  if (toggle != Toggle::kOff) {
+    facts.device_records = !device.is_cpu() && device.backend->step_graph(device.index()) != nullptr;
+    facts.module_reason = model_.module().why_not_recorded();
+  }
+  const auto reason = toggle == Toggle::kOff ? "trainer.graph is off" : why_not_recorded(facts);
+  if (reason.empty()) {
+    plan_.emplace(toggle, training_plan(options_, data).steps_per_epoch);
+  } else if (toggle == Toggle::kOn) {
+    throw Error(ErrorKind::kRecipe, "trainer.graph is on, but the step cannot be recorded: " + reason,
+                "leave it at auto, which records where it can");
+  } else if (!device.is_cpu()) {
+    finding_ = "steps are not replayed: " + reason;
+  }
+}
+
+void GraphStepper::interrupt() {
+  if (plan_) plan_->interrupt();
+}
+
+void GraphStepper::run(const StepBatches& step, const StepPlace& place) {
+  if (!plan_) return steps_.run(step, place);
+  if (!is_full(step)) {
+    plan_->interrupt();
+    return steps_.run(step, place);
+  }
+  if (plan_->wants_mark()) {
+    model_.group().await_device();
+    plan_->mark(Clock::now());
+  }
+  if (plan_->undecided()) decide();
+  switch (plan_->next()) {
+    case GraphPlan::Way::kEager:
+      steps_.run(step, place);
+      break;
+    case GraphPlan::Way::kRecord:
+      record(step, place);
+      break;
+    case GraphPlan::Way::kReplay:
+      replay(step, place);
+      break;
+  }
+  plan_->done();
+  if (plan_->is_decided() && finding_ != plan_->reason()) finding_ = plan_->reason();
+}
+
+// The slowest rank's times, so that all decide the same.
+void GraphStepper::decide() {
+  const auto times = *plan_->undecided();
+  const auto slowest = [&](double seconds) {
+    const auto all = model_.group().all_gather(std::llround(seconds * 1e9));
+    return static_cast<double>(*std::max_element(all.begin(), all.end())) / 1e9;
+  };
+  plan_->decide({.eager_s = slowest(times.eager_s), .replay_s = slowest(times.replay_s)});
+  if (plan_->next() == GraphPlan::Way::kEager) graph_.reset();
+}
+
+// Makes the step, too: what was recorded is replayed at once.
+void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
+  std::string reason;
+  const bool is_recorded = try_recording(step, place, reason);
+  const auto all = model_.group().all_gather(is_recorded ? 1 : 0);
+  if (std::find(all.begin(), all.end(), 0) == all.end()) {
+    graph_->replay();
+    model_.parallel().end_replay();
+    return;
+  }
+  graph_.reset();
+  model_.optimizer().zero_grad();
+  if (is_recorded) {
+    count_replay(-recorded_.batches.front().samples());
+    reason = "another rank could not record it";
+  }
+  if (options_.step.device.graph == Toggle::kOn) {
+    throw Error(ErrorKind::kUsage, "trainer.graph is on, but the step cannot be recorded: " + reason,
+                "leave it at auto, which records where it can");
+  }
+  plan_->refuse(reason);
+  model_.reconnect();
+  steps_.run(step, place);
+}
+
+// Counts what the host counts of a step: once, for the replay that follows.
+bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::string& reason) {
+  const auto& batch = step.batches.front();
+  const auto& device = model_.group().device();
+  recorded_ = step;
+  for (auto& field : recorded_.batches.front().fields) field = field.clone();
+  forward_.seed(place.step, 0);
+  model_.parallel().begin_replay(batch.samples(), step.global_samples);
+  graph_ = device.backend->step_graph(device.index());
+  const auto held = model_.parallel().recording();
+  place.is_recorded = true;
+  const auto counted = losses_.epoch_samples();
+  auto host = at::Generator(at::detail::getDefaultCPUGenerator());
+  const auto before = host.get_state();
+  try {
+    graph_->capture([&] { steps_.run(recorded_, place); });
+    // A number drawn there is the same one in each replay, if a kernel takes it as an argument. A CPU that is trained
+    // as a device draws everything there.
+    if (device.device.is_cpu() || at::equal(before, host.get_state())) return true;
+    reason = "it draws random numbers on the host";
+  } catch (const c10::Error& error) {
+    reason = std::string(first_line(error.what_without_backtrace()));
+  }
+  if (losses_.epoch_samples() != counted) count_replay(-batch.samples());
+  return false;
+}
+
+// Counts for the host what a replay computes; a negative number takes back what a recording counted.
+void GraphStepper::count_replay(std::int64_t samples) {
+  losses_.add_samples(samples);
+  model_.module().metrics().repeat_batch(samples);
+}
+
+void GraphStepper::replay(const StepBatches& step, const StepPlace& place) {
+  const auto& batch = step.batches.front();
+  auto& fields = recorded_.batches.front().fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) fields[i].copy_(batch.fields[i], /*non_blocking=*/true);
+  forward_.seed_device(place.step, 0);
+  model_.parallel().begin_replay(batch.samples(), step.global_samples);
+  graph_->replay();
+  count_replay(batch.samples());
+  model_.parallel().end_replay();
+}
+
+}  // namespace lockstep

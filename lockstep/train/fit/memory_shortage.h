@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/train/fit/batch_feed.h"
+#include "lockstep/train/fit/trained_model.h"
+
+namespace lockstep {
+
+/// What throw_out_of_memory() needs to know besides the model.
+struct ShortageFacts {
+  std::int64_t sample_bytes = 0;  ///< Bytes of samples that are kept on the device.
+  bool may_try = false;           ///< True if this rank may run smaller batches alone.
+  Precision precision = Precision::kFp32;
+};
+
+/// Ends a training whose device ran out of memory in a step. It disconnects the model, then tries smaller parts of the
+/// batch for what they take, and throws OutOfMemory with the largest batch that would fit. Call it in a handler.
+[[noreturn]] void throw_out_of_memory(TrainedModel& model, const Batch& batch, const ShortageFacts& facts);
+
+}  // namespace lockstep

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/snapshot_keeper.h"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/snapshot/optimizer_state.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kCompression = "compression";
+constexpr const char* kSinceLogged = "since_logged";
+
+using Numbers = std::map<std::string, double>;
+
+void add_numbers(Numbers& to, const std::string& owner, const Numbers& numbers) {
+  for (const auto& [name, value] : numbers) to[owner + "." + name] = value;
+}
+
+template <typename Map>
+Map of_owner(const Map& all, const std::string& owner) {
+  Map out;
+  for (const auto& [name, value] : all) {
+    if (name.starts_with(owner + ".")) out.emplace(name.substr(owner.size() + 1), value);
+  }
+  return out;
+}
+
+}  // namespace
+
+SnapshotKeeper::SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses,
+                               const Participants& participants, const SnapshotOptions& options)
+    : model_(model), data_(data), losses_(losses), participants_(participants), options_(options) {
+  if (!options.folder.empty()) require_known_kind(model.optimizer());
+}
+
+TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
+  TrainingState state;
+  auto connection = parallel;
+  state.seed = data_.train().options().seed;
+  if (options_.resume_from) {
+    state = restore(*options_.resume_from);
+    const auto world = model_.group().world();
+    if (state.world == world && world > 1) connection.layout = state.bucket_layout;
+  }
+  state.data_size = data_.train().source().size();
+  model_.connect(connection);
+  if (options_.resume_from && parallel.compression.kind != Compression::kNone) {
+    model_.parallel().restore_compression(of_owner(extension_tensors(*options_.resume_from), kCompression));
+  }
+  restore_sums(state);
+  return state;
+}
+
+TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
+  auto state = restore_snapshot(snapshot, model_.module(), model_.optimizer());
+  const auto& loader = data_.train();
+  if (state.seed != loader.options().seed) {
+    throw Error(ErrorKind::kRecipe,
+                snapshot.string() + " was trained with seed " + std::to_string(state.seed) + ", this run has " +
+                    std::to_string(loader.options().seed) + ": the order of samples would be another",
+                "set the same seed, or start anew with --resume none");
+  }
+  if (state.data_size != loader.source().size()) {
+    throw Error(ErrorKind::kData,
+                snapshot.string() + " was trained on " + std::to_string(state.data_size) +
+                    " samples, the data set has " + std::to_string(loader.source().size()),
+                "resume with the same data set, or start anew with --resume none");
+  }
+  saved_ = {state.step, state.epoch};
+  restore_participants(
+      state, participants_.extensions().empty() ? std::map<std::string, at::Tensor>{} : extension_tensors(snapshot));
+  return state;
+}
+
+void SnapshotKeeper::restore_participants(const TrainingState& state,
+                                          const std::map<std::string, at::Tensor>& tensors) {
+  model_.scheduler().restore(of_owner(state.numbers, "scheduler"));
+  if (auto* scaler = model_.scaler()) scaler->restore(of_owner(state.numbers, "scaler"));
+  for (auto* listener : participants_.listeners()) listener->restore(of_owner(state.numbers, listener->name()));
+  for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
+}
+
+void SnapshotKeeper::restore_sums(TrainingState& state) {
+  if (model_.group().is_main()) {
+    LossSums sums{.epoch = {state.loss_sum, state.loss_samples}, .since_logged = {}};
+    const auto since_logged = of_owner(state.numbers, kSinceLogged);
+    if (since_logged.contains("loss_sum")) {
+      sums.since_logged = {since_logged.at("loss_sum"), static_cast<std::int64_t>(since_logged.at("samples"))};
+    }
+    losses_.restore(sums);
+  } else {
+    losses_.restore({});
+    state.digest = {};
+    state.logged.clear();
+  }
+  state.loss_sum = 0;
+  state.loss_samples = 0;
+  model_.module().metrics().restore(std::exchange(state.logged, {}));
+}
+
+// Digests are sums modulo 2^64, so int64's wrap-around serves.
+TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
+  auto& group = model_.group();
+  const auto& sums = losses_.sums();
+  std::array<std::int64_t, 4> counts = {static_cast<std::int64_t>(state.digest.sums[0]),
+                                        static_cast<std::int64_t>(state.digest.sums[1]), sums.epoch.samples,
+                                        sums.since_logged.samples};
+  std::array<double, 2> losses = {sums.epoch.total, sums.since_logged.total};
+  auto counts_tensor = at::from_blob(counts.data(), {4}, at::kLong);
+  auto losses_tensor = at::from_blob(losses.data(), {2}, at::kDouble);
+  group.all_reduce_sum(counts_tensor);
+  group.all_reduce_sum(losses_tensor);
+  if (stops_on_nonfinite_) losses_.require_finite(losses[0], state.step, state.epoch);
+  for (std::size_t i = 0; i < 2; ++i) state.digest.sums[i] = static_cast<std::uint64_t>(counts[i]);
+  state.loss_sum = losses[0];
+  state.loss_samples = counts[2];
+  add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
+  state.logged = model_.module().metrics().sums_over_ranks(group);
+  state.bucket_layout = model_.parallel().layout();
+  state.world = group.world();
+  add_numbers(state.numbers, "scheduler", model_.scheduler().state());
+  if (auto* scaler = model_.scaler()) add_numbers(state.numbers, "scaler", scaler->state());
+  for (const auto* listener : participants_.listeners()) {
+    add_numbers(state.numbers, listener->name(), listener->state());
+  }
+  return state;
+}
+
+std::vector<SavedTensor> SnapshotKeeper::tensors_besides() const {
+  std::vector<SavedTensor> out;
+  for (const auto& [name, tensor] : model_.parallel().compression_state()) {
+    out.push_back({std::string(kCompression) + "." + name, tensor});
+  }
+  for (const auto* extension : participants_.extensions()) {
+    for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor});
+  }
+  return out;
+}
+
+bool SnapshotKeeper::is_saved(const TrainingState& state) const {
+  return options_.folder.empty() || saved_ == SavedAt{state.step, state.epoch};
+}
+
+bool SnapshotKeeper::is_echo(const TrainingState& state) const {
+  return !model_.group().device().is_cpu() && saved_ && saved_->step + 1 == state.step;
+}
+
+SnapshotWritten SnapshotKeeper::save(const TrainingState& own, bool is_best) {
+  model_.parallel().broadcast_buffers();
+  if (auto* update = model_.device_update()) update->settle();
+  const auto state = all_ranks(own);
+  SnapshotWritten event{.step = state.step, .epoch = state.epoch};
+  const auto besides = tensors_besides();
+  on_rank_zero(model_.group(), [&] {
+    auto content = content_of(model_.module(), model_.optimizer(), state, besides);
+    content.data = data_.schema();
+    const auto written = write_snapshot(options_.folder, content, {.keep = options_.keep, .is_best = is_best});
+    event.path = written.path;
+    event.bytes = written.bytes;
+  });
+  saved_ = {state.step, state.epoch};
+  return event;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/train/fit/loss_counter.h"
+#include "lockstep/train/fit/participants.h"
+#include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/fit/training_data.h"
+
+namespace lockstep {
+
+/// Writes a training's snapshots and restores it from one.
+///
+/// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part; in a
+/// snapshot they are those of all ranks. What was summed up before a resume stays with rank 0.
+class SnapshotKeeper {
+ public:
+  /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and no snapshot can hold the optimizer.
+  SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses, const Participants& participants,
+                 const SnapshotOptions& options);
+
+  /// Returns the state to begin with: that of the snapshot to resume from, which is put back into the model and all
+  /// that takes part, or that of a new training. Connects the model.
+  /// Collective: yes. Throws: as restore_snapshot(); Error(kRecipe) for another seed, Error(kData) for other data.
+  TrainingState begin(const DataParallelOptions& parallel);
+
+  /// True if there is nothing to write: no folder, or the last snapshot holds this very step and epoch.
+  bool is_saved(const TrainingState& state) const;
+  /// Makes the next save() write even if the step was saved already.
+  void forget() { saved_.reset(); }
+  /// Writes a snapshot of all ranks' state, and makes it `best` if it is. `event.path` is set on rank 0 alone.
+  /// Collective: yes. Blocks: until it is on disk. Throws: Error(kIo); as all_ranks().
+  SnapshotWritten save(const TrainingState& state, bool is_best);
+  /// True if a request for a snapshot at this step is the one that the last snapshot answered. A device observes
+  /// requests one step late, so it stays raised until then and the step after the snapshot hears it once more.
+  bool is_echo(const TrainingState& state) const;
+
+  /// Returns the state with the sums of all ranks and the numbers of all that takes part.
+  /// Collective: yes. Throws: Error(kRecipe) if the training loss is not finite, and `stop_on_nonfinite`.
+  TrainingState all_ranks(TrainingState state) const;
+
+  void stop_on_nonfinite(bool stops) { stops_on_nonfinite_ = stops; }
+
+ private:
+  /// A step may be saved twice: before its epoch is closed, and after.
+  struct SavedAt {
+    std::int64_t step = 0;
+    std::int64_t epoch = 0;
+
+    bool operator==(const SavedAt&) const = default;
+  };
+
+  TrainingState restore(const std::filesystem::path& snapshot);
+  void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
+  void restore_sums(TrainingState& state);
+  std::vector<SavedTensor> tensors_besides() const;
+
+  TrainedModel& model_;
+  const TrainingData& data_;
+  LossCounter& losses_;
+  const Participants& participants_;
+  const SnapshotOptions& options_;
+  std::optional<SavedAt> saved_;
+  bool stops_on_nonfinite_ = true;
+};
+
+}  // namespace lockstep

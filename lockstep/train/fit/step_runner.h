@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lockstep/train/fit/batch_feed.h"
+#include "lockstep/train/fit/forward_pass.h"
+#include "lockstep/train/fit/loss_counter.h"
+#include "lockstep/train/fit/replicas.h"
+#include "lockstep/train/fit/trained_model.h"
+
+namespace lockstep {
+
+/// Makes one optimizer step, one operation at a time: forward and backward of each batch, then the update.
+class StepRunner {
+ public:
+  /// All must outlive this object. `model` is connected.
+  /// Throws: Error(kRecipe) if strategy "dp" is asked for on a device, or with more than one rank.
+  StepRunner(TrainedModel& model, ForwardPass& forward, LossCounter& losses, const StepOptions& options);
+
+  /// Makes the step. Gradients are averaged over all ranks while the last batch's backward runs.
+  /// Collective: yes. Throws: what the model throws; as DistributedDataParallel::backward().
+  void run(const StepBatches& step, const StepPlace& place);
+
+ private:
+  void backward(const StepBatches& step, std::size_t index, const StepPlace& place);
+  at::Tensor loss_for_backward(const Batch& batch, std::int64_t index, const StepPlace& place);
+
+  TrainedModel& model_;
+  ForwardPass& forward_;
+  LossCounter& losses_;
+  const DeviceBackend& backend_;
+  std::unique_ptr<Replicas> replicas_;  ///< For strategy "dp" alone.
+};
+
+}  // namespace lockstep

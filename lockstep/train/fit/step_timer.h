@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/comm/group.h"
+
+namespace lockstep {
+
+/// Measures what a training spends its time on. Validations and snapshots count for no step. Units: seconds.
+class StepTimer {
+ public:
+  /// The training starts now. `group` must outlive this object.
+  explicit StepTimer(Group& group) : group_(group), started_(Clock::now()), last_step_(started_) {}
+
+  /// Adds the time of earlier starts of the run.
+  void add_earlier(double seconds) { seconds_before_ = seconds; }
+  /// The next step begins now.
+  void restart() { last_step_ = Clock::now(); }
+  /// A step was given to the device.
+  void note_work() { is_device_busy_ = true; }
+  /// Ends a step, and returns the time since the last one ended or restart().
+  double end_step();
+  /// Waits for the device, if it was given steps; their time ends when it has done them.
+  /// Blocks: until then. Throws: as Group::await_device().
+  void await_device();
+
+  /// Returns the time since the start, and that of the whole run: all starts, without what a killed one did after its
+  /// last snapshot.
+  double seconds() const { return seconds_between(started_, Clock::now()); }
+  double seconds_of_run() const { return seconds_before_ + seconds(); }
+  double seconds_in_steps() const { return seconds_in_steps_; }
+  /// Returns the time from the process's start to the end of the first step; nothing if there was none.
+  std::optional<double> time_to_first_step() const { return time_to_first_step_; }
+
+ private:
+  Group& group_;
+  Clock::time_point started_;
+  Clock::time_point last_step_;
+  double seconds_before_ = 0;
+  double seconds_in_steps_ = 0;
+  bool is_device_busy_ = false;
+  std::optional<double> time_to_first_step_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/comm/data_parallel.h"
+
+namespace lockstep {
+
+/// Why this rank wants the training to stop, and why all ranks agreed to.
+class StopRequest {
+ public:
+  /// Asks for a stop, unless this rank has asked already.
+  void ask(const std::string& reason);
+  /// Asks for a stop if a stop signal has come.
+  void ask_on_signal();
+  bool is_asked() const { return !reason_.empty(); }
+
+  /// Returns true if any rank has asked, and takes its reason. Collective: yes. Blocks: yes.
+  bool agree_now(DistributedDataParallel& parallel, Group& group);
+  /// Takes the reason of the first rank that asked, once a stop is agreed. Collective: yes.
+  void take_reason(Group& group);
+  /// Ends the training for a reason that all ranks know.
+  void end(const std::string& reason) { stopped_by_ = reason; }
+
+  bool is_agreed() const { return !stopped_by_.empty(); }
+  /// Returns the reason, as RunEnded::stopped_by; empty while the training goes on.
+  const std::string& stopped_by() const { return stopped_by_; }
+
+ private:
+  std::string reason_;  ///< This rank's; empty if it wants to go on.
+  std::string stopped_by_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/stop_signals.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace lockstep {
+namespace {
+
+TEST(StopSignals, AreNotedByNameWhileTheObjectLives) {
+  for (const auto& [number, name] : {std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGINT, "SIGINT"},
+                                     std::pair{SIGUSR1, "SIGUSR1"}, std::pair{SIGUSR2, "SIGUSR2"}}) {
+    const StopSignals signals;
+    EXPECT_FALSE(StopSignals::arrived());
+    EXPECT_EQ(StopSignals::name(), "");
+    ::raise(number);
+    EXPECT_TRUE(StopSignals::arrived());
+    EXPECT_EQ(StopSignals::name(), name);
+  }
+}
+
+TEST(StopSignals, GiveBackTheHandlerThatWasThere) {
+  static volatile std::sig_atomic_t theirs = 0;
+  const auto before = std::signal(SIGUSR1, [](int) { theirs = 1; });
+  {
+    const StopSignals signals;
+    ::raise(SIGUSR1);
+    EXPECT_EQ(theirs, 0);
+  }
+  ::raise(SIGUSR1);
+  EXPECT_EQ(theirs, 1);
+  std::signal(SIGUSR1, before);
+}
+
+TEST(StopSignalsDeathTest, ASecondInterruptEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const StopSignals signals;
+        ::raise(SIGINT);
+        ::raise(SIGTERM);
+        ::raise(SIGINT);
+        ::raise(SIGINT);
+      },
+      ::testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace lockstep

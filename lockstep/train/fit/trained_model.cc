@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/trained_model.h"
+
+#include <torch/torch.h>
+
+#include <unordered_set>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/module_tensors.h"
+
+namespace lockstep {
+namespace {
+
+// As torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do.
+void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) {
+  if (gradients.empty()) return;
+  const torch::NoGradGuard no_grad;
+  if (options.clip_norm > 0) {
+    const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
+    at::_foreach_mul_(gradients, at::clamp_max(options.clip_norm / (norm + 1e-6), 1.0));
+  }
+  if (options.clip_value > 0) {
+    at::_foreach_clamp_min_(gradients, -options.clip_value);
+    at::_foreach_clamp_max_(gradients, options.clip_value);
+  }
+}
+
+// Tied weights appear twice in a module's list; clipped twice, they would come out too small.
+std::vector<at::Tensor> trained_weights(const Module& module) {
+  std::vector<at::Tensor> out;
+  std::unordered_set<const void*> seen;
+  for (const auto& each : module.parameters()) {
+    if (each.requires_grad() && seen.insert(each.unsafeGetTensorImpl()).second) out.push_back(each);
+  }
+  return out;
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(Module& module, Group& group, const StepOptions& options, const TrainingPlan& plan)
+    : module_(module), group_(group), options_(options) {
+  const auto& device = group.device();
+  if (!device.is_cpu()) {
+    module.to(device.device);
+    module.metrics().defer();
+  }
+  optimizer_ = module.configure_optimizer();
+  if (!device.is_cpu()) device_update_ = dynamic_cast<DeviceUpdate*>(optimizer_.get());
+  scheduler_ = std::make_unique<Scheduler>(module.configure_schedule(plan), *optimizer_);
+  weights_ = trained_weights(module);
+  if (weights_.empty()) return;
+  require_precision(options.precision, weights_[0].device());
+  if (options.precision == Precision::kFp16) scaler_ = std::make_unique<LossScaler>(weights_[0].device());
+}
+
+void TrainedModel::connect(DataParallelOptions options) {
+  if (scaler_ && options.compression.kind == Compression::kPowerSgd) {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.compression is powersgd with precision fp16: what it keeps would be spoilt by an overflow",
+                "use bf16, or compression fp16");
+  }
+  parallel_ = std::make_unique<DistributedDataParallel>(module_, group_, std::move(options));
+}
+
+void TrainedModel::reconnect() {
+  auto options = options_.parallel;
+  if (group_.world() > 1) options.layout = parallel_->layout();
+  parallel_.reset();
+  connect(std::move(options));
+  raise(raised_);
+}
+
+void TrainedModel::prepare_step(std::int64_t step, std::int64_t epoch) {
+  scheduler_->prepare(step, epoch);
+  if (device_update_ != nullptr) device_update_->prepare_step();
+}
+
+void TrainedModel::raise(const StepSignals& signals) {
+  raised_ = signals;
+  if (signals.snapshot) parallel_->raise(Signal::kSnapshot);
+  if (signals.stop) parallel_->raise(Signal::kStop);
+}
+
+void TrainedModel::update() {
+  const bool clips = options_.clip_norm > 0 || options_.clip_value > 0;
+  const auto gradients = scaler_ || clips ? gradients_of(weights_) : std::vector<at::Tensor>{};
+  // Averaged gradients are the same on every rank, so all leave out the same steps.
+  if (device_update_ != nullptr) {
+    device_update_->skip_where(scaler_ ? scaler_->overflow_of(gradients) : at::Tensor());
+    if (clips) clip(gradients, options_);
+    optimizer_->step();
+  } else if (!scaler_ || scaler_->unscale(gradients)) {
+    if (clips) clip(gradients, options_);
+    optimizer_->step();
+  }
+  optimizer_->zero_grad();
+}
+
+}  // namespace lockstep

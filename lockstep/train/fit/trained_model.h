@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/comm/data_parallel.h"
+#include "lockstep/train/fit/trainer_options.h"
+#include "lockstep/train/module.h"
+#include "lockstep/train/optim/device_update.h"
+#include "lockstep/train/optim/schedule.h"
+#include "lockstep/train/precision.h"
+
+namespace lockstep {
+
+/// The signals that this rank sends along with a step's gradients.
+struct StepSignals {
+  bool stop = false;
+  bool snapshot = false;
+};
+
+/// A module with all that trains it: optimizer, schedule, loss scaler, and the averaging of gradients.
+class TrainedModel {
+ public:
+  /// Moves the module to the group's device, then makes its optimizer and schedule. All must outlive this object.
+  /// Throws: Error(kRecipe) for a precision that the device does not have.
+  TrainedModel(Module& module, Group& group, const StepOptions& options, const TrainingPlan& plan);
+
+  /// Begins to average gradients. Weights and buffers become those of rank 0.
+  /// Collective: yes. Throws: as DistributedDataParallel; Error(kRecipe) for powersgd with fp16.
+  void connect(DataParallelOptions options);
+  /// Begins anew with the same buckets, after a backward pass that was broken off. Signals that were raised since the
+  /// last step stay raised. Collective: yes.
+  void reconnect();
+  /// Frees the buckets; nothing is averaged from here on.
+  void disconnect() { parallel_.reset(); }
+
+  /// Sets learning rates for the step after `step`.
+  void prepare_step(std::int64_t step, std::int64_t epoch);
+  /// Sends signals along with the next averaged gradients.
+  void raise(const StepSignals& signals);
+  /// Clips gradients, updates the weights, and clears the gradients. With a loss scaler, gradients that overflowed
+  /// change nothing. Blocks: with a loss scaler on a CPU, until they are known.
+  void update();
+
+  Module& module() const { return module_; }
+  Group& group() const { return group_; }
+  torch::optim::Optimizer& optimizer() const { return *optimizer_; }
+  Scheduler& scheduler() const { return *scheduler_; }
+  /// Returns the loss scaler; null unless the precision is fp16.
+  LossScaler* scaler() const { return scaler_.get(); }
+  DistributedDataParallel& parallel() const { return *parallel_; }
+  /// Returns the optimizer if its update needs nothing of the host, else null.
+  DeviceUpdate* device_update() const { return device_update_; }
+  /// Returns the parameters that are trained. A tied weight is there once.
+  const std::vector<at::Tensor>& weights() const { return weights_; }
+
+ private:
+  Module& module_;
+  Group& group_;
+  const StepOptions& options_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  DeviceUpdate* device_update_ = nullptr;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<at::Tensor> weights_;
+  std::unique_ptr<LossScaler> scaler_;
+  std::unique_ptr<DistributedDataParallel> parallel_;
+  StepSignals raised_;
+};
+
+}  // namespace lockstep

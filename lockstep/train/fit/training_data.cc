@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/fit/training_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "lockstep/data/source/sources.h"
+
+namespace lockstep {
+namespace {
+
+// Below 1 a share of the batches that there are, one at least; from 1 on a number of them; 0 for all.
+std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64_t samples) {
+  if (limit <= 0) return samples;
+  const auto batches = batches_in_epoch(samples, global_batch);
+  const auto wanted = limit < 1 ? std::max<std::int64_t>(1, std::llround(limit * static_cast<double>(batches)))
+                                : static_cast<std::int64_t>(limit);
+  return std::min(samples, wanted * global_batch);
+}
+
+}  // namespace
+
+TrainingData::TrainingData(DataModule& data, const TrainerOptions& options, Group& group)
+    : accumulate_(options.step.accumulate) {
+  on_rank_zero(group, [&] { data.prepare_data(); });
+  data.setup();
+  const Shard shard{group.rank(), group.world()};
+  const auto& limits = options.data;
+  train_ = data.train_loader(shard);
+  if (const auto schema = data.schema()) schema_ = to_json(*schema);
+  if (limits.overfit_batches > 0) {
+    const auto samples = limits.overfit_batches * train_->options().global_batch;
+    train_ = first_samples(*train_, samples);
+    if (limits.validate_every > 0) validation_ = first_samples(*train_, samples);
+  } else if (limits.validate_every > 0) {
+    validation_ = data.validation_loader(shard);
+  }
+  const auto global_batch = train_->options().global_batch;
+  const auto size = train_->source().size();
+  epoch_samples_ = limited_samples(limits.train_batches, global_batch,
+                                   train_->options().drop_last ? size - size % global_batch : size);
+  if (!validation_) return;
+  const auto unit = limits.validation_batch > 0 ? limits.validation_batch : validation_->options().global_batch;
+  const auto all = validation_->source().size();
+  validation_samples_ = limited_samples(limits.validation_batches, unit, all);
+  // The loader's batches need not end where the limit does, and with it the result would depend on the ranks.
+  if (validation_samples_ < all) validation_ = first_samples(*validation_, validation_samples_);
+}
+
+std::int64_t TrainingData::steps_for(std::int64_t samples) const { return batches_in_epoch(samples, step_samples()); }
+
+bool TrainingData::is_epoch_over(std::int64_t place) const {
+  const auto& options = train_->options();
+  const auto size = train_->source().size();
+  if (!options.drop_last) return place >= epoch_samples_ || place >= size;
+  return size - place < options.global_batch || place >= epoch_samples_;
+}
+
+std::unique_ptr<Loader> first_samples(const Loader& loader, std::int64_t samples) {
+  auto options = loader.options();
+  options.shuffle = false;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(std::min(loader.source().size(), samples)));
+  std::iota(ids.begin(), ids.end(), 0);
+  return std::make_unique<Loader>(subset(loader.shared_source(), std::move(ids)), options);
+}
+
+TrainingPlan training_plan(const TrainerOptions& options, const TrainingData& data) {
+  TrainingPlan plan;
+  plan.epochs = options.max_epochs;
+  plan.steps_per_epoch = data.steps_for(data.epoch_samples());
+  plan.steps = options.max_steps > 0 ? options.max_steps : options.max_epochs * plan.steps_per_epoch;
+  return plan;
+}
+
+}  // namespace lockstep
