@@ -125,7 +125,8 @@ struct ProfileModules {
 
 struct ProfileContainer {
   std::string runtime;  ///< "apptainer", "singularity", "shifter" or "podman-hpc".
-  std::string image;    ///< The site's own, for a user who names none.
+  std::string image;        ///< The site's own.
+  bool by_default = false;  ///< Python programs without an environment of their own run in `image`.
   std::vector<std::string> binds;
   std::vector<std::string> flags;
 };

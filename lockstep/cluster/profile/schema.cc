@@ -110,7 +110,8 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"cache.variables", [](P& p, Name) -> Slot { return &p.cache_variables; }, "variables that name a folder on the node"},
 
     {"container.runtime", [](P& p, Name) -> Slot { return &p.container.runtime; }, "what starts containers", "apptainer singularity shifter podman-hpc"},
-    {"container.image", [](P& p, Name) -> Slot { return &p.container.image; }, "the site's own image"},
+    {"container.image", [](P& p, Name) -> Slot { return &p.container.image; }, "the site's own image; --container site"},
+    {"container.by_default", [](P& p, Name) -> Slot { return &p.container.by_default; }, "Python without an environment runs in that image"},
     {"container.binds", [](P& p, Name) -> Slot { return &p.container.binds; }, "what a container must see of the node"},
     {"container.flags", [](P& p, Name) -> Slot { return &p.container.flags; }, "flags of the runtime"},
     {"storage.home", [](P& p, Name) -> Slot { return &p.storage.home; }, "a user's own folder"},
