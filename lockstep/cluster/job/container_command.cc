@@ -31,9 +31,8 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
 /// True if the runtime takes --nv and --rocm, and nobody has given one of them.
 bool takes_device_flag(const JobPlan& plan) {
   const auto& runtime = plan.container.runtime;
-  const bool is_given = std::ranges::any_of(plan.container.flags, [](const auto& flag) {
-    return flag == "--nv" || flag == "--nvccli" || flag == "--rocm";
-  });
+  const bool is_given = std::ranges::any_of(
+      plan.container.flags, [](const auto& flag) { return flag == "--nv" || flag == "--nvccli" || flag == "--rocm"; });
   return !is_given && (runtime == "apptainer" || runtime == "singularity");
 }
 

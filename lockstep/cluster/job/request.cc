@@ -70,8 +70,9 @@ bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const E
 /// profile's image, and "none" is none.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
   const auto& site = profile.container;
+  const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
   if (!settings.has("cluster.container")) {
-    return site.by_default && needs_environment(settings, flags, env) ? site.image : std::string();
+    return is_default ? site.image : std::string();
   }
   const auto& setting = settings.settings().at("cluster.container");
   const auto image = expanded(settings.text("cluster.container"), env);

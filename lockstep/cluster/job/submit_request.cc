@@ -150,8 +150,7 @@ void check_software(const JobPlan& plan, const Target& target) {
   const bool is_given = target.settings.has("cluster.container");
   const auto origin =
       is_given ? target.settings.origin("cluster.container").where : target.profile.origin("container.image");
-  throw Error(ErrorKind::kEnvironment,
-              "there is no container image '" + image + "' (" + origin + ")",
+  throw Error(ErrorKind::kEnvironment, "there is no container image '" + image + "' (" + origin + ")",
               "check the path; the site's own image is in `lockstep profile show " + plan.cluster + "`");
 }
 
@@ -204,7 +203,8 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
       if (const auto data = data_here(target)) job.software.binds.push_back(*data);
     }
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
-             job.software.setup.empty() && job.software.conda.empty() && !job.software.modules && request.stage.empty()) {
+             job.software.setup.empty() && job.software.conda.empty() && !job.software.modules &&
+             request.stage.empty()) {
     // Another Python is found in the job, after what it loads.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
@@ -276,6 +276,11 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
     out.jobs = plan_trials(request, target, by);
   } else {
     out.jobs.push_back(plan_job(request, target, by));
+  }
+  if (out.first().size.cores_per_task == 0) {
+    log.warning("the profile " + target.profile.name +
+                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
+                "  hint: --cores-per-task N, for example the node's cores over its devices");
   }
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +

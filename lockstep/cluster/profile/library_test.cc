@@ -39,7 +39,7 @@ TEST(BuiltinProfiles, StandOnTheGenericOne) {
   EXPECT_EQ(lumi.sbatch.signal_lead, 300s);
   EXPECT_EQ(lumi.origin("sbatch.signal_lead").substr(0, 13), "generic.toml:");
   EXPECT_EQ(lumi.origin("devices.count").substr(0, 12), "lumi-g.toml:");
-  EXPECT_EQ(lumi.origin("network.port"), "lumi-g");
+  EXPECT_EQ(lumi.origin("network.host_suffix"), "lumi-g");
   EXPECT_NE(lumi.about.description, kBuiltin.named("generic").about.description);
 }
 
