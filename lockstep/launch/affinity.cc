@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/launch/placement/device.h"
+#include "lockstep/launch/task_devices.h"
 
 namespace lockstep {
 namespace {
@@ -14,12 +18,57 @@ Binding as_found(const CpuSet& allowed, std::string warning = {}) {
   return {.cpus = allowed, .why = "as the launcher set them", .warning = std::move(warning)};
 }
 
-Binding by_mask(const TaskSettings& settings, int number) {
-  const auto& mask = settings.cpu_masks[static_cast<std::size_t>(number)];
-  return {.cpus = cpus_of_mask(mask),
-          .why = "the mask that " + settings.cluster + " has for device " + std::to_string(number),
-          .is_change = true,
-          .may_widen = true};
+/// "device 3", "devices 0, 1 and 2".
+std::string name_devices(const std::vector<std::string>& names) {
+  if (names.size() == 1) return "device " + names.front();
+  const std::vector<std::string> before(names.begin(), names.end() - 1);
+  return "devices " + joined(before, ", ") + " and " + names.back();
+}
+
+/// Keeps what the launcher set, with a word on how much of it is near.
+Binding keep_near(const CpuSet& allowed, const CpuSet& near, const std::string& devices) {
+  Binding kept = as_found(allowed);
+  if (near != allowed) kept.why += ", " + std::to_string(near.size()) + " of them nearest to " + devices;
+  return kept;
+}
+
+/// How many CPUs Slurm was asked for by -c, as it counts them; 0 if nobody asked.
+std::size_t given_cpus(const Environment& env) {
+  return static_cast<std::size_t>(std::max(0, env.get_int("SLURM_CPUS_PER_TASK").value_or(0)));
+}
+
+/// Adds the other hardware threads of each core if the launcher gave this task both threads of its cores.
+CpuSet with_given_threads(const CpuSet& cpus, const CpuSet& allowed, const Topology& topology) {
+  if (allowed.empty() || common(topology.threads_of_core(*allowed.begin()), allowed).size() < 2) return cpus;
+  CpuSet all = cpus;
+  for (const int cpu : cpus) all.merge(topology.threads_of_core(cpu));
+  return all;
+}
+
+/// Nothing if the site has no masks, or if it cannot be told which of the node's devices are this task's.
+std::optional<Binding> by_masks(const Placement& at, const Environment& env, const TaskSettings& settings,
+                                const Topology& topology, const CpuSet& allowed) {
+  const auto numbers = device_numbers(at, env, static_cast<int>(settings.cpu_masks.size()));
+  if (numbers.empty()) return std::nullopt;
+  CpuSet masks;
+  std::vector<std::string> names;
+  for (const int number : numbers) {
+    masks.merge(cpus_of_mask(settings.cpu_masks[static_cast<std::size_t>(number)]));
+    names.push_back(std::to_string(number));
+  }
+  const std::string devices = name_devices(names);
+  const std::string why =
+      "the mask" + std::string(numbers.size() == 1 ? "" : "s") + " that " + settings.cluster + " has for " + devices;
+  Binding binding{.cpus = with_given_threads(masks, allowed, topology), .why = why, .may_widen = true};
+  const auto given = given_cpus(env);
+  if (binding.cpus.size() < given) {
+    const CpuSet near = common(binding.cpus, allowed);
+    if (allowed.size() >= given && !near.empty()) return keep_near(allowed, near, devices);
+    binding.cpus.insert(allowed.begin(), allowed.end());
+    binding.why += ", besides what the launcher set";
+  }
+  binding.is_change = true;
+  return binding;
 }
 
 /// How the tasks of this node that have the same CPUs near share them.
@@ -28,16 +77,15 @@ struct Sharing {
   int parts = 1;
 };
 
-Sharing sharing_of(const Placement& at, const Environment& env, const Topology& topology, const std::vector<Gpu>& gpus,
-                   const CpuSet& near) {
-  Sharing sharing{.index = 0, .parts = 0};
-  for (int other = 0; other < at.local_world; ++other) {
-    const auto gpu = gpu_of_device(gpus, env, other);
-    if (!gpu || topology.cpus_near(gpu->pci) != near) continue;
-    if (other < at.local_rank) ++sharing.index;
-    ++sharing.parts;
+/// The GPUs that a task of this node has to itself; empty if that cannot be told.
+std::vector<Gpu> gpus_of_task(const Environment& env, const std::vector<Gpu>& gpus, const std::vector<int>& indices) {
+  std::vector<Gpu> own;
+  for (const int index : indices) {
+    const auto gpu = gpu_of_device(gpus, env, index);
+    if (!gpu) return {};
+    own.push_back(*gpu);
   }
-  return sharing.parts == 0 ? Sharing{} : sharing;
+  return own;
 }
 
 /// Whether the launcher gave each task CPUs of its own, rather than all of the node's.
@@ -46,40 +94,61 @@ bool is_share(const CpuSet& allowed, const Environment& env, const Topology& top
   return per_task && topology.cores_of(allowed) <= *per_task;
 }
 
-/// Where no variable speaks of devices at all, as on a workstation, each task takes the one with its local rank.
-std::optional<int> device_index(const Placement& at, const Environment& env) {
-  if (at.device) return at.device;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-    if (env.all().contains(name)) return std::nullopt;
+/// The devices of one task, as far as the kernel tells of them.
+struct NearDevices {
+  CpuSet cpus{};        ///< Near any of them; empty if the kernel does not say.
+  std::string names{};  ///< "device 3 (0000:c6:00.0)".
+};
+
+/// If no variable speaks of devices at all, as on a workstation, all of the machine's are visible.
+NearDevices devices_near(const Placement& at, const Environment& env, const Topology& topology,
+                         const std::vector<Gpu>& gpus) {
+  const int visible = shown_devices(env).value_or(static_cast<int>(gpus.size()));
+  const auto indices = device_indices(at, env, visible);
+  const auto own = gpus_of_task(env, gpus, indices);
+  NearDevices near;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const CpuSet cpus = topology.cpus_near(own[i].pci);
+    if (cpus.empty()) return {};
+    near.cpus.insert(cpus.begin(), cpus.end());
+    names.push_back(std::to_string(indices[i]) + " (" + own[i].pci + ")");
   }
-  return at.local_rank;
+  if (!names.empty()) near.names = name_devices(names);
+  return near;
 }
 
-Binding by_device(const Placement& at, const Environment& env, const Topology& topology, const CpuSet& allowed) {
-  const auto index = device_index(at, env);
-  if (!index) return as_found(allowed);
+/// Counts the tasks of this node that are near the same CPUs, and those of them that come before this one.
+Sharing sharing_of(const Placement& at, const Environment& env, const Topology& topology, const std::vector<Gpu>& gpus,
+                   const CpuSet& near) {
+  if (shown_devices(env) == 1 || shows_own_devices(env, at.local_rank)) return {};
+  Sharing sharing{.index = 0, .parts = 0};
+  Placement other = at;
+  for (other.local_rank = 0; other.local_rank < at.local_world; ++other.local_rank) {
+    if (devices_near(other, env, topology, gpus).cpus != near) continue;
+    if (other.local_rank < at.local_rank) ++sharing.index;
+    ++sharing.parts;
+  }
+  return sharing;
+}
+
+Binding by_topology(const Placement& at, const Environment& env, const Topology& topology, const CpuSet& allowed) {
   const auto gpus = topology.gpus();
-  const auto gpu = gpu_of_device(gpus, env, *index);
-  if (!gpu) return as_found(allowed);
-  const CpuSet near = topology.cpus_near(gpu->pci);
+  const auto [near, devices] = devices_near(at, env, topology, gpus);
   if (near.empty()) return as_found(allowed);
-  const std::string device = "device " + std::to_string(*index) + " (" + gpu->pci + ")";
   CpuSet cpus = common(near, allowed);
   if (cpus.empty()) {
-    return as_found(allowed, "CPUs " + list_of(allowed) + " are all far from " + device + ", whose are " +
+    return as_found(allowed, "CPUs " + list_of(allowed) + " are all far from " + devices + ", whose are " +
                                  list_of(near) + ": start with srun --gpu-bind=closest, or with --cpu-bind=mask_cpu");
   }
-  if (is_share(allowed, env, topology)) {
-    Binding kept = as_found(allowed);
-    kept.why += ", " + std::to_string(cpus.size()) + " of them nearest to " + device;
-    return kept;
-  }
-  if (cpus.size() < allowed.size() && *index == at.local_rank && at.local_world > 1) {
+  if (is_share(allowed, env, topology)) return keep_near(allowed, cpus, devices);
+  if (cpus.size() < allowed.size() && at.local_world > 1) {
     const Sharing sharing = sharing_of(at, env, topology, gpus, near);
     const bool is_enough = topology.cores_of(cpus) >= sharing.parts;
     if (is_enough) cpus = share_of(cpus, sharing.index, sharing.parts, topology.sibling_distance(*cpus.begin()));
   }
-  return {.cpus = cpus, .why = "nearest to " + device, .is_change = cpus != allowed};
+  if (cpus.size() < given_cpus(env)) return keep_near(allowed, common(near, allowed), devices);
+  return {.cpus = cpus, .why = "nearest to " + devices, .is_change = cpus != allowed};
 }
 
 }  // namespace
@@ -107,34 +176,12 @@ CpuSet share_of(const CpuSet& cpus, int index, int parts, int sibling) {
   return share;
 }
 
-std::optional<int> device_number(const Placement& at, const Environment& env) {
-  const auto local = static_cast<std::size_t>(at.local_rank);
-  bool is_told = false;
-  for (const char* name : {"SLURM_STEP_GPUS", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
-    const auto text = env.get(name);
-    if (!text) continue;
-    is_told = true;
-    const auto entries = split(*text, ',');
-    if (entries.size() > 1) {
-      if (local < entries.size()) return parsed_int<int>(entries[local]);
-      continue;
-    }
-    const auto number = parsed_int<int>(entries.front());
-    // In a cgroup a task's only device is always 0: only Slurm's own list, or the expected number, can be believed.
-    if (number && (std::string_view(name) == "SLURM_STEP_GPUS" || *number == at.local_rank)) return number;
-  }
-  return is_told ? std::nullopt : std::optional<int>(at.local_rank);
-}
-
 Binding binding_of(const Placement& at, const Environment& env, const TaskSettings& settings, const Topology& topology,
                    const CpuSet& allowed) {
   if (!settings.cpu_masks.empty()) {
-    const auto number = device_number(at, env);
-    if (number && *number >= 0 && static_cast<std::size_t>(*number) < settings.cpu_masks.size()) {
-      return by_mask(settings, *number);
-    }
+    if (auto binding = by_masks(at, env, settings, topology, allowed)) return *std::move(binding);
   }
-  return by_device(at, env, topology, allowed);
+  return by_topology(at, env, topology, allowed);
 }
 
 Binding applied(const Binding& binding, const CpuSet& allowed) {

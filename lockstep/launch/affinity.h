@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/environment.h"
@@ -22,11 +20,11 @@ struct Binding {
   bool may_widen = false;  ///< Whether it may hold CPUs outside of that: a site's own masks do.
 };
 
-/// The CPUs for one task: the site's mask for its device; else those nearest to its device among `allowed`, shared out
-/// where several tasks of the node have the same ones near; else `allowed` as it is. What the launcher bound to one
-/// task already (SLURM_CPUS_PER_TASK) is kept: fewer cores cost more than far ones.
+/// The CPUs for one task: the union of the site's masks for all of its devices; else the CPUs nearest to those devices
+/// among `allowed`, shared out if several tasks of the node have the same ones near; else `allowed` as it is. A task
+/// never gets fewer CPUs than the launcher gave it (SLURM_CPUS_PER_TASK): fewer cores cost more than far ones.
 ///
-/// Throws: Error(kEnvironment) where a mask is none.
+/// Throws: Error(kEnvironment) if a mask is not a hexadecimal number.
 Binding binding_of(const Placement& at, const Environment& env, const TaskSettings& settings, const Topology& topology,
                    const CpuSet& allowed);
 
@@ -36,9 +34,6 @@ Binding applied(const Binding& binding, const CpuSet& allowed);
 
 /// "CPUs 1-7 (7 cores, NUMA 0), nearest to device 0 (0000:d1:00.0)".
 std::string report_of(const Binding& binding, const Topology& topology);
-
-/// The number of the task's device on its node, whichever of them it is shown; nothing where it cannot be told.
-std::optional<int> device_number(const Placement& at, const Environment& env);
 
 /// Of `parts` equal shares of `cpus`, the one with this index: whole cores, the larger shares first. `sibling` is how
 /// far apart the kernel numbers a core's threads, 0 where each has one.

@@ -3,91 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-#include <fstream>
-
+#include "tests/support/fake_machine.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
+using testing::add_mi250x;
+using testing::FakeMachine;
 using testing::message_of;
 using testing::TemporaryFolder;
-
-/// The parts of /sys and /proc that tell of cores and devices, as such a node has them.
-class FakeNode {
- public:
-  /// `cores` with two threads each, numbered core + cores, in `domains` of the same size.
-  FakeNode(int cores, int domains) : cores_(cores) {
-    write("sys/devices/system/cpu/smt/active", "1\n");
-    for (int core = 0; core < cores; ++core) {
-      for (const int cpu : {core, core + cores}) {
-        write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
-              std::to_string(core) + "," + std::to_string(core + cores) + "\n");
-      }
-    }
-    for (int domain = 0; domain < domains; ++domain) {
-      write("sys/devices/system/node/node" + std::to_string(domain) + "/cpulist", domain_list(domain, domains) + "\n");
-    }
-    domains_ = domains;
-  }
-
-  void add_amd(unsigned bus, int domain) {
-    const std::string properties =
-        "cpu_cores_count 0\nsimd_count 440\nlocation_id " + std::to_string(bus << 8U) + "\ndomain 0\nunique_id 7\n";
-    write("sys/class/kfd/kfd/topology/nodes/" + std::to_string(domains_ + gpus_) + "/properties", properties);
-    add_near(bus, domain);
-  }
-
-  void add_nvidia(unsigned bus, int domain) {
-    const std::string uuid = "GPU-0000000" + std::to_string(gpus_);
-    write("proc/driver/nvidia/gpus/" + address(bus) + "/information", "Model: A100\nGPU UUID: \t " + uuid + "\n");
-    add_near(bus, domain);
-  }
-
-  void write(const std::string& path, const std::string& text) {
-    const fs::path file = folder_.path() / path;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-
-  Topology topology() const { return Topology(folder_.path()); }
-
- private:
-  static std::string address(unsigned bus) {
-    std::array<char, 16> text{};
-    std::snprintf(text.data(), text.size(), "0000:%02x:00.0", bus);
-    return text.data();
-  }
-  std::string domain_list(int domain, int domains) const {
-    const int size = cores_ / domains;
-    const CpuSet first = cpus_of_list(std::to_string(domain * size) + "-" + std::to_string((domain + 1) * size - 1));
-    CpuSet all = first;
-    for (const int cpu : first) all.insert(cpu + cores_);
-    return list_of(all);
-  }
-  void add_near(unsigned bus, int domain) {
-    write("sys/bus/pci/devices/" + address(bus) + "/local_cpulist", domain_list(domain, domains_) + "\n");
-    ++gpus_;
-  }
-
-  TemporaryFolder folder_{fs::exists("/dev/shm") ? "/dev/shm/" : ::testing::TempDir()};  // Hundreds of files.
-  int cores_ = 0;
-  int domains_ = 0;
-  int gpus_ = 0;
-};
-
-/// One of eight dies: domains and bus numbers as lstopo prints them on a LUMI-G node.
-void add_mi250x(FakeNode& node) {
-  for (int domain = 0; domain < 4; ++domain) {
-    node.write("sys/class/kfd/kfd/topology/nodes/" + std::to_string(domain) + "/properties", "simd_count 0\n");
-  }
-  const std::array<std::pair<unsigned, int>, 8> dies = {
-      {{0xc1, 3}, {0xc6, 3}, {0xc9, 1}, {0xce, 1}, {0xd1, 0}, {0xd6, 0}, {0xd9, 2}, {0xde, 2}}};
-  for (const auto& [bus, domain] : dies) node.add_amd(bus, domain);
-}
 
 const std::vector<std::string> kLumiMasks = {"0x00fe000000000000", "0xfe00000000000000", "0x0000000000fe0000",
                                              "0x00000000fe000000", "0x00000000000000fe", "0x000000000000fe00",
@@ -104,7 +29,7 @@ Placement local(int rank, int world, std::optional<int> device) {
 const Environment kAllOfEight{{"ROCR_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"}};
 
 TEST(Affinity, TheTopologyOfALumiNodeGivesTheMasksThatItsGuidePrints) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   add_mi250x(node);
   CpuSet allowed;
   for (int core = 0; core < 64; ++core) {
@@ -119,7 +44,7 @@ TEST(Affinity, TheTopologyOfALumiNodeGivesTheMasksThatItsGuidePrints) {
 }
 
 TEST(Affinity, SharesWholeCoresWithBothTheirThreads) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   add_mi250x(node);
   const auto found = binding_of(local(1, 8, 1), kAllOfEight, {}, node.topology(), cpus_of_list("0-127"));
   EXPECT_EQ(list_of(found.cpus), "56-63,120-127");
@@ -138,7 +63,7 @@ TEST(Affinity, NearestCoresOfNvidiaNodesAreThoseThatTheSitesPrint) {
       {48, 8, {3, 1, 7, 5}, {"0x000000fc0000", "0x000000000fc0", "0xfc0000000000", "0x000fc0000000"}},
   };
   for (const auto& site : sites) {
-    FakeNode node(site.cores, site.domains);
+    FakeMachine node(site.cores, site.domains);
     for (int gpu = 0; gpu < 4; ++gpu) {
       node.add_nvidia(0x03U + 0x3eU * static_cast<unsigned>(gpu), site.domain_of_gpu[static_cast<std::size_t>(gpu)]);
     }
@@ -152,7 +77,7 @@ TEST(Affinity, NearestCoresOfNvidiaNodesAreThoseThatTheSitesPrint) {
 }
 
 TEST(Affinity, ATaskThatSeesOneDeviceIsBoundToThatOneOfTheNode) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   for (int gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + static_cast<unsigned>(gpu), 3 - gpu);
   // In a cgroup the only device is always index 0, and Slurm's own list has its number.
   const Environment in_cgroup{{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "2"}};
@@ -164,18 +89,22 @@ TEST(Affinity, ATaskThatSeesOneDeviceIsBoundToThatOneOfTheNode) {
 }
 
 TEST(Affinity, DevicesAreFoundByUuidAndInTheOrderThatTheUserGives) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   for (int gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + static_cast<unsigned>(gpu), 3 - gpu);
   const auto gpus = node.topology().gpus();
   ASSERT_EQ(gpus.size(), 4U);
   EXPECT_EQ(gpu_of_device(gpus, {{"CUDA_VISIBLE_DEVICES", "3,2,1,0"}}, 0)->pci, "0000:13:00.0");
+  EXPECT_EQ(gpu_of_device(gpus, {{"CUDA_VISIBLE_DEVICES", "3,2,1,0"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}, 0)->pci,
+            "0000:13:00.0");
+  EXPECT_EQ(gpu_of_device(gpus, {{"CUDA_VISIBLE_DEVICES", "1,0"}, {"SLURM_STEP_GPUS", "2,3"}}, 0)->pci, "0000:13:00.0")
+      << "in a cgroup CUDA counts from 0";
   EXPECT_EQ(gpu_of_device(gpus, {{"CUDA_VISIBLE_DEVICES", "GPU-00000001"}}, 0)->pci, "0000:11:00.0");
   EXPECT_EQ(gpu_of_device(gpus, {{"CUDA_VISIBLE_DEVICES", "9"}}, 0), std::nullopt);
   EXPECT_EQ(gpu_of_device(gpus, {}, 2)->pci, "0000:12:00.0");
 }
 
 TEST(Affinity, HipCountsWithinWhatRocmLeavesAndSlurmsCudaListMeansNothingThere) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   add_mi250x(node);
   const auto gpus = node.topology().gpus();
   EXPECT_EQ(gpu_of_device(gpus, {{"ROCR_VISIBLE_DEVICES", "4,5"}, {"HIP_VISIBLE_DEVICES", "1"}}, 0)->pci,
@@ -185,23 +114,56 @@ TEST(Affinity, HipCountsWithinWhatRocmLeavesAndSlurmsCudaListMeansNothingThere) 
 }
 
 TEST(Affinity, ADeviceThatTheCgroupHidesIsNotCounted) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   add_mi250x(node);
   node.write("sys/class/kfd/kfd/topology/nodes/4/properties", "");  // The kernel refuses to show it.
   EXPECT_EQ(gpu_of_device(node.topology().gpus(), {}, 0)->pci, "0000:c6:00.0");
 }
 
 TEST(Affinity, WhatSlurmGaveOneTaskIsKept) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   for (int gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + static_cast<unsigned>(gpu), 3 - gpu);
   const Environment env{{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"SLURM_CPUS_PER_TASK", "24"}};
-  const auto kept = binding_of(local(0, 2, 0), env, {}, node.topology(), cpus_of_list("40-63"));
+  const auto kept = binding_of(local(0, 2, 0), env, {}, node.topology(), cpus_of_list("24-47"));
   EXPECT_FALSE(kept.is_change);
-  EXPECT_EQ(kept.why, "as the launcher set them, 16 of them nearest to device 0 (0000:10:00.0)");
+  EXPECT_EQ(kept.why, "as the launcher set them, 16 of them nearest to devices 0 (0000:10:00.0) and 1 (0000:11:00.0)");
+}
+
+TEST(Affinity, ATaskOfSeveralDevicesGetsTheCoresOfThemAll) {
+  const TaskSettings site{.cluster = "lumi-g", .cpu_masks = kLumiMasks};
+  const FakeMachine node(64, 4);
+  Environment::Map variables = kAllOfEight.all();
+  variables["SLURM_CPUS_PER_TASK"] = "56";
+  const auto whole = binding_of(local(0, 1, 0), Environment(variables), site, node.topology(), cpus_of_list("0-63"));
+  EXPECT_EQ(list_of(whole.cpus), "1-7,9-15,17-23,25-31,33-39,41-47,49-55,57-63");
+  EXPECT_EQ(whole.why, "the masks that lumi-g has for devices 0, 1, 2, 3, 4, 5, 6 and 7");
+  variables["SLURM_CPUS_PER_TASK"] = "28";
+  const auto half = binding_of(local(1, 2, 1), Environment(variables), site, node.topology(), cpus_of_list("0-63"));
+  EXPECT_EQ(list_of(half.cpus), "1-7,9-15,33-39,41-47") << "devices 4 to 7";
+}
+
+TEST(Affinity, NoTaskGetsFewerCpusThanItAskedFor) {
+  const TaskSettings site{.cluster = "juwels-booster", .cpu_masks = {"0x000000fc0000", "0x000000000fc0"}};
+  const FakeMachine node(48, 8);
+  const Environment one{{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "0"}, {"SLURM_CPUS_PER_TASK", "24"}};
+  const auto kept = binding_of(local(0, 1, 0), one, site, node.topology(), cpus_of_list("0-23"));
+  EXPECT_EQ(list_of(kept.cpus), "0-23");
+  EXPECT_EQ(kept.why, "as the launcher set them, 6 of them nearest to device 0");
+  const auto far = binding_of(local(0, 1, 0), one, site, node.topology(), cpus_of_list("24-47"));
+  EXPECT_EQ(list_of(far.cpus), "18-47");
+  EXPECT_EQ(far.why, "the mask that juwels-booster has for device 0, besides what the launcher set");
+}
+
+TEST(Affinity, BothThreadsOfACoreStayWhereSlurmCountsThem) {
+  const TaskSettings site{.cluster = "perlmutter", .cpu_masks = {"0xff00000000000000", "0x00000000000000ff"}};
+  const FakeMachine node(64, 4);
+  const Environment env{{"CUDA_VISIBLE_DEVICES", "1,0"}, {"SLURM_STEP_GPUS", "0,1"}, {"SLURM_CPUS_PER_TASK", "16"}};
+  const auto first = binding_of(local(0, 2, 0), env, site, node.topology(), cpus_of_list("0-7,64-71"));
+  EXPECT_EQ(list_of(first.cpus), "0-7,64-71") << "the list is turned round: device 1 comes first";
 }
 
 TEST(Affinity, CoresThatAreAllFarAreAWarningWithTheWayOut) {
-  FakeNode node(64, 4);
+  FakeMachine node(64, 4);
   for (int gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + static_cast<unsigned>(gpu), 3 - gpu);
   const auto far =
       binding_of(local(0, 4, 0), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, {}, node.topology(), cpus_of_list("0-15"));
@@ -212,7 +174,7 @@ TEST(Affinity, CoresThatAreAllFarAreAWarningWithTheWayOut) {
 
 TEST(Affinity, ASitesMaskGoesByTheDeviceAndNotByTheRank) {
   const TaskSettings site{.cluster = "lumi-g", .cpu_masks = kLumiMasks};
-  const FakeNode node(64, 4);
+  const FakeMachine node(64, 4);
   const auto mask_of = [&](const Placement& at, const Environment& env) {
     return list_of(binding_of(at, env, site, node.topology(), cpus_of_list("0-63")).cpus);
   };
@@ -236,7 +198,7 @@ TEST(Affinity, AMaskBeyondTheCgroupIsNotTakenInPart) {
 
 TEST(Affinity, AMaskThatIsNoneIsAnError) {
   const TaskSettings site{.cpu_masks = {"all"}};
-  const FakeNode node(4, 1);
+  const FakeMachine node(4, 1);
   EXPECT_HAS(message_of(ErrorKind::kEnvironment,
                         [&] {
                           binding_of(local(0, 1, 0), {}, site, node.topology(), {0, 1});

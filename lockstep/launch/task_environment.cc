@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/task_devices.h"
 
 namespace lockstep {
 namespace {
@@ -94,23 +95,26 @@ void say_tasks_per_node(Builder& builder, const Placement& at, const Environment
   if (at.source == "slurm" && is_even) builder.fill("SLURM_NTASKS_PER_NODE", std::to_string(at.local_world));
 }
 
-/// Each list that shows several devices is cut down to this task's. Where ROCm's own list is cut, those that count
-/// within it mean nothing any more.
-void show_one(Builder& builder, const Placement& at, const TaskFacts& facts) {
-  const auto local = static_cast<std::size_t>(at.local_rank);
+/// Cuts each list that shows several tasks the same devices down to this task's own. If ROCm's own list is cut, those
+/// that count within it mean nothing any more.
+void show_own(Builder& builder, const Placement& at, const Environment& env, const TaskFacts& facts) {
   bool is_told = false;
   for (const std::string name : kDeviceLists) {
     const auto devices = builder.list(name);
     is_told = is_told || builder.has(name);
-    if (devices.size() <= 1 || local >= devices.size()) continue;
-    builder.set(name, devices[local]);
+    std::vector<std::string> own;
+    for (const int index : device_indices(at, env, static_cast<int>(devices.size()))) {
+      own.push_back(devices[static_cast<std::size_t>(index)]);
+    }
+    if (own.empty() || own.size() == devices.size()) continue;
+    builder.set(name, joined(own, ","));
     if (name == "ROCR_VISIBLE_DEVICES" && facts.gpu_maker == GpuMaker::kAmd) {
       for (const char* within : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}) {
         builder.remove(within);
       }
     }
   }
-  if (is_told || !facts.gpu_maker) return;
+  if (is_told || !facts.gpu_maker || at.local_world == 1) return;
   builder.set(facts.gpu_maker == GpuMaker::kAmd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES",
               std::to_string(at.local_rank));
 }
@@ -125,8 +129,9 @@ void untangle_amd(Builder& builder, const TaskFacts& facts) {
   }
 }
 
-void show_devices(Builder& builder, const Placement& at, const TaskSettings& settings, const TaskFacts& facts) {
-  if (settings.devices == DeviceVisibility::kOne) show_one(builder, at, facts);
+void show_devices(Builder& builder, const Placement& at, const Environment& env, const TaskSettings& settings,
+                  const TaskFacts& facts) {
+  if (settings.devices == DeviceVisibility::kOne) show_own(builder, at, env, facts);
   if (settings.devices == DeviceVisibility::kAll && at.local_world > 1 && at.device) {
     for (const std::string name : kDeviceLists) {
       if (builder.list(name).size() != 1) continue;
@@ -205,11 +210,14 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
   Builder builder(at, env);
   place_rank(builder, at, facts.master);
   say_tasks_per_node(builder, at, env);
-  show_devices(builder, at, settings, facts);
+  show_devices(builder, at, env, settings, facts);
   add_site(builder, at, env, settings);
   add_caches(builder, at, settings, facts);
   add_nccl_log(builder, facts);
   if (facts.threads > 0) builder.fill("OMP_NUM_THREADS", std::to_string(facts.threads));
+  // Into a file, Python writes by whole blocks: a log would stand still for minutes, and lose its end with a killed
+  // task.
+  builder.fill("PYTHONUNBUFFERED", "1");
   return std::move(builder).done();
 }
 

@@ -82,16 +82,12 @@ TaskFacts facts_of(std::optional<GpuMaker> maker = std::nullopt) {
   return facts;
 }
 
-TEST(TaskEnvironments, HoldTheSevenThatTorchrunSets) {
+TEST(TaskEnvironments, HoldTheSevenThatTorchrunSetsAndUnbufferedPython) {
   const auto made = task_environment(second_of_four(), {{"PATH", "/bin"}}, {}, facts_of());
-  const Environment::Map wanted = {{"LOCAL_RANK", "1"},
-                                   {"LOCAL_WORLD_SIZE", "2"},
-                                   {"MASTER_ADDR", "10.1.2.3"},
-                                   {"MASTER_PORT", "28532"},
-                                   {"NODE_RANK", "0"},
-                                   {"PATH", "/bin"},
-                                   {"RANK", "1"},
-                                   {"WORLD_SIZE", "4"}};
+  const Environment::Map wanted = {
+      {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.1.2.3"}, {"MASTER_PORT", "28532"},
+      {"NODE_RANK", "0"},  {"PATH", "/bin"},          {"PYTHONUNBUFFERED", "1"},   {"RANK", "1"},
+      {"WORLD_SIZE", "4"}};
   EXPECT_EQ(made.env.all(), wanted);
   EXPECT_TRUE(made.notes.empty());
 }
@@ -154,6 +150,26 @@ TEST(TaskEnvironments, OneDeviceOfSeveralIsShownWhereTheSiteWantsThat) {
   EXPECT_EQ(nvidia.get("CUDA_VISIBLE_DEVICES"), "5");
   EXPECT_EQ(task_environment(second_of_four(), {}, site, facts_of(GpuMaker::kAmd)).env.get("ROCR_VISIBLE_DEVICES"),
             "1");
+}
+
+TEST(TaskEnvironments, ATaskOfSeveralDevicesIsShownThemAllWhereTheSiteCutsTheList) {
+  const TaskSettings site{.devices = DeviceVisibility::kOne};
+  Placement at = second_of_four();
+  const Environment all{{"ROCR_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"}};
+  const auto amd = facts_of(GpuMaker::kAmd);
+  at.local_rank = 0;
+  at.local_world = 1;
+  EXPECT_EQ(task_environment(at, all, site, amd).env.get("ROCR_VISIBLE_DEVICES"), "0,1,2,3,4,5,6,7");
+  EXPECT_FALSE(task_environment(at, {}, site, amd).env.all().contains("ROCR_VISIBLE_DEVICES"));
+  at.local_rank = 1;
+  at.local_world = 2;
+  EXPECT_EQ(task_environment(at, all, site, amd).env.get("ROCR_VISIBLE_DEVICES"), "4,5,6,7");
+}
+
+TEST(TaskEnvironments, PythonWritesAtOnceUnlessTheUserHasItOtherwise) {
+  EXPECT_EQ(task_environment(second_of_four(), {}, {}, facts_of()).env.get("PYTHONUNBUFFERED"), "1");
+  const Environment own{{"PYTHONUNBUFFERED", ""}};
+  EXPECT_EQ(task_environment(second_of_four(), own, {}, facts_of()).env.all().at("PYTHONUNBUFFERED"), "");
 }
 
 TEST(TaskEnvironments, TheOneDeviceThatSlurmShowsOnAmdIsNotHiddenByItsOwnCudaList) {

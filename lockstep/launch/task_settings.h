@@ -12,7 +12,7 @@ namespace lockstep {
 /// How many of its node's devices a task is shown.
 enum class DeviceVisibility {
   kAsFound,  ///< As the launcher shows them.
-  kOne,      ///< Its own alone, which is then index 0.
+  kOne,      ///< Its own alone: one is then index 0, several are the first.
   kAll,      ///< All, of which its own is the one with its local rank's index.
 };
 

@@ -88,7 +88,13 @@ std::vector<Gpu> shown_amd(std::vector<Gpu> gpus, const Environment& env) {
 std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& env) {
   const auto by_cuda = entries_of(env, "CUDA_VISIBLE_DEVICES");
   const auto by_slurm = entries_of(env, "SLURM_STEP_GPUS");
-  if (!by_slurm.empty() && by_slurm.size() == by_cuda.size()) return shown_by(gpus, by_slurm);
+  if (!by_slurm.empty() && by_slurm.size() == by_cuda.size()) {
+    // The program reads CUDA's list, so its order decides. Slurm's has the numbers if CUDA's counts within a cgroup.
+    if (std::ranges::is_permutation(by_cuda, by_slurm)) return shown_by(gpus, by_cuda);
+    const bool are_numbers =
+        std::ranges::all_of(by_cuda, [](const auto& entry) { return parsed_int<int>(entry).has_value(); });
+    return are_numbers ? shown_by(shown_by(gpus, by_slurm), by_cuda) : shown_by(gpus, by_cuda);
+  }
   // Fewer than the step has, and in a cgroup they would count from 0 again: no telling which.
   if (!by_slurm.empty() && !by_cuda.empty()) return {};
   return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
@@ -154,14 +160,16 @@ int Topology::cores_of(const CpuSet& cpus) const {
   const int count = static_cast<int>(cpus.size());
   const fs::path system = root_ / "sys/devices/system/cpu";
   if (cpus.empty() || trimmed(text_or_nothing(system / "smt/active")) == "0") return count;
-  const auto first = "cpu" + std::to_string(*cpus.begin());
-  const auto threads = common(cpus, cpus_in(system / first / "topology/thread_siblings_list")).size();
+  const auto threads = common(cpus, threads_of_core(*cpus.begin())).size();
   return threads == 0 ? count : std::max(1, count / static_cast<int>(threads));
 }
 
+CpuSet Topology::threads_of_core(int cpu) const {
+  return cpus_in(root_ / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology/thread_siblings_list");
+}
+
 int Topology::sibling_distance(int cpu) const {
-  const auto file = root_ / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology/thread_siblings_list";
-  const CpuSet threads = cpus_in(file);
+  const CpuSet threads = threads_of_core(cpu);
   return threads.size() < 2 ? 0 : *std::next(threads.begin()) - *threads.begin();
 }
 

@@ -43,6 +43,9 @@ class Topology {
   /// How many cores `cpus` are, where each core may have several hardware threads. Takes all cores to be alike.
   int cores_of(const CpuSet& cpus) const;
 
+  /// The hardware threads of the core that `cpu` is one of, itself included; empty if the kernel does not say.
+  CpuSet threads_of_core(int cpu) const;
+
   /// How far apart the kernel numbers the two threads of the core that `cpu` is the first of; 0 where it has one.
   int sibling_distance(int cpu) const;
 

@@ -107,11 +107,13 @@ class Exec(unittest.TestCase):
             self.assertEqual(other.communicate(timeout=60)[0], first)
 
     def test_what_the_user_set_is_kept_and_what_is_wrong_is_replaced_with_a_word_from_rank_zero(self):
-        script = "echo $OMP_NUM_THREADS $TORCH_NCCL_ASYNC_ERROR_HANDLING $WORLD_SIZE"
-        own = {"OMP_NUM_THREADS": "3", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "WORLD_SIZE": "8"}
+        script = "echo $OMP_NUM_THREADS $NCCL_CROSS_NIC $WORLD_SIZE"
+        own = {"OMP_NUM_THREADS": "3", "NCCL_CROSS_NIC": "0", "WORLD_SIZE": "8"}
+        (self.folder / "generic.toml").write_text('[env]\nNCCL_CROSS_NIC = "1"\n')
+        own["LOCKSTEP_PROFILE_PATH"] = str(self.folder / "generic.toml")
         out, err = self.run_exec("--", "sh", "-c", script, **step(0, 2, **own))
         self.assertEqual(out, "3 0 2\n")
-        self.assertIn("TORCH_NCCL_ASYNC_ERROR_HANDLING='0' is kept; generic would have '1'", err)
+        self.assertIn("NCCL_CROSS_NIC='0' is kept; generic would have '1'", err)
         self.assertIn("WORLD_SIZE='8' was set; slurm says '2', which it is now", err)
         self.assertEqual(self.run_exec("--", "true", **step(1, 2, **own))[1], "")
 

@@ -28,7 +28,34 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
   return binds;
 }
 
+/// True if the runtime takes --nv and --rocm, and nobody has given one of them.
+bool takes_device_flag(const JobPlan& plan) {
+  const auto& runtime = plan.container.runtime;
+  const bool is_given = std::ranges::any_of(
+      plan.container.flags, [](const auto& flag) { return flag == "--nv" || flag == "--nvccli" || flag == "--rocm"; });
+  return !is_given && (runtime == "apptainer" || runtime == "singularity");
+}
+
+bool needs_nv(const JobPlan& plan) {
+  return takes_device_flag(plan) && plan.backend == "cuda" && plan.size.devices > 0;
+}
+
+/// True if only the node can tell: the profile does not know its devices, or the image may lack ROCm.
+bool asks_node(const JobPlan& plan) {
+  if (!takes_device_flag(plan) || plan.backend == "cuda") return false;
+  return plan.backend.empty() || (plan.size.devices > 0 && !plan.has_container_modules);
+}
+
 }  // namespace
+
+std::vector<std::string> device_flag_lines(const JobPlan& plan) {
+  if (!asks_node(plan)) return {};
+  const std::string look = plan.container.runtime + " exec " + shell_quoted(plan.container.image) +
+                           " find / -xdev -name 'libamdhip64.so*' -print -quit 2> /dev/null";
+  const std::string rocm = "[ -e /dev/kfd ] && [ -z \"$(" + look + ")\" ]; then";
+  if (!plan.backend.empty()) return {"gpu=()", "if " + rocm, "  gpu=(--rocm)", "fi"};
+  return {"gpu=()", "if [ -e /proc/driver/nvidia ]; then", "  gpu=(--nv)", "elif " + rocm, "  gpu=(--rocm)", "fi"};
+}
 
 bool is_image_file(const std::string& image, const std::string& runtime) {
   if (image.find("://") != std::string::npos) return false;
@@ -60,6 +87,8 @@ std::vector<std::string> container_command(const JobPlan& plan) {
   }
   lines.push_back(runtime + " exec");
   add_flags();
+  if (needs_nv(plan)) lines.emplace_back("--nv");
+  if (asks_node(plan)) lines.emplace_back("\"${gpu[@]}\"");
   for (const auto& bind : binds_of(plan)) lines.push_back("-B " + shell_expanding(bind));
   lines.push_back(image);
   return lines;

@@ -207,6 +207,8 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.own_env = request.software.env;
   plan.setup = request.software.setup;
   plan.container = container_of(request.software, profile);
+  plan.backend = profile.devices.backend;
+  plan.has_container_modules = !profile.modules.container.empty();
   plan.program = request.program;
   plan.paths = request.paths;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";

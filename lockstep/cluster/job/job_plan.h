@@ -96,7 +96,9 @@ struct JobPlan {
   std::vector<std::string> own_env;  ///< The user's, "NAME=value", over `env`.
   std::vector<std::string> setup;
   JobStage stage{};
-  ProfileContainer container;  ///< Without an image where the job runs outside of one.
+  ProfileContainer container;          ///< Without an image where the job runs outside of one.
+  std::string backend;                 ///< Of the devices: "cuda", "rocm", or empty if the profile does not know.
+  bool has_container_modules = false;  ///< The site's own lines show a container what it needs of the node.
   JobProgram program;
   JobPaths paths;
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.

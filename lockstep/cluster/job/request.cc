@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/job/request.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/python_environment.h"
 
 namespace lockstep {
 namespace {
@@ -60,21 +59,40 @@ void check_sbatch_flag(const std::string& flag) {
               "give it as " + std::string(own->second));
 }
 
-/// The image as the runtime wants it: a file by its whole path, another thing by its name.
-std::string image_of(const Recipe& settings, const Profile& profile, const Environment& env) {
-  if (!settings.has("cluster.container")) return {};
+/// True if the job brings no Python environment of its own, and its program needs one.
+bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
+  const bool has_one = settings.has("cluster.conda") || settings.has("cluster.modules") || flags.has_stage ||
+                       !settings.texts("cluster.setup").empty() || !active_environment(env).empty();
+  return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
+}
+
+/// Returns the image as the runtime wants it: a file by its whole path, another thing by its name. "site" is the
+/// profile's image, and "none" is none.
+std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
+  const auto& site = profile.container;
+  const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
+  if (!settings.has("cluster.container")) {
+    return is_default ? site.image : std::string();
+  }
   const auto& setting = settings.settings().at("cluster.container");
   const auto image = expanded(settings.text("cluster.container"), env);
+  if (image == "none") return {};
+  if (image == "site" && !site.image.empty()) return site.image;
+  if (image == "site") {
+    throw Error(ErrorKind::kEnvironment, "--container site: the profile " + profile.name + " names no image",
+                "give the image's path, or set [container] image in a profile of your own");
+  }
   if (!is_image_file(image, profile.container.runtime)) return image;
   return fs::absolute(setting.base / image).lexically_normal().string();
 }
 
-JobSoftware software_of(const Recipe& settings, const Profile& profile, const Environment& env) {
+JobSoftware software_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
+                        const Environment& env) {
   JobSoftware software;
   if (settings.has("cluster.modules")) software.modules = settings.texts("cluster.modules");
   software.conda = expanded(text_or_empty(settings, "cluster.conda"), env);
   software.setup = settings.texts("cluster.setup");
-  software.container = image_of(settings, profile, env);
+  software.container = image_of(settings, flags, profile, env);
   software.binds = settings.texts("cluster.binds");
   software.env = settings.texts("cluster.env");
   return software;
@@ -119,7 +137,7 @@ JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const P
   JobRequest request;
   request.shape = shape_of(settings, flags);
   request.queue = queue_of(settings, env);
-  request.software = software_of(settings, profile, env);
+  request.software = software_of(settings, flags, profile, env);
   request.sbatch = settings.texts("cluster.sbatch");
   request.sbatch.insert(request.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
   std::ranges::for_each(request.sbatch, check_sbatch_flag);
@@ -149,24 +167,6 @@ std::string name_of_program(const std::vector<std::string>& command) {
     if (!word.starts_with('-')) return fs::path(word).stem().string();
   }
   return program.filename().string();
-}
-
-std::vector<std::string> with_absolute_program(std::vector<std::string> command, const std::string& conda,
-                                               const Environment& env) {
-  LOCKSTEP_ASSERT(!command.empty());
-  const std::string name = command.front();
-  if (name.find('/') != std::string::npos) return command;
-  std::vector<std::string> folders;
-  if (conda.find('/') != std::string::npos) folders.push_back(conda + "/bin");
-  for (auto& each : split(env.get("PATH").value_or(""), ':')) folders.push_back(std::move(each));
-  for (const auto& folder : folders) {
-    const auto path = fs::path(folder) / name;
-    std::error_code ignored;
-    if (!folder.starts_with('/') || fs::is_directory(path, ignored) || ::access(path.c_str(), X_OK) != 0) continue;
-    command.front() = path.string();
-    break;
-  }
-  return command;
 }
 
 fs::path runs_folder(const Profile& profile, const std::string& account, const Environment& env) {

@@ -17,6 +17,7 @@ struct SubmitFlags {
   std::vector<std::string> program;  ///< What follows `--`.
   std::vector<std::string> sets;     ///< "a.b=v", as typed.
   std::string name;                  ///< For the queue and the run folder; by default the recipe's or the program's.
+  bool has_stage = false;            ///< An environment is sent to the nodes.
   std::vector<std::string> sbatch;   ///< Each "--flag" or "--flag=value".
   std::optional<int> devices{};
   std::optional<int> tasks{};
@@ -40,11 +41,6 @@ std::string job_account(const Recipe& settings, const Environment& env);
 /// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
 /// "shell" for none.
 std::string name_of_program(const std::vector<std::string>& command);
-
-/// The command with its first word as an absolute path, found in the conda environment that is named by its path, else
-/// through PATH. A word with a slash, and one that is found nowhere, stay as they are.
-std::vector<std::string> with_absolute_program(std::vector<std::string> command, const std::string& conda,
-                                               const Environment& env);
 
 /// Where this user's runs lie: $LOCKSTEP_RUNS, else the profile's scratch where this user's own folder in it is known,
 /// else runs/ in the working folder.

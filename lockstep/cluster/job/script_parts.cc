@@ -75,6 +75,10 @@ void add_container(ScriptText& out, const JobPlan& plan) {
       "  case $name in CONDA_* | _CE_* | PYTHON* | VIRTUAL_ENV* | LD_LIBRARY_PATH | LD_PRELOAD) unset \"$name\" ;; "
       "esac");
   out.line("done");
+  if (const auto lines = device_flag_lines(plan); !lines.empty()) {
+    out.paragraph("The image needs the driver's libraries of an NVIDIA node, or ROCm if it has none of its own.");
+    out.lines(lines);
+  }
   out.line("container=(");
   for (const auto& words : container_command(plan)) out.line("  " + words);
   out.line(")");
@@ -92,6 +96,15 @@ void add_setup(ScriptText& out, const JobPlan& plan) {
 
 std::string with_setup(const JobPlan& plan) {
   return task_lines(plan).empty() ? std::string() : "bash -c \"$setup\" task ";
+}
+
+/// The program's first word for a shell. A name means what the modules and the conda environment above have put into
+/// PATH: found here, it is the same for all tasks. In a container, or after lines of a task's own, each task looks.
+std::string program_word(const JobPlan& plan) {
+  const auto& name = plan.program.command.front();
+  const auto word = shell_quoted(name);
+  if (plan.has_container() || !task_lines(plan).empty() || name.find('/') != std::string::npos) return word;
+  return "$(type -P " + word + " || echo " + word + ")";
 }
 
 /// A command that only succeeds where the program is there and, as far as that can be tried, starts.
@@ -156,7 +169,7 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   const auto world = plan.size.world();
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
-  out.line("program=" + staged_program(plan.stage).value_or(shell_quoted(plan.program.command.front())));
+  out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
   out.line("srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan) +
            " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");

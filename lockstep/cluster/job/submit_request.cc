@@ -12,6 +12,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -140,12 +141,16 @@ std::vector<std::string> train_command(const SubmitRequest& request, const Targe
   return command;
 }
 
-void check_image(const JobPlan& plan, const Recipe& settings) {
+/// The image, and the conda environment outside of one, have to be there.
+void check_software(const JobPlan& plan, const Target& target) {
   std::error_code ignored;
   const auto& image = plan.container.image;
+  if (!plan.has_container()) check_conda(plan.conda);
   if (image.empty() || !is_image_file(image, plan.container.runtime) || fs::exists(image, ignored)) return;
-  throw Error(ErrorKind::kEnvironment,
-              "there is no container image '" + image + "' (" + settings.origin("cluster.container").where + ")",
+  const bool is_given = target.settings.has("cluster.container");
+  const auto origin =
+      is_given ? target.settings.origin("cluster.container").where : target.profile.origin("container.image");
+  throw Error(ErrorKind::kEnvironment, "there is no container image '" + image + "' (" + origin + ")",
               "check the path; the site's own image is in `lockstep profile show " + plan.cluster + "`");
 }
 
@@ -182,7 +187,9 @@ std::optional<std::string> data_here(const Target& target) {
 }
 
 JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
-  JobRequest job = job_request(target.settings, request.flags, target.profile, by.env);
+  SubmitFlags flags = request.flags;
+  flags.has_stage = !request.stage.empty();
+  JobRequest job = job_request(target.settings, flags, target.profile, by.env);
   job.queue.chain = request.chain;
   job.paths = job_paths(request, target, by);
   add_stage(job, request, target, by);
@@ -196,8 +203,10 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
       if (const auto data = data_here(target)) job.software.binds.push_back(*data);
     }
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
-             job.software.setup.empty() && request.stage.empty()) {
-    job.program.command = with_absolute_program(job.program.command, job.software.conda, by.env);
+             job.software.setup.empty() && job.software.conda.empty() && !job.software.modules &&
+             request.stage.empty()) {
+    // Another Python is found in the job, after what it loads.
+    job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
   return job_plan(job, target.profile);
 }
@@ -268,7 +277,16 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  if (target.is_here || !request.is.dry_run) check_image(out.first(), target.settings);
+  if (out.first().size.cores_per_task == 0) {
+    log.warning("the profile " + target.profile.name +
+                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
+                "  hint: --cores-per-task N, for example the node's cores over its devices");
+  }
+  if (out.first().has_container() && !target.settings.has("cluster.container")) {
+    log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
+             out.first().container.image + " (--container none: without)");
+  }
+  if (target.is_here || !request.is.dry_run) check_software(out.first(), target);
   return out;
 }
 

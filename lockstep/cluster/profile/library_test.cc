@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -38,7 +39,7 @@ TEST(BuiltinProfiles, StandOnTheGenericOne) {
   EXPECT_EQ(lumi.sbatch.signal_lead, 300s);
   EXPECT_EQ(lumi.origin("sbatch.signal_lead").substr(0, 13), "generic.toml:");
   EXPECT_EQ(lumi.origin("devices.count").substr(0, 12), "lumi-g.toml:");
-  EXPECT_EQ(lumi.origin("network.port"), "lumi-g");
+  EXPECT_EQ(lumi.origin("network.host_suffix"), "lumi-g");
   EXPECT_NE(lumi.about.description, kBuiltin.named("generic").about.description);
 }
 
@@ -49,23 +50,29 @@ TEST(BuiltinProfiles, HoldWhatTheSystemsDocument) {
   EXPECT_EQ(frontier.partitions.at("batch").limits[1].max_nodes, 183);
   EXPECT_EQ(frontier.partitions.at("batch").limits[1].time, 6h);
   EXPECT_EQ(frontier.partitions.at("extended").limits[0].time, 24h);
-  EXPECT_EQ(frontier.devices.visible, "one");
+  EXPECT_EQ(frontier.devices.visible, "all");
   EXPECT_EQ(kBuiltin.named("juwels-booster").network.host_suffix, "i");
   EXPECT_EQ(kBuiltin.named("perlmutter").devices.numa, (std::vector<std::int64_t>{3, 2, 1, 0}));
   EXPECT_EQ(kBuiltin.named("crukci-rocm").partitions.at("rocm").limits[0].time, 0s);
 }
 
-TEST(BuiltinProfiles, PutEachMaskOnTheCoresOfItsDomain) {
+TEST(BuiltinProfiles, PutEachMaskOnTheCoresOfItsDomainAndNoneOnThoseOfAnother) {
   for (const auto& name : {"frontier", "lumi-g", "juwels-booster", "perlmutter"}) {
     const Profile profile = kBuiltin.named(name);
     std::uint64_t taken = 0;
     for (std::size_t i = 0; i < profile.devices.cpu_masks.size(); ++i) {
       const auto mask = std::stoull(profile.devices.cpu_masks[i], nullptr, 16);
       const auto per_domain = profile.node.cores / profile.node.numa_domains;
+      bool is_near = false;
       for (int core = 0; core < 64; ++core) {
         if ((mask >> core & 1U) == 0) continue;
-        EXPECT_EQ(core / per_domain, profile.devices.numa[i]) << name << " device " << i;
+        const auto domain = core / per_domain;
+        is_near = is_near || domain == profile.devices.numa[i];
+        // JUWELS' devices have two domains each: theirs, and the next one, which no other device is near to.
+        EXPECT_EQ(domain / 2, profile.devices.numa[i] / 2) << name << " device " << i;
       }
+      EXPECT_TRUE(is_near) << name << " device " << i;
+      EXPECT_GE(std::popcount(mask), profile.sbatch.cores_per_device / (name == std::string("perlmutter") ? 2 : 1));
       EXPECT_EQ(mask & taken, 0U) << name << " device " << i;
       taken |= mask;
       for (const auto core : profile.node.reserved_cores) EXPECT_EQ(mask >> core & 1U, 0U) << name;

@@ -61,10 +61,8 @@ struct ProfileDevices {
 struct ProfileNetwork {
   std::string kind;
   std::vector<std::string> interfaces;  ///< In order of preference: each a name, a pattern, or names with commas.
-  std::vector<std::string> never;
   std::vector<std::string> hcas;
   std::string host_suffix;                ///< What a host's name gets on the fast network: "i".
-  std::int64_t port = 0;                  ///< Where ranks meet by this site's custom.
   std::int64_t node_gbs = 0;              ///< What a node's adapters carry together in one direction, in GB/s.
   std::vector<std::string> expected_log;  ///< What the collectives' log says on the fast network.
 };
@@ -77,7 +75,6 @@ struct ProfileSlurm {
   std::string qos;
   std::chrono::seconds time{0};  ///< Asked for where nobody says.
   std::string billing;           ///< What hours are counted of: "node", "device" or "core".
-  std::int64_t max_jobs = 0;
 };
 
 /// For jobs of this many nodes, this much time.
@@ -124,8 +121,9 @@ struct ProfileModules {
 };
 
 struct ProfileContainer {
-  std::string runtime;  ///< "apptainer", "singularity", "shifter" or "podman-hpc".
-  std::string image;    ///< The site's own, for a user who names none.
+  std::string runtime;      ///< "apptainer", "singularity", "shifter" or "podman-hpc".
+  std::string image;        ///< The site's own.
+  bool by_default = false;  ///< Python programs without an environment of their own run in `image`.
   std::vector<std::string> binds;
   std::vector<std::string> flags;
 };
@@ -143,7 +141,6 @@ struct ProfileStorage {
   std::int64_t purge_days = 0;
   std::int64_t call_us = 0;  ///< What one file-system call costs there, in microseconds.
   std::string stripe;
-  std::string proxy;
   bool internet = true;  ///< Compute nodes reach it.
 };
 

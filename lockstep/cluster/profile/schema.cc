@@ -58,10 +58,8 @@ constexpr auto kRows = std::to_array<ProfileRow>({
 
     {"network.kind", [](P& p, Name) -> Slot { return &p.network.kind; }, "the fast network"},
     {"network.interfaces", [](P& p, Name) -> Slot { return &p.network.interfaces; }, "interfaces, best first"},
-    {"network.never", [](P& p, Name) -> Slot { return &p.network.never; }, "interfaces that ranks never use"},
     {"network.hcas", [](P& p, Name) -> Slot { return &p.network.hcas; }, "InfiniBand adapters"},
     {"network.host_suffix", [](P& p, Name) -> Slot { return &p.network.host_suffix; }, "what a host's name gets on the fast network"},
-    {"network.port", [](P& p, Name) -> Slot { return &p.network.port; }, "where ranks meet by this site's custom"},
     {"network.node_gbs", [](P& p, Name) -> Slot { return &p.network.node_gbs; }, "GB/s of all of a node's adapters, one way"},
     {"network.expected_log", [](P& p, Name) -> Slot { return &p.network.expected_log; }, "what NCCL's log says on the fast network"},
 
@@ -72,7 +70,6 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
     {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
     {"slurm.billing", [](P& p, Name) -> Slot { return &p.slurm.billing; }, "what hours are counted of", "node device core"},
-    {"slurm.max_jobs", [](P& p, Name) -> Slot { return &p.slurm.max_jobs; }, "jobs that a user may have queued"},
 
     {"partition.*.limits", [](P& p, Name n) -> Slot { return &p.partitions[n].limits; }, "\"NODES TIME\", such as \"1-91 02:00:00\""},
     {"partition.*.whole_node", [](P& p, Name n) -> Slot { return &p.partitions[n].whole_node; }, "jobs have their nodes to themselves"},
@@ -110,7 +107,8 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"cache.variables", [](P& p, Name) -> Slot { return &p.cache_variables; }, "variables that name a folder on the node"},
 
     {"container.runtime", [](P& p, Name) -> Slot { return &p.container.runtime; }, "what starts containers", "apptainer singularity shifter podman-hpc"},
-    {"container.image", [](P& p, Name) -> Slot { return &p.container.image; }, "the site's own image"},
+    {"container.image", [](P& p, Name) -> Slot { return &p.container.image; }, "the site's own image; --container site"},
+    {"container.by_default", [](P& p, Name) -> Slot { return &p.container.by_default; }, "Python without an environment runs in that image"},
     {"container.binds", [](P& p, Name) -> Slot { return &p.container.binds; }, "what a container must see of the node"},
     {"container.flags", [](P& p, Name) -> Slot { return &p.container.flags; }, "flags of the runtime"},
     {"storage.home", [](P& p, Name) -> Slot { return &p.storage.home; }, "a user's own folder"},
@@ -124,7 +122,6 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"storage.purge_days", [](P& p, Name) -> Slot { return &p.storage.purge_days; }, "after which scratch loses a file"},
     {"storage.call_us", [](P& p, Name) -> Slot { return &p.storage.call_us; }, "microseconds of one file-system call there"},
     {"storage.stripe", [](P& p, Name) -> Slot { return &p.storage.stripe; }, "how to spread large files"},
-    {"storage.proxy", [](P& p, Name) -> Slot { return &p.storage.proxy; }, "the way to the internet from a compute node"},
     {"storage.internet", [](P& p, Name) -> Slot { return &p.storage.internet; }, "compute nodes reach the internet"},
     {"software.torch", [](P& p, Name) -> Slot { return &p.software.torch; }, "the PyTorch to use"},
     {"software.build_image", [](P& p, Name) -> Slot { return &p.software.build_image; }, "how images are built there"},

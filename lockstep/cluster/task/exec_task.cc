@@ -108,6 +108,11 @@ TaskSettings settings_of(const Profile& profile) {
   settings.variables.always = {profile.env.begin(), profile.env.end()};
   settings.variables.on_one_node = {profile.env_one_node.begin(), profile.env_one_node.end()};
   settings.variables.on_several_nodes = {profile.env_many_nodes.begin(), profile.env_many_nodes.end()};
+  if (!profile.storage.internet) {
+    // Trackers and model hubs would try for minutes before each gives up.
+    settings.variables.always.try_emplace("WANDB_MODE", "offline");
+    settings.variables.always.try_emplace("HF_HUB_OFFLINE", "1");
+  }
   settings.cpu_masks = profile.devices.cpu_masks;
   for (const auto index : profile.devices.order) settings.device_order.push_back(std::to_string(index));
   if (profile.devices.visible == "one") settings.devices = DeviceVisibility::kOne;

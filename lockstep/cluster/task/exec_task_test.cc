@@ -30,6 +30,16 @@ TEST(SettingsOfProfile, TakeTheFirstLettersOfInterfaceNames) {
   EXPECT_EQ(settings.network.interfaces, (std::vector<std::string>{"hsn", "ib0"}));
 }
 
+TEST(SettingsOfProfile, KeepTrackersOfflineWhereNodesHaveNoInternet) {
+  Profile profile;
+  EXPECT_FALSE(settings_of(profile).variables.always.contains("WANDB_MODE"));
+  profile.storage.internet = false;
+  profile.env["WANDB_MODE"] = "disabled";
+  const auto variables = settings_of(profile).variables.always;
+  EXPECT_EQ(variables.at("WANDB_MODE"), "disabled") << "the site's own word comes first";
+  EXPECT_EQ(variables.at("HF_HUB_OFFLINE"), "1");
+}
+
 TEST(PrepareTask, OfADryRunOnlyDecides) {
   const testing::TemporaryFolder folder;
   const auto run_dir = folder.path() / "run";

@@ -40,9 +40,14 @@ std::optional<Visible> fewest(const Environment& env, std::initializer_list<cons
   return found;
 }
 
-/// A claim: this is the task that Slurm started, and Slurm has shown it devices of its own, as --gpus-per-task does.
-/// Source: srun(1), --gpu-bind; SLURMD_TRES_BIND as slurmd 22.05 sets it.
-bool sees_its_own(const Environment& env, int local_rank) {
+std::optional<Visible> visible_devices(const Environment& env) {
+  const auto shown = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
+  return shown ? shown : fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
+}
+
+}  // namespace
+
+bool shows_own_devices(const Environment& env, int local_rank) {
   if (env.get("SLURM_LOCALID") != std::to_string(local_rank)) return false;
   for (const char* variable : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND"}) {
     const auto bind = env.get(variable).value_or("");
@@ -53,13 +58,6 @@ bool sees_its_own(const Environment& env, int local_rank) {
   return false;
 }
 
-std::optional<Visible> visible_devices(const Environment& env) {
-  const auto shown = fewest(env, {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"});
-  return shown ? shown : fewest(env, {"GPU_DEVICE_ORDINAL", "SLURM_STEP_GPUS"});
-}
-
-}  // namespace
-
 std::optional<int> shown_devices(const Environment& env) {
   const auto visible = visible_devices(env);
   return visible ? std::optional(visible->count) : std::nullopt;
@@ -68,7 +66,7 @@ std::optional<int> shown_devices(const Environment& env) {
 std::optional<int> visible_device(const Environment& env, int local_rank, int local_world) {
   const auto visible = visible_devices(env);
   if (!visible || visible->count == 0) return std::nullopt;
-  if (visible->count == 1 || sees_its_own(env, local_rank)) return 0;
+  if (visible->count == 1 || shows_own_devices(env, local_rank)) return 0;
   // On every rank of the node, also on those that have a device: they would wait for the others in vain.
   if (local_world > visible->count) {
     const auto ranks = std::to_string(local_world);

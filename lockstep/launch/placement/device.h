@@ -14,4 +14,9 @@ namespace lockstep {
 /// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
 std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
 
+/// True if Slurm started this task and has shown it devices of its own, as --gpus-per-task does.
+///
+/// Source: srun(1), --gpu-bind; SLURMD_TRES_BIND as slurmd 22.05 sets it.
+bool shows_own_devices(const Environment& env, int local_rank);
+
 }  // namespace lockstep

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// True if `word` names a Python, or a program that a Python environment brings, and leaves open which one: "python",
+/// "torchrun", but not "/envs/torch/bin/python".
+bool is_open_python(const std::string& word);
+
+/// Returns the folder of the Python environment that is active in the submitting shell, of a venv or of conda; empty if
+/// none is.
+std::filesystem::path active_environment(const Environment& env);
+
+/// Returns the command with its first word as the absolute path of the program in that environment. The command stays
+/// as it is if the environment has no such program, or if the word has a slash.
+std::vector<std::string> with_program_of(const std::filesystem::path& environment, std::vector<std::string> command);
+
+/// Throws: Error(kEnvironment) if `conda` is a path and no conda environment or venv with a Python lies there.
+void check_conda(const std::string& conda);
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every key of a profile is read by the program: profile_keys_test.py
+
+A key that nothing reads promises what it does not keep. `profile show` prints all keys and does not count.
+"""
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMA = ROOT / "lockstep/cluster/profile/schema.cc"
+ROW = re.compile(r'\{"([\w.*]+)", \[\]\(P& p, Name(?: n)?\) -> Slot \{ return &p\.([\w.\[\]]+); \}')
+FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is found: read where profiles are.
+# Facts that `profile show` tells a person, and that no decision follows from.
+FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa", "devices.fast_bf16",
+         "slurm.nodes", "slurm.billing", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
+         "software.torch", "software.build_image", "software.tensorboard", "software.telemetry"}
+
+
+def sources():
+    for path in sorted((ROOT / "lockstep").rglob("*.cc")) + sorted((ROOT / "lockstep").rglob("*.h")):
+        if "cluster/profile" not in str(path) and not path.name.endswith("_test.cc"):
+            yield path.read_text()
+
+
+class Keys(unittest.TestCase):
+    def test_each_is_read(self):
+        text = "\n".join(sources())
+        rows = ROW.findall(SCHEMA.read_text())
+        self.assertGreater(len(rows), 60, "the table of keys has another form now")
+        unread = []
+        for key, member in rows:
+            if key.split(".")[0] in FOR_PEOPLE:
+                continue
+            *parents, leaf = re.sub(r"\[n\]", "", member).split(".")
+            holder = rf"\b(?:{parents[-1]}|[a-z_]*)" if parents and parents[-1] in ("partitions", "qos") else rf"\b{parents[-1]}" if parents else r"\bprofile"
+            if not re.search(rf"{holder}(?:\(\))?(?:\.|->){leaf}\b", text):
+                unread.append(key)
+        self.assertEqual(set(unread) - FACTS, set(), "give each a reader, or take it out of the schema")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
