@@ -111,8 +111,8 @@ class UnderSlurm(test_bed.BedTest):
             self.assertEqual([(run["job"], run["nodes"]) for run in listed], [(job, 1)])
             self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} is cancelled\n")
             self.assertEqual(self.state(job)["JobState"], "CANCELLED")
-            self.assertEqual(follower.wait(timeout=60), 0)
-        self.assertIn(" ended ", lockstep("ls").stdout)
+            self.assertEqual(follower.wait(timeout=60), 143)
+        self.assertIn(" cancelled ", lockstep("ls").stdout)
         self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} has ended already\n")
         self.assertIn("did you mean 'mine'?", lockstep("follow", "mien", code=2).stderr)
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/job/submit_request.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -9,6 +12,7 @@
 #include <system_error>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
@@ -268,8 +272,22 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
+  const auto& run_dir = out.first().paths.run_dir;
+  out.folder = request.sweeps.empty() ? run_dir : run_dir.parent_path();
   if (target.is_here || !request.is.dry_run) check_image(out.first(), target.settings);
   return out;
+}
+
+ClaimedFolder::ClaimedFolder(fs::path path) : path_(std::move(path)) {
+  make_folder(path_.parent_path());
+  // mkdir either makes the folder or says that somebody has.
+  has_it_ = ::mkdir(path_.c_str(), 0777) == 0;
+  if (!has_it_ && errno != EEXIST) throw io_error("make", path_, errno);
+}
+
+ClaimedFolder::~ClaimedFolder() {
+  std::error_code ignored;
+  if (has_it_ && !is_kept_) fs::remove_all(path_, ignored);
 }
 
 }  // namespace lockstep
