@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -85,13 +86,23 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   }
 }
 
+/// True if a word of the command is a launcher that torchrun's variables reach, also behind lines of setup.
+bool names_torchrun(const std::vector<std::string>& command) {
+  return std::ranges::any_of(command, [](const auto& word) {
+    const auto name = std::filesystem::path(word).filename().string();
+    return name == "torchrun" || name == "accelerate" || word == "torch.distributed.run" ||
+           word == "torch.distributed.launch" || word == "accelerate.commands.launch";
+  });
+}
+
 /// A recipe's rank, which keeps the warning before the limit waiting until it can answer it.
 bool is_own_training(const std::string& program, const std::vector<std::string>& command) {
   return command.size() > 1 && command[1] == "train" &&
          std::filesystem::path(program).filename() == this_program().filename();
 }
 
-void run(const ExecOptions& options, Context& context) {
+void run(ExecOptions options, Context& context) {
+  options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
     throw Error(ErrorKind::kUsage, "no program was given", "write it after two dashes: srun lockstep exec -- program");
   }

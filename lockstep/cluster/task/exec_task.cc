@@ -133,6 +133,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   task.cache_pack = cache_folder(env) / "node-caches" / (task.settings.cluster + ".zip");
   task.node = node_name(task.at);
   task.run_dir = task_run_dir(options, env);
+  task.facts.starts_ranks = options.starts_ranks;
   const Topology topology;
   const auto gpus = topology.gpus();
   if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;

@@ -23,10 +23,11 @@ namespace lockstep {
 struct ExecOptions {
   std::string cluster = "auto";
   std::string run_dir;
-  std::string again;        ///< Stay; if the program ends with 75, make this file and end with 0.
-  std::string on_sockets;   ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
-  std::string stuck_after;  ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
-  bool stay = false;        ///< Stay as the program's parent, and keep how it ended.
+  std::string again;          ///< Stay; if the program ends with 75, make this file and end with 0.
+  std::string on_sockets;     ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
+  std::string stuck_after;    ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
+  bool stay = false;          ///< Stay as the program's parent, and keep how it ended.
+  bool starts_ranks = false;  ///< As TaskFacts has it.
   bool report = false;
   bool no_bind = false;
   bool no_caches = false;
