@@ -78,7 +78,7 @@ void check_sbatch_flag(const std::string& flag) {
   }
   const auto* own = flag.starts_with("--") ? own_long_flag(flag) : own_short_flag(flag);
   if (own == nullptr) return;
-  throw Error(ErrorKind::kUsage, "--sbatch='" + flag + "': " + std::string(own->reason), std::string(own->hint));
+  throw Error(ErrorKind::kUsage, "--sbatch=" + flag + ": " + std::string(own->reason), std::string(own->hint));
 }
 
 }  // namespace lockstep

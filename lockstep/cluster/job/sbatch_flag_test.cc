@@ -50,7 +50,7 @@ TEST(SbatchFlag, ThatHasAnOptionOfOursIsRefusedInEverySpelling) {
 TEST(SbatchFlag, ForTheLogIsToldWhereTheLogLies) {
   EXPECT_EQ(
       message_of(ErrorKind::kUsage, [] { check_sbatch_flag("--output=x"); }),
-      "--sbatch='--output=x': follow, report and monitor look for the log in the run folder, at logs/job.log\n  hint: "
+      "--sbatch=--output=x: follow, report and monitor look for the log in the run folder, at logs/job.log\n  hint: "
       "--run-dir DIR chooses the run folder");
 }
 

@@ -16,6 +16,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/first_look.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -274,6 +275,9 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   }
   const auto& run_dir = out.first().paths.run_dir;
   out.folder = request.sweeps.empty() ? run_dir : run_dir.parent_path();
+  if (target.is_here && !request.is.dry_run && env.get("LOCKSTEP_DOCTOR") != "off") {
+    check_files_of_job(out.first(), target.settings);
+  }
   if (target.is_here || !request.is.dry_run) check_image(out.first(), target.settings);
   return out;
 }
