@@ -131,6 +131,11 @@ TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
              "40 are asked for\n  hint: --partition standard-g gives 40 nodes 48:00:00; or --nodes 32");
 }
 
+TEST(JobLimits, NameTheQosThatFitsAndNeverBeginAHintWithOr) {
+  EXPECT_HAS(refusal(request(100), "leonardo"), "hint: --qos boost_qos_bprod gives 100 nodes 24:00:00; or --nodes 64");
+  EXPECT_HAS(refusal(request(400), "leonardo"), "hint: --nodes 64");
+}
+
 TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
   auto asked = request(4);
   asked.queue.time = 6h;
