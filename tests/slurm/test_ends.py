@@ -85,7 +85,7 @@ class UnderSlurm(test_bed.BedTest):
     def test_an_exit_code_is_told_everywhere(self):
         for code, words in ((1, "code 1"), (2, "code 2"), (5, "code 5"), (7, "code 7"), (255, "code 255")):
             run = self.ended(f"code-{code}", "--", "sh", "-c", f"echo why-{code} >&2; exit {code}")
-            self.check(run, "failed", code, f"It failed: rank 0 on n1 ended, with {words}", f"why-{code}")
+            self.check(run, "failed", code, f"It failed: rank 0 on n. ended, with {words}", f"why-{code}")
 
     def test_a_good_end_is_no_failure(self):
         self.check(self.ended("good", "--", "true"), "ended", 0, "Nothing has been measured")
@@ -94,17 +94,17 @@ class UnderSlurm(test_bed.BedTest):
         for name, code, words in (("KILL", 137, r"by SIGKILL \(137; often memory\)"), ("SEGV", 139, r"by SIGSEGV \(139\)"),
                                   ("ABRT", 134, r"by SIGABRT \(134\)"), ("TERM", 143, r"by SIGTERM \(143\)")):
             run = self.ended(name, "--", "sh", "-c", f"echo last-words >&2; kill -{name} $$")
-            self.check(run, "failed", code, f"rank 0 on n1 ended, {words}", "last-words")
+            self.check(run, "failed", code, f"rank 0 on n. ended, {words}", "last-words")
 
     def test_the_rank_that_failed_first_is_named(self):
         run = self.ended("one-of-four", "--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c",
                          f"if [ $RANK = 3 ]; then sleep 1; echo it was me >&2; kill -9 $$; fi; {LATER}")
-        self.check(run, "failed", 137, r"It failed: rank 3 on n2 ended first, by SIGKILL \(137; often memory\), \d.* before the others",
+        self.check(run, "failed", 137, r"It failed: rank 3 on n. ended first, by SIGKILL \(137; often memory\), \d.* before the others",
                    "it was me")
 
     def test_a_rank_that_fails_alone(self):
         run = self.ended("alone", "--tasks-per-node", "2", "--", "sh", "-c", "[ $RANK = 0 ] || { sleep 1; exit 6; }")
-        self.check(run, "failed", 6, "rank 1 on n1 ended, with code 6; the other ranks ended well")
+        self.check(run, "failed", 6, "rank 1 on n. ended, with code 6; the other ranks ended well")
 
     def test_a_cancelled_job(self):
         def cancel(job):
@@ -123,7 +123,7 @@ class UnderSlurm(test_bed.BedTest):
 
     def test_an_option_that_the_program_does_not_know(self):
         run = self.ended("option", "--", "ls", "--no-such-option")
-        self.check(run, "failed", 2, "rank 0 on n1 ended, with code 2", "--no-such-option")
+        self.check(run, "failed", 2, "rank 0 on n. ended, with code 2", "--no-such-option")
 
     def test_a_module_that_is_not_there(self):
         (self.folder / "site.toml").write_text('[modules]\nload = ["no-such-module"]\n')
@@ -145,7 +145,7 @@ class UnderSlurm(test_bed.BedTest):
 
     def test_a_full_disk(self):
         run = self.ended("full", "--", sys.executable, "-c", "f = open('/dev/full', 'w'); f.write('x'); f.close()")
-        self.check(run, "failed", 1, "rank 0 on n1 ended, with code 1", "No space left on device")
+        self.check(run, "failed", 1, "rank 0 on n. ended, with code 1", "No space left on device")
 
     def test_a_missing_module_of_python(self):
         run = self.ended("import", "--", sys.executable, "-c", "import no_such_module")
@@ -165,7 +165,7 @@ class UnderSlurm(test_bed.BedTest):
             self.bed.run("scontrol", "requeue", job)
             self.assertIn(self.listed("requeued")[0].split()[0], ("pending", "running", "completing"))
         run = self.ended("requeued", "--", "sh", "-c", f'echo begun; [ "$SLURM_RESTART_COUNT" ] && exit 5; {LATER}', after=requeue)
-        self.check(run, "failed", 5, "rank 0 on n1 ended, with code 5")
+        self.check(run, "failed", 5, "rank 0 on n. ended, with code 5")
 
     def test_a_job_that_stops_on_request(self):
         run = self.ended("stopped", "--chain", "1", "--", "sh", "-c", "exit 75")
@@ -186,7 +186,7 @@ class UnderSlurm(test_bed.BedTest):
         for each in stub.iterdir():
             each.chmod(0o755)
         self.environment["PATH"] = f"{stub}:{self.environment['PATH']}"
-        self.check(run, "out of memory", 137, r"It ran out of memory: Slurm ended it; rank 0 on n1 ended, by SIGKILL")
+        self.check(run, "out of memory", 137, r"It ran out of memory: Slurm ended it; rank 0 on n. ended, by SIGKILL")
         (stub / "sacct").write_text("#!/bin/sh\nexit 1\n")
         self.assertEqual(self.listed(run)[0], "out of memory", "what Slurm said once is kept")
 
@@ -197,7 +197,7 @@ class UnderSlurm(test_bed.BedTest):
         stub.chmod(0o755)
         (self.folder / "r.toml").write_text('[model]\nname = "mlp"\n[data]\nkind = "synthetic"\nsamples = 8\n[cluster]\nnodes = 1\n')
         run = self.ended("recipe", "r.toml", "--tasks-per-node", "2", LOCKSTEP_TRAINER=str(stub))
-        self.check(run, "failed", 5, r"rank [01] on n1 ended first, with code 5", "no data here")
+        self.check(run, "failed", 5, r"rank [01] on n. ended first, with code 5", "no data here")
 
 
 test_bed.skip_where_impossible()
