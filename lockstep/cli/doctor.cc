@@ -43,7 +43,7 @@ RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
   if (fs::is_directory(options.run)) {
     run.run_dir = fs::absolute(options.run);
   } else if (!options.run.empty()) {
-    run.run_dir = run_job(options.run, runs_here(env)).path;
+    run.run_dir = run_job(options.run, run_places(env)).path;
   } else if (const auto here = env.get("LOCKSTEP_RUN_DIR")) {
     run.run_dir = fs::absolute(*here);
   }

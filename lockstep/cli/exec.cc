@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,7 +11,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
@@ -73,13 +76,33 @@ void warn_of_missing_srun(const ExecTask& task, const Environment& env, const Lo
               " tasks, but this is one process outside of them\n  hint: start it with srun: srun lockstep exec -- …");
 }
 
+/// Without the record the run is as good, only its report knows less.
+void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const Log& log) {
+  if (run_dir.empty()) return;
+  try {
+    append_exit(run_dir, exit);
+  } catch (const Error& error) {
+    log.warning(std::string("how this rank ended is not kept: ") + error.what());
+  }
+}
+
+/// True if a word of the command is a launcher that torchrun's variables reach, also behind lines of setup.
+bool names_torchrun(const std::vector<std::string>& command) {
+  return std::ranges::any_of(command, [](const auto& word) {
+    const auto name = std::filesystem::path(word).filename().string();
+    return name == "torchrun" || name == "accelerate" || word == "torch.distributed.run" ||
+           word == "torch.distributed.launch" || word == "accelerate.commands.launch";
+  });
+}
+
 /// A recipe's rank, which keeps the warning before the limit waiting until it can answer it.
 bool is_own_training(const std::string& program, const std::vector<std::string>& command) {
   return command.size() > 1 && command[1] == "train" &&
          std::filesystem::path(program).filename() == this_program().filename();
 }
 
-void run(const ExecOptions& options, Context& context) {
+void run(ExecOptions options, Context& context) {
+  options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
     throw Error(ErrorKind::kUsage, "no program was given", "write it after two dashes: srun lockstep exec -- program");
   }
@@ -94,12 +117,25 @@ void run(const ExecOptions& options, Context& context) {
   warn_of_missing_srun(task, context.env, context.log);
   if (!options.no_agent) start_task_agent(task, context.env, context.log);
   if (!is_own_training(program, context.program)) release_early_signal();
-  if (options.again.empty()) become(program, context.program, task.environment.env);
-  // Slurm stops all tasks where one ends with another code than 0, others that are still saving among them.
-  context.exit_code = attended(program, context.program, task.environment.env);
-  if (context.exit_code != kExitStopped) return;
+  if (!options.stays()) become(program, context.program, task.environment.env);
+  const auto end = attended(program, context.program, task.environment.env);
+  keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
+  context.exit_code = end.code;
+  // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.
+  if (end.code != kExitStopped || options.again.empty()) return;
   write_whole(options.again, "", false);
   context.exit_code = 0;
+}
+
+/// Runs a task that `lockstep submit` has written the step of: how it ends is kept, also if it does not start.
+void run_and_keep(const ExecOptions& options, Context& context) {
+  try {
+    run(options, context);
+  } catch (const Error& error) {
+    const auto run_dir = task_run_dir(options, context.env);
+    keep_exit(exit_record_before_start(context.env, error), run_dir, context.log);
+    throw;
+  }
 }
 
 }  // namespace
@@ -111,6 +147,7 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_option("--run-dir", options->run_dir, "The run's folder ($LOCKSTEP_RUN_DIR)")->type_name("DIR");
   command->add_option("--again", options->again, "Where CMD ends with 75: make this file and end with 0 instead")
       ->type_name("FILE");
+  command->add_flag("--stay", options->stay, "Stay as CMD's parent, and keep in the run folder how it ended");
   command->add_option("--on-sockets", options->on_sockets, "Where NCCL falls back to sockets: warn, stop or ignore")
       ->type_name("WHAT");
   command
@@ -123,7 +160,8 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_flag("--no-agent", options->no_agent, "Start no agent on the node");
   command->add_flag("--dry-run", options->dry_run, "Print as JSON what would be set, and start nothing");
   context.program_takers.push_back(command);
-  command->callback([&context, options] { run(*options, context); });
+  command->callback(
+      [&context, options] { options->stays() ? run_and_keep(*options, context) : run(*options, context); });
 }
 
 }  // namespace lockstep::cli

@@ -3,17 +3,22 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/record/exit_record.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{500};
+constexpr std::chrono::seconds kBetweenQuestionsAtItsEnd{1};
 constexpr std::streamoff kMostOfThePast = 64 << 10;  // What a person who comes late is shown of the log.
 
 /// A log that another process appends to.
@@ -45,36 +50,85 @@ class Tail {
   std::streamoff at_ = -1;
 };
 
-void follow(const std::string& word, const Context& context) {
-  const auto run = run_job(word, runs_here(context.env));
-  const SlurmQueue view(context.env);
-  Tail log(run.path / "logs" / "job.log");
-  std::string shown;
-  auto asked = std::chrono::steady_clock::time_point::min();
-  bool is_queued = true;
-  while (true) {
-    if (const auto now = std::chrono::steady_clock::now(); asked < now - SlurmQueue::kQueueAge) {
-      const auto queue = view.jobs();
-      asked = now;
-      const auto current = job_record(run.path).value_or(run.record);
-      is_queued = queue.contains(current.job);
-      if (const auto state = state_of({run.path, current}, queue); state != shown) {
-        shown = state;
-        context.log.info("job " + current.job + ": " + state);
-      }
+/// A run's state in the queue, asked seldom while the job runs and often once its script has ended.
+class FollowedJob {
+ public:
+  FollowedJob(RunJob run, const Context& context)
+      : run_(std::move(run)), context_(context), view_(context.env), ends_(count_ends()) {}
+
+  /// Asks if it is time to. A claim: the job is in the queue.
+  bool look() {
+    if (const auto ends = count_ends(); ends != ends_) {
+      ends_ = ends;
+      is_ending_ = true;
+      asked_.reset();
     }
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::seconds age = is_ending_ ? kBetweenQuestionsAtItsEnd : SlurmQueue::kQueueAge;
+    if (!asked_ || now - *asked_ >= age) {
+      asked_ = now;
+      ask();
+    }
+    return is_queued_;
+  }
+
+  /// Says which rank ended first. Returns: the program's exit code.
+  int end() const {
+    const auto end = run_end(run_);
+    if (!end || end->code == 0) return 0;
+    if (const auto first = first_exit(read_exits(run_.path), run_.record.job)) context_.log.info(to_text(*first));
+    return end->code;
+  }
+
+ private:
+  std::size_t count_ends() const { return read_exits(run_.path).jobs.size(); }
+
+  void ask() {
+    if (is_ending_) view_.forget();
+    run_.record = job_record(run_.path).value_or(run_.record);
+    const auto queue = view_.jobs(last_news(run_));
+    const auto found = queue.find(run_.record.job);
+    is_queued_ = found != queue.end();
+    if (is_queued_)
+      is_ending_ = found->second.state != "PENDING" && (is_ending_ || found->second.state == "COMPLETING");
+    if (!is_queued_) learn_ends({run_}, queue, context_.env);
+    const auto state = state_of(run_, queue);
+    if (state != shown_) context_.log.info("job " + run_.record.job + ": " + state);
+    shown_ = state;
+  }
+
+  RunJob run_;
+  const Context& context_;
+  SlurmQueue view_;
+  std::size_t ends_;
+  std::optional<std::chrono::steady_clock::time_point> asked_;
+  std::string shown_;
+  bool is_queued_ = true;
+  bool is_ending_ = false;
+};
+
+void follow(const std::string& word, Context& context) {
+  const auto places = run_places(context.env);
+  auto run = word.empty() ? latest_job(places) : run_job(word, places);
+  Tail log(run.path / "logs" / "job.log");
+  FollowedJob job(std::move(run), context);
+  while (true) {
+    const bool is_queued = job.look();
     if (log.print()) continue;
-    if (!is_queued) return;
+    if (!is_queued) break;
     std::this_thread::sleep_for(kBetweenLooks);
   }
+  context.exit_code = job.end();
 }
 
 }  // namespace
 
 void add_follow(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("follow", "Show a submitted run's state in the queue, then its log, to its end");
+  auto* command = app.add_subcommand(
+      "follow",
+      "Show a submitted run's state in the queue, then its log, to its end; ends with the program's exit code");
   auto run = std::make_shared<std::string>();
-  command->add_option("RUN", *run, "A run folder, or its name")->required();
+  command->add_option("RUN", *run, "A run folder, its name, or its job's number; by default the latest run");
   command->callback([run, &context] { follow(*run, context); });
 }
 

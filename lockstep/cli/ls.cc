@@ -11,6 +11,8 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/request.h"
+#include "lockstep/cluster/job/run_end.h"
+#include "lockstep/cluster/job/run_index.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/recipe/recipe.h"
@@ -24,22 +26,29 @@ struct ListOptions {
 };
 
 void list(const ListOptions& options, const Context& context) {
-  const auto root = options.folder.empty() ? runs_here(context.env) : std::filesystem::path(options.folder);
-  const auto runs = run_jobs(root);
-  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_nothing(context).value_or(QueuedJobs{});
+  const auto places = options.folder.empty() ? run_places(context.env) : RunPlaces{options.folder};
+  const auto& root = places.root;
+  const auto runs = run_jobs(places);
+  std::int64_t since = 0;
+  for (const auto& run : runs) since = std::max(since, last_news(run));
+  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_nothing(context, since).value_or(QueuedJobs{});
+  learn_ends(runs, queue, context.env);
   auto list = nlohmann::json::array();
   std::string text;
   for (const auto& run : runs) {
     const auto& record = run.record;
     const auto state = state_of(run, queue);
+    const auto code = queue.contains(record.job) || state == "finished" ? std::nullopt : run_end(run);
     list.push_back({{"run_dir", run.path.string()},
                     {"job", record.job},
                     {"state", state},
+                    {"exit_code", code ? nlohmann::json(code->code) : nlohmann::json(nullptr)},
                     {"cluster", record.cluster},
                     {"nodes", record.nodes},
                     {"tasks", record.tasks}});
     text +=
-        padded(record.job, 10) + padded(state, 22) +
+        padded(record.job, 10) +
+        padded(state + (state == "failed" ? " (" + std::to_string(code->code) + ")" : ""), 22) +
         padded(std::to_string(record.nodes) + " × " + std::to_string(record.tasks / std::max(record.nodes, 1)), 10) +
         padded(hh_mm_ss(std::chrono::seconds(record.time_s)), 11) + run.path.string() + "\n";
   }
@@ -49,9 +58,9 @@ void list(const ListOptions& options, const Context& context) {
 
 }  // namespace
 
-std::optional<QueuedJobs> queue_or_nothing(const Context& context) {
+std::optional<QueuedJobs> queue_or_nothing(const Context& context, std::int64_t since) {
   try {
-    return SlurmQueue(context.env).jobs();
+    return SlurmQueue(context.env).jobs(since);
   } catch (const Error& error) {
     context.log.warning(error.what());
     return std::nullopt;
@@ -64,6 +73,8 @@ std::filesystem::path runs_here(const Environment& env) {
   const auto account = settings.has("cluster.account") ? settings.text("cluster.account") : std::string();
   return runs_folder(profile, account, env);
 }
+
+RunPlaces run_places(const Environment& env) { return {runs_here(env), remembered_runs(env)}; }
 
 void add_ls(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("ls", "List submitted runs: job, state, nodes × tasks, time, folder");

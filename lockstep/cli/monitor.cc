@@ -18,6 +18,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/monitor/live_nodes.h"
 #include "lockstep/cluster/monitor/run_watch.h"
 #include "lockstep/cluster/monitor/status_json.h"
@@ -51,6 +52,11 @@ class QueueWatch {
  public:
   explicit QueueWatch(const Context& context) : context_(context), view_(context.env) {}
 
+  /// The run that the queue is asked for.
+  void look_for(const std::filesystem::path& run_dir) {
+    const auto record = job_record(run_dir);
+    if (record) run_ = RunJob{run_dir, *record};
+  }
   const std::optional<QueuedJobs>& jobs() {
     if (!asked_ || Clock::now() - *asked_ >= SlurmQueue::kQueueAge) ask();
     return jobs_;
@@ -66,7 +72,8 @@ class QueueWatch {
   void ask() {
     asked_ = Clock::now();
     try {
-      jobs_ = view_.jobs();
+      jobs_ = view_.jobs(run_ ? last_news(*run_) : 0);
+      if (run_) learn_ends({*run_}, *jobs_, context_.env);
     } catch (const Error& error) {
       jobs_.reset();
       if (!std::exchange(has_warned_, true)) context_.log.warning(error.what());
@@ -75,6 +82,7 @@ class QueueWatch {
 
   const Context& context_;
   SlurmQueue view_;
+  std::optional<RunJob> run_;
   std::optional<QueuedJobs> jobs_;
   std::optional<Clock::time_point> asked_;
   bool has_asked_of_end_ = false;
@@ -130,8 +138,10 @@ class Watched {
     } else if (options.live && options.run.empty()) {
       job_ = context.env.get("SLURM_JOB_ID").value_or("");
     } else {
-      const auto root = runs_here(context.env);
-      watch_.emplace(options.run.empty() ? latest_run(root) : watched_run(options.run, root));
+      const auto places = run_places(context.env);
+      const auto run_dir = options.run.empty() ? latest_run(places) : watched_run(options.run, places);
+      queue_.look_for(run_dir);
+      watch_.emplace(run_dir);
     }
   }
 
@@ -230,8 +240,9 @@ void add_monitor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "monitor", "Show what a run's tasks, nodes and devices do now, and what is wrong, until it has ended");
   auto options = std::make_shared<MonitorOptions>();
-  command->add_option("RUN", options->run,
-                      "A run folder, or its name; by default the latest run. With --live a job's number too");
+  command->add_option(
+      "RUN", options->run,
+      "A run folder, its name, or its job's number; by default the latest run. With --live any job of yours");
   command->add_flag("--once", options->once, "Show it once, and end");
   command->add_flag("--json", options->json, "Once, as one JSON object on standard output");
   command->add_flag("--live", options->live,

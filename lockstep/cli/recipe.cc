@@ -62,7 +62,9 @@ void list(bool as_json) {
   const auto recipes = builtin_recipes(this_program());
   if (as_json) return list_as_json(recipes);
   std::string out = "Recipes, for `lockstep train NAME`:\n";
-  for (const auto& recipe : recipes) out += "  " + padded(recipe.name, 16) + recipe.about + "\n";
+  std::size_t width = 0;
+  for (const auto& recipe : recipes) width = std::max(width, recipe.name.size() + 2);
+  for (const auto& recipe : recipes) out += "  " + padded(recipe.name, width) + recipe.about + "\n";
   out += "\nSettings, with their defaults:\n";
   for (const auto& table : setting_tables()) {
     out += "[" + table + "]\n";

@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/report/html.h"
 #include "lockstep/cluster/report/json.h"
@@ -35,7 +36,7 @@ struct ReportOptions {
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
-    auto folder = named_folder(word, runs_here(context.env));
+    auto folder = named_folder(word, run_places(context.env));
     const auto study = read_study(folder);
     if (!study) {
       folders.push_back(std::move(folder));
@@ -49,13 +50,21 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// The queue, where one of the runs may still be in it.
+/// The queue, if one of the runs may still be in it. How those ended that are not is learnt with it.
 std::optional<QueuedJobs> queue_for(const std::vector<fs::path>& folders, const Context& context) {
-  const auto may_be_queued = [](const fs::path& folder) {
+  std::vector<RunJob> runs;
+  std::int64_t since = 0;
+  for (const auto& folder : folders) {
     std::error_code ignored;
-    return fs::exists(folder / "job.json", ignored) && !fs::exists(folder / "result.json", ignored);
-  };
-  return std::ranges::any_of(folders, may_be_queued) ? queue_or_nothing(context) : std::nullopt;
+    auto record = job_record(folder);
+    if (!record || fs::exists(folder / "result.json", ignored)) continue;
+    runs.push_back({folder, std::move(*record)});
+    since = std::max(since, last_news(runs.back()));
+  }
+  if (runs.empty()) return std::nullopt;
+  auto queue = queue_or_nothing(context, since);
+  if (queue) learn_ends(runs, *queue, context.env);
+  return queue;
 }
 
 ReportPage page_of(const std::vector<fs::path>& folders, const Context& context) {
@@ -91,7 +100,8 @@ void add_report(CLI::App& app, Context& context) {
   auto* command =
       app.add_subcommand("report", "What a run was, where its time went, what held it up; or several compared");
   auto options = std::make_shared<ReportOptions>();
-  command->add_option("RUN", options->runs, "Run folders, their names, or a study's folder")->required();
+  command->add_option("RUN", options->runs, "Run folders, their names, their jobs' numbers, or a study's folder")
+      ->required();
   command->add_option("--html", options->html, "Write it as one page with charts instead")->type_name("FILE");
   command->add_flag("--json", options->json, "As one JSON object on standard output");
   command->callback([options, &context] { report(*options, context); });

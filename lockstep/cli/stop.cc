@@ -12,12 +12,12 @@ namespace lockstep::cli {
 void add_stop(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("stop", "Stop a submitted run; a recipe writes a snapshot first");
   auto run = std::make_shared<std::string>();
-  command->add_option("RUN", *run, "A run folder, or its name")->required();
+  command->add_option("RUN", *run, "A run folder, its name, or its job's number")->required();
   command->callback([run, &context] {
     const SlurmQueue view(context.env);
     // To stop is worth a question: a job that began to run a moment ago is stopped in another way than one that waits.
     view.forget();
-    const auto done = stop_run(run_job(*run, runs_here(context.env)), view.jobs(), context.env);
+    const auto done = stop_run(run_job(*run, run_places(context.env)), view.jobs(), context.env);
     view.forget();
     print_text(done + "\n");
   });

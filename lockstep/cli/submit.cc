@@ -61,25 +61,31 @@ void print_scripts(const Submission& submission, const SubmitRequest& request) {
 }
 
 /// The session takes over: this process becomes `salloc`.
-void start_session(const JobPlan& plan, const Context& context) {
+void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& context) {
   const auto env = environment_for_sbatch(context.env);
   const auto command = session_command(plan);
   const auto salloc = found_program(command.front(), env);
   make_folder(plan.paths.run_dir);
   write_whole(session_path(plan), session_script(plan), false);
   context.log.info("run folder " + plan.paths.run_dir.string());
+  if (claimed != nullptr) claimed->keep();
   become(salloc, command, env);
 }
 
-void submit_all(const Submission& submission, const SubmitOptions& options, const Context& context) {
+void submit_all(const Submission& submission, const SubmitOptions& options, ClaimedFolder* claimed,
+                const Context& context) {
   auto jobs = nlohmann::json::array();
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
     jobs.push_back(json_of(record, plan));
     if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");
   };
-  for (const auto& plan : submission.jobs) tell(submit_job(plan, context.env), plan, "");
+  for (const auto& plan : submission.jobs) {
+    tell(submit_job(plan, context.env), plan, "");
+    if (claimed != nullptr) claimed->keep();
+  }
   for (const auto& job : submission.packed) {
     tell(submit_packed(job, context.env), job.node, ": " + counted(std::ssize(job.trials), "trial"));
+    if (claimed != nullptr) claimed->keep();
     for (const auto& trial : job.trials) jobs.back()["trials"].push_back((job.sweep / trial.name).string());
   }
   if (!options.json) return;
@@ -99,10 +105,22 @@ void check_quickly(const JobPlan& plan, const Context& context) {
               "mend it first; or, where it is of no concern here: LOCKSTEP_DOCTOR=off lockstep submit …");
 }
 
+/// Makes the run folder that was planned, unless the user named it. If another submission was first to take it, the
+/// jobs are planned anew: the folder's name stands in their scripts.
+std::unique_ptr<ClaimedFolder> claim_folder(Submission& submission, const SubmitRequest& request,
+                                            const Context& context) {
+  if (!request.run_dir.empty()) return nullptr;
+  while (true) {
+    auto claimed = std::make_unique<ClaimedFolder>(submission.folder);
+    if (claimed->has_it()) return claimed;
+    submission = plan_submission(request, running_lockstep(), context.env, Log(-1));
+  }
+}
+
 void submit(SubmitOptions& options, const Context& context) {
   auto& request = options.request;
   request.flags.program = context.program;
-  const auto submission = plan_submission(request, running_lockstep(), context.env, context.log);
+  auto submission = plan_submission(request, running_lockstep(), context.env, context.log);
   const auto& first = submission.first();
   const bool is_program = !first.program.is_recipe && !request.is.interactive;
   if (first.size.devices == 0 && first.size.tasks == 1 && !request.flags.tasks && is_program) {
@@ -112,8 +130,9 @@ void submit(SubmitOptions& options, const Context& context) {
   if (request.is.dry_run) return print_scripts(submission, request);
   if (submission.is_here) check_quickly(first, context);
   pack_what_is_staged(first.stage, context);
-  if (request.is.interactive) return start_session(first, context);
-  submit_all(submission, options, context);
+  const auto claimed = claim_folder(submission, request, context);
+  if (request.is.interactive) return start_session(submission.first(), claimed.get(), context);
+  submit_all(submission, options, claimed.get(), context);
 }
 
 /// A flag that stands for a setting: it is laid over the recipe, and errors name it.

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/program.h"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <exception>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -29,21 +25,6 @@ bool is_program(const std::string& path) {
 }
 
 std::string path_of(const Environment& env) { return env.get("PATH").value_or("/usr/bin:/bin"); }
-
-constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
-
-/// Slurm's trackers differ: the one by cgroups signals a step's tasks and not their children, the others signal all.
-bool is_signalled_alone() { return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos; }
-
-int status_of(pid_t child, const sigset_t& watched, bool passes_on) {
-  int status = 0;
-  while (true) {
-    const auto ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child || (ended < 0 && errno != EINTR)) return status;
-    const int signal = ::sigwaitinfo(&watched, nullptr);
-    if (signal > 0 && signal != SIGCHLD && passes_on) ::kill(child, signal);
-  }
-}
 
 }  // namespace
 
@@ -93,36 +74,6 @@ void become(const std::string& program, const std::vector<std::string>& command,
   }
   throw Error(ErrorKind::kEnvironment, "'" + program + "' cannot be started: " + std::strerror(reason),
               "check that it is a program for this machine");
-}
-
-int attended(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
-  sigset_t watched;
-  sigset_t before;
-  ::sigemptyset(&watched);
-  ::sigaddset(&watched, SIGCHLD);
-  for (const int signal : kAskingToStop) ::sigaddset(&watched, signal);
-  ::sigprocmask(SIG_BLOCK, &watched, &before);
-  const pid_t child = ::fork();
-  if (child < 0) {
-    const int reason = errno;
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    throw Error(ErrorKind::kEnvironment, "no process can be started: " + std::string(std::strerror(reason)),
-                "raise the limit of processes: ulimit -u");
-  }
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    try {
-      become(program, command, env);
-    } catch (const std::exception& error) {
-      const std::string text = std::string("lockstep: error: ") + error.what() + "\n";
-      [[maybe_unused]] const auto said = ::write(STDERR_FILENO, text.data(), text.size());
-      ::_exit(exit_code(ErrorKind::kEnvironment));
-    }
-  }
-  const int status = status_of(child, watched, is_signalled_alone());
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return shell_status(status);
 }
 
 }  // namespace lockstep

@@ -29,11 +29,4 @@ int shell_status(int status);
 /// Throws: Error(kEnvironment) with the system's reason where that fails; otherwise it does not return.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& command, const Environment& env);
 
-/// The same as a child, which dies with this process, and waits for it. Signals that ask to stop are passed on where
-/// the scheduler sends them to this process alone.
-///
-/// Returns: its exit code; 128 + n where signal n ended it.
-/// Throws:  Error(kEnvironment) where no process can be started.
-int attended(const std::string& program, const std::vector<std::string>& command, const Environment& env);
-
 }  // namespace lockstep

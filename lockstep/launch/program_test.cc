@@ -13,24 +13,11 @@
 namespace lockstep {
 namespace {
 
-int ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", script}, Environment{}); }
-
 TEST(ProgramInPath, IsInTheFirstFolderThatHasIt) {
   EXPECT_EQ(program_in_path("sh", Environment{{"PATH", "/no/such:/bin:/usr/bin"}}), "/bin/sh");
   EXPECT_EQ(program_in_path("./sh", Environment{{"PATH", "/bin"}}), "./sh");
   EXPECT_EQ(program_in_path("share", Environment{{"PATH", "/usr"}}), std::nullopt) << "a folder is no program";
   EXPECT_EQ(program_in_path("no-such-program", Environment{{"PATH", "/bin"}}), std::nullopt);
-}
-
-TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
-  EXPECT_EQ(ended("exit 0"), 0);
-  EXPECT_EQ(ended("exit 75"), 75);
-  EXPECT_EQ(ended("kill -9 $$"), 137);
-  EXPECT_EQ(attended("/no/such", {"such"}, Environment{}), 4);
-}
-
-TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
-  EXPECT_EQ(ended("kill -TERM $$"), 143) << "what the parent blocks, the program does not";
 }
 
 /// How a child ends that is warned at once and answers, where it can, with 75.

@@ -87,6 +87,19 @@ void place_rank(Builder& builder, const Placement& at, const Endpoint& master) {
   builder.replace("MASTER_PORT", std::to_string(master.port));
 }
 
+/// torchrun takes what its flags leave open from these, and each task's would train a model of its own without them.
+/// Accelerate runs torchrun's code. Source: torch/distributed/argparse_util.py, `env`.
+void say_nodes_to_torchrun(Builder& builder, const Placement& at, const TaskFacts& facts) {
+  std::size_t devices = 0;
+  for (const std::string name : kDeviceLists) devices = std::max(devices, builder.list(name).size());
+  const bool may_start_ranks = facts.starts_ranks || (at.local_world == 1 && devices > 1);
+  if (at.world == 1 || !may_start_ranks) return;
+  builder.fill("PET_NNODES", std::to_string(at.world));
+  builder.fill("PET_NODE_RANK", std::to_string(at.rank));
+  builder.fill("PET_MASTER_ADDR", facts.master.address);
+  builder.fill("PET_MASTER_PORT", std::to_string(facts.master.port));
+}
+
 /// Slurm says how many tasks each node has only where it was asked for tasks in these words. Lightning takes no job of
 /// several tasks without.
 void say_tasks_per_node(Builder& builder, const Placement& at, const Environment& env) {
@@ -211,6 +224,7 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
   place_rank(builder, at, facts.master);
   say_tasks_per_node(builder, at, env);
   show_devices(builder, at, env, settings, facts);
+  say_nodes_to_torchrun(builder, at, facts);
   add_site(builder, at, env, settings);
   add_caches(builder, at, settings, facts);
   add_nccl_log(builder, facts);

@@ -20,6 +20,7 @@ struct TaskFacts {
   std::filesystem::path caches{};    ///< Where its caches go; empty: where they go by themselves.
   std::filesystem::path nccl_log{};  ///< Where NCCL's log goes; empty: where it goes by itself.
   std::optional<GpuMaker> gpu_maker{};
+  bool starts_ranks = false;  ///< The program is torchrun, or another that starts ranks with its code.
 };
 
 /// The variables that a program is started with.

@@ -233,5 +233,23 @@ TEST(DeviceOrder, IsTheSitesWhereATaskSeesAllInTheOrderOfTheirNumbers) {
   EXPECT_FALSE(with_device_order(Environment{}, site).get("CUDA_VISIBLE_DEVICES"));
 }
 
+TEST(TorchrunsVariables, AreSetForTheProgramThatReadsThem) {
+  auto facts = facts_of();
+  EXPECT_FALSE(task_environment(second_of_four(), {}, {}, facts).env.get("PET_NNODES"));
+  facts.starts_ranks = true;
+  const auto env = task_environment(second_of_four(), {{"PET_NODE_RANK", "0"}}, {}, facts).env;
+  EXPECT_EQ(env.get("PET_NNODES"), "4");
+  EXPECT_EQ(env.get("PET_NODE_RANK"), "0") << "the user's own is kept";
+  EXPECT_EQ(env.get("PET_MASTER_ADDR"), env.get("MASTER_ADDR"));
+  EXPECT_EQ(env.get("PET_MASTER_PORT"), env.get("MASTER_PORT"));
+}
+
+TEST(TorchrunsVariables, AreSetForTheOnlyTaskOfANodeWithSeveralDevices) {
+  auto at = second_of_four();
+  at.local_world = 1;
+  EXPECT_EQ(task_environment(at, {{"CUDA_VISIBLE_DEVICES", "0,1"}}, {}, facts_of()).env.get("PET_NNODES"), "4");
+  EXPECT_FALSE(task_environment(at, {{"CUDA_VISIBLE_DEVICES", "0"}}, {}, facts_of()).env.get("PET_NNODES"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -84,7 +84,7 @@ class BadInput(unittest.TestCase):
                      str(self.folder / "run"), "--", "true", PATH=str(self.folder / "bin"))
 
     def test_a_launcher_under_one_task_for_each_device(self):
-        self.refused(2, "torchrun starts ranks of its own", "-- python train.py --lr 3; or keep it", "submit", "--devices", "4",
+        self.refused(2, "torchrun starts ranks of its own", "-- python train.py --lr 3; or keep a launcher", "submit", "--devices", "4",
                      "--", "torchrun", "--nproc_per_node=4", "train.py", "--lr", "3")
 
     def test_neither_or_both_of_recipe_and_program(self):

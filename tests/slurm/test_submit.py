@@ -7,6 +7,7 @@ LOCKSTEP_BENCH_PYTHON is a Python with PyTorch and Lightning; without it the tes
 import functools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -111,8 +112,8 @@ class UnderSlurm(test_bed.BedTest):
             self.assertEqual([(run["job"], run["nodes"]) for run in listed], [(job, 1)])
             self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} is cancelled\n")
             self.assertEqual(self.state(job)["JobState"], "CANCELLED")
-            self.assertEqual(follower.wait(timeout=60), 0)
-        self.assertIn(" ended ", lockstep("ls").stdout)
+            self.assertEqual(follower.wait(timeout=60), 143)
+        self.assertIn(" cancelled ", lockstep("ls").stdout)
         self.assertEqual(lockstep("stop", "mine").stdout, f"job {job} has ended already\n")
         self.assertIn("did you mean 'mine'?", lockstep("follow", "mien", code=2).stderr)
 
@@ -129,6 +130,22 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual(sorted(each["rank"] for each in said), [0, 1, 2, 3])
         self.assertEqual({each["world"] for each in said}, {4})
         self.assertEqual(len({each["loss"] for each in said}), 1)
+
+    def four_ranks(self, *launcher):
+        job = self.job("--nodes", "2", "--tasks-per-node", "1", "--", *launcher, PROGRAMS / "ddp.py")
+        self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
+        said = [json.loads(text) for text in re.findall(r"\{[^{}]*\}", self.log())]  # Two ranks may share a line.
+        self.assertEqual(sorted((each["rank"], each["local_rank"], each["world"]) for each in said),
+                         [(0, 0, 4), (1, 1, 4), (2, 0, 4), (3, 1, 4)], self.log())
+        self.assertEqual(len({each["weights"] for each in said}), 1)
+
+    @unittest.skipUnless(PYTHON, peers.REASON)
+    def test_torchrun_on_each_node_starts_the_ranks_of_one_world(self):
+        self.four_ranks(PYTHON, "-m", "torch.distributed.run", "--nproc_per_node=2")
+
+    @unittest.skipUnless(PYTHON, peers.REASON)
+    def test_accelerate_on_each_node_starts_the_ranks_of_one_world(self):
+        self.four_ranks(PYTHON, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2")
 
     def lines_until(self, words, run="run"):
         """What the job has written, up to the first line with these words."""

@@ -219,5 +219,26 @@ TEST(SpaceFault, TheQuotaIsUsedUp) {
   EXPECT_EQ(asked[2], "lfs");
 }
 
+TEST(SpaceFault, TheProjectsQuotaIsUsedUp) {
+  FakeNode node;
+  node.of.run.run_dir = "/scratch/run";
+  node.of.run.snapshot_bytes = std::uint64_t{2} << 30U;
+  node.write("/scratch/run/job.sh", "");
+  std::string used = "1048576";
+  node.of.system.run = [&](const std::vector<std::string>& command) {
+    const auto& folder = command.back();
+    if (command[3] == "project")
+      return ProcessResult{.exit_code = 0, .output = "462000001 P " + folder + "\n", .errors = {}};
+    const bool is_project = command[5] == "-p" && command[6] == "462000001";
+    // The user's own has no limit, as where projects are what counts.
+    const std::string row = is_project ? used + " 0 1073741824 - 12000 0 2000000 -" : "1048576 0 0 - 12000 0 0 -";
+    return ProcessResult{.exit_code = 0, .output = folder + " " + row + "\n", .errors = {}};
+  };
+  expect_fault(node, {.code = "space-quota",
+                      .fact = "the quota of project 462000001 leaves",
+                      .broken = [&](FakeNode&) { used = "1073741000*"; },
+                      .mended = [&](FakeNode&) { used = "1048576"; }});
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -68,6 +68,66 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
+/// Asks a file server, which must not hold up the other checks. Returns: nothing where there is no answer.
+std::optional<std::string> answer_of(const DoctorContext& of, std::vector<std::string> command) {
+  command.insert(command.begin(), {"timeout", "5"});
+  const auto answer = of.system.run(command);
+  return answer.exit_code == 0 ? std::optional(answer.output) : std::nullopt;
+}
+
+/// Returns the number of the project that a folder on Lustre counts for; nothing if it has none. The answer is the
+/// number, P if new files inherit it, else -, and the path. Source: lfs-project(1).
+std::optional<std::string> lustre_project(const DoctorContext& of, const std::string& folder) {
+  auto words = split(trimmed(answer_of(of, {"lfs", "project", "-d", folder}).value_or("")), ' ');
+  std::erase(words, "");
+  const bool has_one = words.size() >= 3 && (words[1] == "P" || words[1] == "-") && words[0] != "0";
+  return has_one && parsed_int<std::uint64_t>(words[0]) ? std::optional(words[0]) : std::nullopt;
+}
+
+/// A quota that covers the run folder.
+struct NamedQuota {
+  std::string name;  ///< "the quota" of the user, "the quota of project 462000001".
+  Quota quota;
+};
+
+std::vector<NamedQuota> quotas_at(const DoctorContext& of, const std::string& kind, const std::string& folder) {
+  std::vector<NamedQuota> quotas;
+  const auto ask = [&](const std::string& name, const std::vector<std::string>& command) {
+    const auto answer = answer_of(of, command);
+    if (const auto quota = answer ? parsed_quota(*answer) : std::nullopt) quotas.push_back({name, *quota});
+  };
+  const auto user = of.env.get("USER").value_or("");
+  if (kind != "lustre") {
+    ask("the quota", {"quota", "-w", "-p", "-u", user, "-f", folder});
+    return quotas;
+  }
+  ask("the quota", {"lfs", "quota", "-q", "-u", user, folder});
+  if (const auto project = lustre_project(of, folder)) {
+    ask("the quota of project " + *project, {"lfs", "quota", "-q", "-p", *project, folder});
+  }
+  return quotas;
+}
+
+void check_one_quota(const DoctorContext& of, const NamedQuota& named, Findings& findings) {
+  const auto& quota = named.quota;
+  const auto limit = quota.hard > 0 ? quota.hard : quota.soft;
+  const auto left = limit > quota.used ? (limit - quota.used) * 1024 : 0;
+  const auto wanted = wanted_bytes(of);
+  if (limit > 0 && left < wanted) {
+    findings.error("space-quota",
+                   named.name + " leaves " + human_bytes(left) + " of " + human_bytes(limit * 1024) + " at '" +
+                       of.run.run_dir.string() + "', want " + human_bytes(wanted) + " for " + why(of),
+                   "remove old runs (`lockstep ls`), or ask for more quota");
+  }
+  if (quota.files_hard > 0 && quota.files + kFiles > quota.files_hard) {
+    findings.error("space-quota-files",
+                   named.name + " allows " + std::to_string(quota.files_hard) + " files at '" +
+                       of.run.run_dir.string() + "', " + std::to_string(quota.files) + " are there, want room for " +
+                       std::to_string(kFiles),
+                   "remove files: data sets of many small ones are better packed, `lockstep data convert`");
+  }
+}
+
 }  // namespace
 
 void check_run_space(const DoctorContext& of, Findings& findings) {
@@ -112,34 +172,8 @@ void check_quota(const DoctorContext& of, Findings& findings) {
   if (of.run.run_dir.empty() || !of.system.run) return;
   const auto kind = file_system_of(of, of.run.run_dir);
   if (!is_shared(kind)) return;
-  const auto user = of.env.get("USER").value_or("");
   const auto folder = nearest_there(of.at_root(of.run.run_dir)).string();
-  // A file server that does not answer must not hold up the other checks.
-  std::vector<std::string> command = {"timeout", "5"};
-  if (kind == "lustre") {
-    command.insert(command.end(), {"lfs", "quota", "-q", "-u", user, folder});
-  } else {
-    command.insert(command.end(), {"quota", "-w", "-p", "-u", user, "-f", folder});
-  }
-  const auto answer = of.system.run(command);
-  if (answer.exit_code != 0) return;
-  const auto quota = parsed_quota(answer.output);
-  if (!quota) return;
-  const auto limit = quota->hard > 0 ? quota->hard : quota->soft;
-  const auto left = limit > quota->used ? (limit - quota->used) * 1024 : 0;
-  const auto wanted = wanted_bytes(of);
-  if (limit > 0 && left < wanted) {
-    findings.error("space-quota",
-                   "the quota leaves " + human_bytes(left) + " of " + human_bytes(limit * 1024) + " at '" +
-                       of.run.run_dir.string() + "', want " + human_bytes(wanted) + " for " + why(of),
-                   "remove old runs (`lockstep ls`), or ask for more quota");
-  }
-  if (quota->files_hard > 0 && quota->files + kFiles > quota->files_hard) {
-    findings.error("space-quota-files",
-                   "the quota allows " + std::to_string(quota->files_hard) + " files at '" + of.run.run_dir.string() +
-                       "', " + std::to_string(quota->files) + " are there, want room for " + std::to_string(kFiles),
-                   "remove files: data sets of many small ones are better packed, `lockstep data convert`");
-  }
+  for (const auto& each : quotas_at(of, std::string(kind), folder)) check_one_quota(of, each, findings);
 }
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ std::string step(const JobPlan& plan) {
   text += step_flags(plan);
   constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
   for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
-  const std::string options = plan.program.is_recipe ? "" : " --again " + kAgainMark;
+  const std::string options = plan.program.is_recipe ? " --stay" : " --again " + kAgainMark;
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 
@@ -86,7 +86,7 @@ std::string batch_script(const JobPlan& plan) {
   add_head(out, plan);
   add_next_job(out, plan);
   add_trap(out, plan);
-  add_surroundings(out, plan);
+  add_surroundings(out, plan, kKeepEnd);
   add_smoke_test(out, plan);
   add_step(out, plan);
   return std::move(out).take();

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/limits.h"
@@ -161,16 +162,45 @@ ProfileContainer container_of(const JobSoftware& software, const Profile& profil
   return container;
 }
 
+/// True for a launcher that torchrun can stand for, also over several nodes.
+bool starts_over_nodes(const NestedLauncher& launcher) {
+  return launcher.name.starts_with("torch") || launcher.name == "accelerate" || launcher.name == "deepspeed";
+}
+
+/// True if a line of DeepSpeed's launcher says itself where ranks are to run.
+bool names_hosts(const std::vector<std::string>& command) {
+  return std::ranges::any_of(command, [](const auto& word) {
+    return word == "-H" || word.starts_with("--hostfile") || word.starts_with("--launcher") || word == "--no_ssh";
+  });
+}
+
 void refuse_nesting(const JobPlan& plan) {
   const auto nested = nested_launcher(plan.program.command);
-  if (!nested || plan.size.tasks == 1) return;
+  if (!nested) return;
   const auto& size = plan.size;
-  throw Error(ErrorKind::kUsage,
-              nested->name + " starts ranks of its own, and would be started " + std::to_string(size.tasks) +
-                  " times on each node, once for each task",
-              "leave it out, each task is a rank already: -- " +
-                  (nested->launched.empty() ? "python train.py" : joined(nested->launched, " ")) +
-                  "; or keep it, and let it start the ranks of a node: --tasks-per-node 1");
+  const auto with_torchrun = [&] {
+    const int ranks = std::max(1, size.devices);
+    auto launched = nested->launched;
+    if (!launched.empty()) launched.erase(launched.begin());  // Its Python: torchrun has its own.
+    return "lockstep submit --nodes " + std::to_string(size.nodes) +
+           " --tasks-per-node 1 -- torchrun --nproc_per_node=" + std::to_string(ranks) + " " +
+           (launched.empty() ? "train.py" : shell_quoted(launched));
+  };
+  if (size.tasks == 1 && size.nodes > 1 && nested->name == "deepspeed" && !names_hosts(plan.program.command)) {
+    throw Error(ErrorKind::kUsage,
+                "deepspeed without a host file starts ranks of its own node alone: " + std::to_string(size.nodes) +
+                    " nodes would train as many separate models",
+                "torchrun starts DeepSpeed programs over nodes: " + with_torchrun());
+  }
+  if (size.tasks == 1) return;
+  throw Error(
+      ErrorKind::kUsage,
+      nested->name + " starts ranks of its own, and would be started " + std::to_string(size.tasks) +
+          " times on each node, once for each task",
+      "leave it out, each task is a rank already: -- " +
+          (nested->launched.empty() ? "python train.py" : joined(nested->launched, " ")) +
+          (starts_over_nodes(*nested) ? "; or keep a launcher, one on each node: " + with_torchrun()
+                                      : "; or keep it, and let it start the ranks of a node: --tasks-per-node 1"));
 }
 
 void check_env(const std::vector<std::string>& env) {

@@ -131,6 +131,11 @@ TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
              "40 are asked for\n  hint: --partition standard-g gives 40 nodes 48:00:00; or --nodes 32");
 }
 
+TEST(JobLimits, NameTheQosThatFitsAndNeverBeginAHintWithOr) {
+  EXPECT_HAS(refusal(request(100), "leonardo"), "hint: --qos boost_qos_bprod gives 100 nodes 24:00:00; or --nodes 64");
+  EXPECT_HAS(refusal(request(400), "leonardo"), "hint: --nodes 64");
+}
+
 TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
   auto asked = request(4);
   asked.queue.time = 6h;
@@ -200,9 +205,21 @@ TEST(NestedLaunchers, AreRefusedUnderOneTaskForEachDevice) {
   EXPECT_EQ(
       refusal(asked, "lumi-g", ErrorKind::kUsage),
       "torchrun starts ranks of its own, and would be started 8 times on each node, once for each task\n  hint: leave "
-      "it out, each task is a rank already: -- python train.py; or keep it, and let it start the ranks of a node: "
-      "--tasks-per-node 1");
+      "it out, each task is a rank already: -- python train.py; or keep a launcher, one on each node: lockstep submit "
+      "--nodes 2 --tasks-per-node 1 -- torchrun --nproc_per_node=8 train.py");
   asked.shape.tasks = 1;
+  EXPECT_NO_THROW(planned(asked, "lumi-g"));
+}
+
+TEST(NestedLaunchers, OfOneNodeAloneAreRefusedOverSeveral) {
+  auto asked = request(2);
+  asked.shape.tasks = 1;
+  asked.program.command = {"deepspeed", "train.py", "--deepspeed", "ds.json"};
+  EXPECT_HAS(
+      refusal(asked, "lumi-g", ErrorKind::kUsage),
+      "2 nodes would train as many separate models\n  hint: torchrun starts DeepSpeed programs over nodes: lockstep "
+      "submit --nodes 2 --tasks-per-node 1 -- torchrun --nproc_per_node=8 train.py --deepspeed ds.json");
+  asked.program.command.insert(asked.program.command.begin() + 1, "--hostfile=hosts");
   EXPECT_NO_THROW(planned(asked, "lumi-g"));
 }
 

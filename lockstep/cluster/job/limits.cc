@@ -41,6 +41,12 @@ std::string one_that_fits(const QueueKind& kind, const JobPlan& plan) {
   return {};
 }
 
+/// "--partition extended gives 4 nodes 24:00:00; or --nodes 2", or the second half alone.
+std::string fitting_or(const QueueKind& kind, const JobPlan& plan, const std::string& otherwise) {
+  const auto fitting = one_that_fits(kind, plan);
+  return fitting.empty() ? otherwise : fitting + "or " + otherwise;
+}
+
 void check_name(const QueueKind& kind, const Profile& profile) {
   if (kind.name.empty() || kind.all.empty() || kind.all.contains(kind.name)) return;
   std::vector<std::string> names;
@@ -58,12 +64,18 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
   const int least = std::ranges::min(queue.limits, {}, &NodeLimit::min_nodes).min_nodes;
   const int most = std::ranges::max(queue.limits, {}, &NodeLimit::max_nodes).max_nodes;
   const bool is_few = plan.size.nodes < least;
+  const std::string otherwise = "--nodes " + std::to_string(is_few ? least : most);
+  auto hint = fitting_or(kind, plan, otherwise);
+  // A QOS with limits of its own replaces the partition's.
+  if (hint == otherwise && kind.flag == "--partition") {
+    hint = fitting_or({profile.qos, plan.queue.qos, "QOS", "--qos", "qos."}, plan, otherwise);
+  }
   throw Error(ErrorKind::kEnvironment,
               std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " takes " +
                   (is_few ? "at least " + counted(least, "node") : "at most " + counted(most, "node")) + " (" +
                   profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
                   std::to_string(plan.size.nodes) + " are asked for",
-              one_that_fits(kind, plan) + "or --nodes " + std::to_string(is_few ? least : most));
+              hint);
 }
 
 /// Where a larger job may run longer: "92 nodes and more get 06:00:00; ".
@@ -101,13 +113,13 @@ void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& prof
     throw Error(ErrorKind::kEnvironment,
                 std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " gives a job at most " +
                     std::to_string(queue.max_devices) + " devices, " + std::to_string(devices) + " are asked for",
-                one_that_fits(kind, plan) + "or --devices " + std::to_string(queue.max_devices));
+                fitting_or(kind, plan, "--devices " + std::to_string(queue.max_devices)));
   }
   if (plan.queue.chain > 1 && !queue.chaining) {
     throw Error(ErrorKind::kEnvironment,
                 std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " forbids chains of jobs (" +
                     profile.origin(std::string(kind.section) + kind.name + ".chaining") + ")",
-                one_that_fits(kind, plan) + "or leave out --chain");
+                fitting_or(kind, plan, "leave out --chain"));
   }
 }
 

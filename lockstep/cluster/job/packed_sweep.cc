@@ -49,7 +49,7 @@ void add_trials(ScriptText& out, const PackedJob& job) {
   out.line("  [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || return 0");
   out.line("  mkdir -p \"$LOCKSTEP_RUN_DIR/logs\"");
   out.line("  " + step_of_trial(job) + " \\");
-  out.line("    " + wrapped(surroundings_of(job), "") + "\\");
+  out.line("    " + wrapped(surroundings_of(job), " --stay") + "\\");
   out.line("    \"$program\"" + arguments_of(job.trial) + " \"${@:2}\" >> \"$LOCKSTEP_RUN_DIR/logs/job.log\" 2>&1 &");
   out.line("  names+=(\"$1\") steps+=(\"$!\")");
   out.line("}");
@@ -96,7 +96,7 @@ std::string packed_script(const PackedJob& job) {
   out.line("#!/bin/bash");
   out.line("# " + summary(job));
   add_head(out, job.node);
-  add_surroundings(out, plan);
+  add_surroundings(out, plan, kKeepEnd);
   add_smoke_test(out, plan);
   add_trials(out, job);
   add_end(out, job);

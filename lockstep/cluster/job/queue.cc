@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of `path` where it was written less than `age` ago.
-std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds age) {
+/// The text of `path` if it was written less than `age` ago, and after the second `since`.
+std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds age, std::int64_t since) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   const auto written = std::chrono::system_clock::from_time_t(status.st_mtime);
   const auto now = std::chrono::system_clock::now();
-  if (now < written || now - written >= age) return std::nullopt;
+  if (now < written || now - written >= age || status.st_mtime <= since) return std::nullopt;
   try {
     return text_of_file(path);
   } catch (const Error&) {
@@ -42,8 +42,8 @@ SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
   kept_ = cache_folder(env) / name;
 }
 
-QueuedJobs SlurmQueue::jobs() const {
-  if (const auto text = fresh_text(kept_, kQueueAge)) return parsed_queue(*text);
+QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
+  if (const auto text = fresh_text(kept_, kQueueAge, since)) return parsed_queue(*text);
   const auto asked = run_process({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + std::string(trimmed(asked.errors)),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -28,10 +29,11 @@ class SlurmQueue {
 
   explicit SlurmQueue(const Environment& env);
 
-  /// This user's jobs by their numbers, no older than kQueueAge.
+  /// This user's jobs by their numbers, no older than kQueueAge and younger than `since`, in seconds since 1970: a job
+  /// that was submitted at that time is in the answer, if it has not ended.
   ///
   /// Throws: Error(kEnvironment) with Slurm's message where it does not answer and no fresh answer is kept.
-  QueuedJobs jobs() const;
+  QueuedJobs jobs(std::int64_t since = 0) const;
   /// Makes the kept answer stale: this process has just changed the queue.
   void forget() const;
 

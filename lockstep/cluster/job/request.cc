@@ -2,7 +2,6 @@
 #include "lockstep/cluster/job/request.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +11,7 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/python_environment.h"
+#include "lockstep/cluster/job/sbatch_flag.h"
 
 namespace lockstep {
 namespace {
@@ -20,43 +20,6 @@ namespace fs = std::filesystem;
 
 std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
-}
-
-/// Flags of sbatch that a job's numbers follow from, and our option for each: with two sources for one number, one of
-/// them would be wrong.
-constexpr auto kOwnFlags = std::to_array<std::pair<std::string_view, std::string_view>>({
-    {"--account", "--account"},
-    {"-A", "--account"},
-    {"--partition", "--partition"},
-    {"-p", "--partition"},
-    {"--qos", "--qos"},
-    {"-q", "--qos"},
-    {"--time", "--time"},
-    {"-t", "--time"},
-    {"--nodes", "--nodes"},
-    {"-N", "--nodes"},
-    {"--ntasks", "--tasks-per-node"},
-    {"-n", "--tasks-per-node"},
-    {"--ntasks-per-node", "--tasks-per-node"},
-    {"--gpus-per-node", "--devices"},
-    {"--cpus-per-task", "--cores-per-task"},
-    {"-c", "--cores-per-task"},
-    {"--job-name", "--name"},
-    {"-J", "--name"},
-    {"--output", "--run-dir"},
-    {"-o", "--run-dir"},
-});
-
-void check_sbatch_flag(const std::string& flag) {
-  if (!flag.starts_with('-')) {
-    throw Error(ErrorKind::kUsage, "'" + flag + "' is no flag of sbatch, want one that begins with a dash",
-                "for example --sbatch=--exclusive");
-  }
-  const auto name = flag.substr(0, flag.find('='));
-  const auto own = std::ranges::find(kOwnFlags, name, [](const auto& each) { return each.first; });
-  if (own == kOwnFlags.end()) return;
-  throw Error(ErrorKind::kUsage, "--sbatch=" + flag + ": other numbers of the job follow from it",
-              "give it as " + std::string(own->second));
 }
 
 /// True if the job brings no Python environment of its own, and its program needs one.

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep {
@@ -55,32 +56,49 @@ std::string step_of(const RunJob& trial, const Environment& env) {
 
 }  // namespace
 
-std::vector<RunJob> run_jobs(const fs::path& root) {
+std::vector<RunJob> run_jobs(const RunPlaces& places) {
   std::vector<RunJob> runs;
-  add_runs(root, true, runs);
+  add_runs(places.root, true, runs);
+  for (const auto& path : places.elsewhere) {
+    if (std::ranges::find(runs, path, &RunJob::path) != runs.end()) continue;
+    if (auto record = job_record(path)) runs.push_back({path, std::move(*record)});
+  }
   std::ranges::sort(runs, [](const auto& a, const auto& b) {
     return std::pair(b.record.submitted, a.path) < std::pair(a.record.submitted, b.path);
   });
   return runs;
 }
 
-RunJob run_job(const std::string& word, const fs::path& root) {
-  for (const auto& path : {fs::absolute(word).lexically_normal(), root / word}) {
+RunJob latest_job(const RunPlaces& places) {
+  auto runs = run_jobs(places);
+  if (!runs.empty()) return std::move(runs.front());
+  throw Error(ErrorKind::kUsage, "there is no submitted run in " + places.root.string(),
+              "name a run folder or the number of a job");
+}
+
+RunJob run_job(const std::string& word, const RunPlaces& places) {
+  for (const auto& path : {fs::absolute(word).lexically_normal(), places.root / word}) {
     if (auto record = job_record(path)) return {path, std::move(*record)};
   }
+  auto runs = run_jobs(places);
+  // A job that holds several trials is the first that was made: its folder, not a trial's.
+  const auto is_meant = [&word](const RunJob& run) {
+    return (run.record.job == word && run.record.packed_in.empty()) || run.path.filename() == word;
+  };
+  if (auto found = std::ranges::find_if(runs, is_meant); found != runs.end()) return std::move(*found);
   std::error_code ignored;
   if (fs::is_directory(word, ignored)) {
     throw Error(ErrorKind::kUsage, "'" + word + "' has no job: it was not made by `lockstep submit`",
                 "`lockstep ls` lists the runs that have one");
   }
   std::vector<std::string> names;
-  for (const auto& run : run_jobs(root)) names.push_back(run.path.filename().string());
+  for (const auto& run : runs) names.push_back(run.path.filename().string());
   const auto near = nearest_name(word, names);
-  throw Error(ErrorKind::kUsage, "there is no run '" + word + "', neither here nor in " + root.string(),
+  throw Error(ErrorKind::kUsage, "there is no run '" + word + "', neither here nor in " + places.root.string(),
               (near ? "did you mean '" + *near + "'? " : std::string()) + "`lockstep ls` lists them");
 }
 
-fs::path named_folder(const std::string& word, const fs::path& root) {
+fs::path named_folder(const std::string& word, const RunPlaces& places) {
   std::error_code ignored;
   if (fs::is_directory(word, ignored)) {
     const auto path = fs::path(word).lexically_normal();
@@ -88,15 +106,19 @@ fs::path named_folder(const std::string& word, const fs::path& root) {
     const auto whole = fs::absolute(path).lexically_normal();
     return whole.has_filename() ? whole : whole.parent_path();
   }
-  if (fs::is_directory(root / word, ignored)) return root / word;
-  return run_job(word, root).path;
+  if (fs::is_directory(places.root / word, ignored)) return places.root / word;
+  return run_job(word, places).path;
 }
 
 std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   const auto found = queue.find(run.record.job);
   std::error_code ignored;
   const bool is_finished = fs::exists(run.path / "result.json", ignored);
-  if (found == queue.end()) return is_finished ? "finished" : "ended";
+  if (found == queue.end()) {
+    if (is_finished) return "finished";
+    const auto end = run_end(run);
+    return end ? end->state : "ended";
+  }
   // The trials that share a job with this one may go on without it.
   if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;

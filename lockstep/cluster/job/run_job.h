@@ -17,22 +17,34 @@ struct RunJob {
   JobRecord record;
 };
 
-/// The run that `word` means: a run folder, or the name of one in `root`.
+/// The places where a user's runs lie.
+struct RunPlaces {
+  std::filesystem::path root{};                    ///< The folder that `submit` puts them into.
+  std::vector<std::filesystem::path> elsewhere{};  ///< Run folders outside of it, as remembered_runs() knows them.
+};
+
+/// Returns the run that `word` means: a run folder, the name of one in `places`, or the number of its job.
 ///
-/// Throws: Error(kUsage) naming the nearest run where there is none, and where it has no job.
-RunJob run_job(const std::string& word, const std::filesystem::path& root);
+/// Throws: Error(kUsage) naming the nearest run if there is none, and if it has no job.
+RunJob run_job(const std::string& word, const RunPlaces& places);
 
-/// The folder that `word` means, whatever it holds: one by its path, the name of one in `root`, or a run_job()'s. It
-/// has a name of its own, also where `word` is "." or ends with a slash.
+/// Returns the run that was submitted last.
 ///
-/// Throws: Error(kUsage) naming the nearest run where there is none.
-std::filesystem::path named_folder(const std::string& word, const std::filesystem::path& root);
+/// Throws: Error(kUsage) if there is none.
+RunJob latest_job(const RunPlaces& places);
 
-/// The runs with a job in `root`, and those of sweeps one folder deeper, the latest submitted first. Empty where there
-/// is no such folder.
-std::vector<RunJob> run_jobs(const std::filesystem::path& root);
+/// Returns the folder that `word` means, whatever it holds: one by its path, the name of one in the root, or a
+/// run_job()'s. It has a name of its own, also if `word` is "." or ends with a slash.
+///
+/// Throws: Error(kUsage) naming the nearest run if there is none.
+std::filesystem::path named_folder(const std::string& word, const RunPlaces& places);
 
-/// "running", "pending (Priority)", "finished" where the run has its result, else "ended".
+/// Returns the runs with a job, and those of sweeps one folder deeper, the latest submitted first. Empty if there is no
+/// such folder.
+std::vector<RunJob> run_jobs(const RunPlaces& places);
+
+/// Returns "running", "pending (Priority)", "finished" if the run has its result, else how it ended as run_end() has
+/// it; "ended" if nothing tells.
 std::string state_of(const RunJob& run, const QueuedJobs& queue);
 
 /// Asks a run to stop, and lets it not go on in a next job: a recipe writes a snapshot first, a waiting job and a

@@ -155,12 +155,22 @@ void add_head(ScriptText& out, const JobPlan& plan) {
   out.line("set -eo pipefail");
   out.line(
       "echo \"== job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST, $(date -Is)\"");
+  out.paragraph("How this script ends, for `lockstep ls`, `follow` and `report`.");
+  out.line("# shellcheck disable=SC2317  # Only traps call it.");
+  out.line("keep_end() {");
+  out.line("  printf '{\"job\":\"%s\",\"start\":%d,\"code\":%d,\"time\":%d}\\n' \"$SLURM_JOB_ID\" \\");
+  out.line("    \"${SLURM_RESTART_COUNT:-0}\" \"$1\" \"$(date +%s)\" >> " +
+           shell_quoted((plan.paths.run_dir / "exits.jsonl").string()) + " || true");
+  out.line("}");
+  out.line("trap 'keep_end $?' EXIT");
+  // Else the shell would end at once, and with a status of 0 in the trap.
+  out.line("trap 'exit 143' TERM");
 }
 
-void add_surroundings(ScriptText& out, const JobPlan& plan) {
+void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
   add_modules(out, plan);
   add_environment(out, plan);
-  add_staging(out, plan);
+  add_staging(out, plan, on_exit);
   add_container(out, plan);
   add_setup(out, plan);
 }

@@ -20,8 +20,12 @@ std::vector<std::string> allocation_flags(const JobPlan& plan);
 /// warning before the limit, whether it may be requeued), and a line for the log.
 void add_head(ScriptText& out, const JobPlan& plan);
 
-/// Modules, staged files, variables, the container's command line, and what each task runs first.
-void add_surroundings(ScriptText& out, const JobPlan& plan);
+/// Modules, staged files, variables, the container's command line, and what each task runs first. `on_exit` is what the
+/// script already does at its end.
+void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& on_exit = {});
+
+/// What a batch script does at its end: keep_end, which add_head() defines, keeps its status.
+inline constexpr const char* kKeepEnd = "keep_end $?; ";
 
 /// Starts the program once on one node: one that is not there, or does not start, ends the script with 4.
 void add_smoke_test(ScriptText& out, const JobPlan& plan);

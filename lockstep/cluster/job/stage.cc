@@ -110,7 +110,7 @@ bool make_pack(const JobStage& stage, const Environment& env) {
   return true;
 }
 
-void add_staging(ScriptText& out, const JobPlan& plan) {
+void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
   const auto& stage = plan.stage;
   if (stage.kind == StageKind::kNone) return;
   const auto per_node = "srun --nodes=" + std::to_string(plan.size.nodes) +
@@ -125,7 +125,7 @@ void add_staging(ScriptText& out, const JobPlan& plan) {
   out.paragraph("The " + what_it_is(stage) +
                 " goes to each node's own disk as one file: thousands of ranks that read it file by file wait long.");
   out.line("export LOCKSTEP_STAGED=" + shell_expanding(stage.folder));
-  out.line("trap '" + per_node + " rm -rf \"$LOCKSTEP_STAGED\" || true' EXIT");
+  out.line("trap '" + on_exit + per_node + " rm -rf \"$LOCKSTEP_STAGED\" || true' EXIT");
   out.line("sbcast --force " + shell_quoted(stage.pack.string()) + " \"$LOCKSTEP_STAGED.tar\" || {");
   fail("sbcast could not put '" + stage.pack.string() + "' on the nodes as $LOCKSTEP_STAGED.tar");
   out.quoted_lines("unpack", unpacking(stage));

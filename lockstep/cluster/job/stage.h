@@ -44,8 +44,9 @@ JobStage job_stage(const StageRequest& request, const Profile& profile);
 /// Blocks: as long as `tar` takes. Throws: Error(kEnvironment) with tar's message.
 bool make_pack(const JobStage& stage, const Environment& env);
 
-/// The paragraph that sends the pack to all nodes, and unpacks it once on each.
-void add_staging(ScriptText& out, const JobPlan& plan);
+/// The paragraph that sends the pack to all nodes, and unpacks it once on each. `on_exit` is what the script already
+/// does at its end.
+void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit);
 
 /// What each task runs to be in the staged environment.
 std::vector<std::string> activation_lines(const JobStage& stage);

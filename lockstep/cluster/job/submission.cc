@@ -14,6 +14,8 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/batch_script.h"
+#include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/run_index.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep {
@@ -54,13 +56,19 @@ std::string submitted_id(const fs::path& script, const Environment& env) {
   return id;
 }
 
-/// The number that a script has left of the job that it submitted.
-std::optional<std::string> next_job(const fs::path& run_dir) {
-  std::error_code ignored;
+struct NextJob {
+  std::string id;
+  std::int64_t submitted = 0;  ///< Seconds since 1970.
+};
+
+/// The job that a script has submitted for the run to go on in, as it left it.
+std::optional<NextJob> next_job(const fs::path& run_dir) {
   const auto path = run_dir / "job.next";
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto id = split(trimmed(text_of_file(path)), ';').front();
-  return parsed_int<long long>(id) ? std::optional(id) : std::nullopt;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  auto id = split(trimmed(text_of_file(path)), ';').front();
+  if (!parsed_int<long long>(id)) return std::nullopt;
+  return NextJob{std::move(id), status.st_mtime};
 }
 
 void keep(const JobRecord& record, const fs::path& run_dir) {
@@ -105,12 +113,14 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
                        .count()};
   try {
     record.job = submitted_id(script, env);
+    SlurmQueue(env).forget();
   } catch (const Error&) {
     if (!was_there) fs::remove_all(run_dir, ignored);
     throw;
   }
   fs::remove(run_dir / "job.next", ignored);
   keep(record, run_dir);
+  remember_run(run_dir, env);
   return record;
 }
 
@@ -142,6 +152,7 @@ JobRecord submit_packed(const PackedJob& job, const Environment& env) {
     record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
     record.packed_in = job.node.paths.run_dir.string();
     keep(record, run_dir);
+    remember_run(run_dir, env);
   }
   return whole;
 }
@@ -154,7 +165,8 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
     const auto object = json::parse(text_of_file(path));
     const std::string packed_in = object.value("packed_in", std::string());
     const fs::path job_dir = packed_in.empty() ? run_dir : fs::path(packed_in);
-    return JobRecord{.job = next_job(job_dir).value_or(object.at("job")),
+    const auto next = next_job(job_dir).value_or(NextJob{object.at("job"), object.at("submitted")});
+    return JobRecord{.job = next.id,
                      .name = object.at("name"),
                      .cluster = object.at("cluster"),
                      .command = object.at("command"),
@@ -162,7 +174,7 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .tasks = object.at("tasks"),
                      .is_recipe = object.at("is_recipe"),
                      .time_s = object.at("time_s"),
-                     .submitted = object.at("submitted"),
+                     .submitted = next.submitted,
                      .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),

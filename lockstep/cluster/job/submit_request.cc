@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/job/submit_request.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -9,9 +12,11 @@
 #include <system_error>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/first_look.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
@@ -286,8 +291,25 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
              out.first().container.image + " (--container none: without)");
   }
+  const auto& run_dir = out.first().paths.run_dir;
+  out.folder = request.sweeps.empty() ? run_dir : run_dir.parent_path();
+  if (target.is_here && !request.is.dry_run && env.get("LOCKSTEP_DOCTOR") != "off") {
+    check_files_of_job(out.first(), target.settings);
+  }
   if (target.is_here || !request.is.dry_run) check_software(out.first(), target);
   return out;
+}
+
+ClaimedFolder::ClaimedFolder(fs::path path) : path_(std::move(path)) {
+  make_folder(path_.parent_path());
+  // mkdir either makes the folder or says that somebody has.
+  has_it_ = ::mkdir(path_.c_str(), 0777) == 0;
+  if (!has_it_ && errno != EEXIST) throw io_error("make", path_, errno);
+}
+
+ClaimedFolder::~ClaimedFolder() {
+  std::error_code ignored;
+  if (has_it_ && !is_kept_) fs::remove_all(path_, ignored);
 }
 
 }  // namespace lockstep

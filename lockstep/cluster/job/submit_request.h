@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct SubmitRequest {
 struct Submission {
   std::vector<JobPlan> jobs{};
   std::vector<PackedJob> packed{};
-  bool is_here = false;  ///< The jobs are for the system that this process runs on.
+  std::filesystem::path folder{};  ///< The run folder, or the folder of a sweep's trials.
+  bool is_here = false;            ///< The jobs are for the system that this process runs on.
 
   const JobPlan& first() const { return packed.empty() ? jobs.front() : packed.front().node; }
 };
@@ -45,5 +47,26 @@ struct Submission {
 ///         not go together; Error(kEnvironment) if the container image is missing.
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
                            const Log& log);
+
+/// A folder that nobody else has: of several processes that plan the same one, only the first gets it. Removes what it
+/// made, unless it is kept.
+class ClaimedFolder {
+ public:
+  /// Makes `path`. A folder that is there belongs to somebody else: has_it() is then false.
+  ///
+  /// Throws: Error(kIo) if it cannot be made for another reason.
+  explicit ClaimedFolder(std::filesystem::path path);
+  ~ClaimedFolder();
+  ClaimedFolder(const ClaimedFolder&) = delete;
+  ClaimedFolder& operator=(const ClaimedFolder&) = delete;
+
+  bool has_it() const { return has_it_; }
+  void keep() { is_kept_ = true; }
+
+ private:
+  std::filesystem::path path_;
+  bool has_it_ = false;
+  bool is_kept_ = false;
+};
 
 }  // namespace lockstep

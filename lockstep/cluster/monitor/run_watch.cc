@@ -13,7 +13,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text_format.h"
-#include "lockstep/cluster/job/run_job.h"
 #include "lockstep/observe/metrics.h"
 #include "lockstep/observe/process_identity.h"
 
@@ -102,16 +101,17 @@ std::string note_of(const RunStatus& status) {
 
 }  // namespace
 
-fs::path watched_run(const std::string& word, const fs::path& root) {
-  auto path = fs::absolute(named_folder(word, root)).lexically_normal();
+fs::path watched_run(const std::string& word, const RunPlaces& places) {
+  auto path = fs::absolute(named_folder(word, places)).lexically_normal();
   if (is_run(path)) return path;
   throw Error(ErrorKind::kUsage, "'" + word + "' holds no run: no job.json, no metrics.jsonl, no telemetry-NODE.jsonl",
               "`lockstep ls` lists submitted runs");
 }
 
-fs::path latest_run(const fs::path& root) {
+fs::path latest_run(const RunPlaces& places) {
+  const auto& root = places.root;
   std::pair<double, fs::path> latest;
-  if (const auto runs = run_jobs(root); !runs.empty()) {
+  if (const auto runs = run_jobs(places); !runs.empty()) {
     latest = {static_cast<double>(runs.front().record.submitted), runs.front().path};
   }
   for (const auto& name : names_in(root)) {
@@ -185,6 +185,8 @@ RunStatus RunWatch::look(const std::optional<QueuedJobs>& queue, double now) {
     std::error_code none;
     const bool is_finished = fs::exists(run_dir_ / "result.json", none);
     status.state = lives ? "running" : is_finished ? "finished" : "ended";
+    const auto record = job_record(run_dir_);
+    if (!lives && record) status.state = state_of({run_dir_, *record}, {});
   }
   for (const auto& [name, node] : nodes_) {
     status.node_list.push_back(node.history.status(now));

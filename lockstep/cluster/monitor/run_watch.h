@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/monitor/node_history.h"
 #include "lockstep/cluster/monitor/run_status.h"
 #include "lockstep/cluster/monitor/training_history.h"
@@ -14,16 +15,16 @@
 
 namespace lockstep {
 
-/// The folder of the run that `word` means: a run folder, or the name of one in `root`. Unlike run_job() it takes one
-/// without a job too: whatever holds metrics.jsonl or telemetry.
+/// Returns the folder of the run that `word` means: a run folder, the name of one in `places`, or the number of its
+/// job. Unlike run_job() it takes one without a job too: whatever holds metrics.jsonl or telemetry.
 ///
 /// Throws: Error(kUsage) naming the nearest run where there is none, and where a folder holds nothing of a run.
-std::filesystem::path watched_run(const std::string& word, const std::filesystem::path& root);
+std::filesystem::path watched_run(const std::string& word, const RunPlaces& places);
 
-/// The run in `root` that was submitted last or, without a job, wrote last.
+/// Returns the run that was submitted last or, without a job, wrote last.
 ///
 /// Throws: Error(kUsage) where there is none.
-std::filesystem::path latest_run(const std::filesystem::path& root);
+std::filesystem::path latest_run(const RunPlaces& places);
 
 /// A run folder that is looked at again and again.
 class RunWatch {

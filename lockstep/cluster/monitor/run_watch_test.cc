@@ -150,27 +150,27 @@ TEST_F(RunWatchTest, ARunOfTheTrainingHalfNeedsNoTelemetry) {
 
 TEST_F(RunWatchTest, IsFoundByFolderAndByName) {
   write("metrics.jsonl", "{}");
-  EXPECT_EQ(watched_run("run", root_.path()), run());
-  EXPECT_EQ(watched_run(run().string(), "elsewhere"), run());
+  EXPECT_EQ(watched_run("run", {root_.path()}), run());
+  EXPECT_EQ(watched_run(run().string(), {"elsewhere"}), run());
 }
 
 TEST_F(RunWatchTest, SaysWhereThereIsNoRun) {
   write("job.json", kJob);
-  const auto misspelt = message_of(ErrorKind::kUsage, [&] { watched_run("rum", root_.path()); });
+  const auto misspelt = message_of(ErrorKind::kUsage, [&] { watched_run("rum", {root_.path()}); });
   EXPECT_HAS(misspelt, "there is no run 'rum'");
   EXPECT_HAS(misspelt, "did you mean 'run'?");
-  const auto empty = message_of(ErrorKind::kUsage, [&] { watched_run(root_.path().string(), "elsewhere"); });
+  const auto empty = message_of(ErrorKind::kUsage, [&] { watched_run(root_.path().string(), {"elsewhere"}); });
   EXPECT_HAS(empty, "holds no run: no job.json, no metrics.jsonl, no telemetry-NODE.jsonl");
-  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { latest_run(root_.path() / "none"); }), "there is no run in ");
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { latest_run({root_.path() / "none"}); }), "there is no run in ");
 }
 
 TEST_F(RunWatchTest, TheLatestRunIsTheOneSubmittedOrWrittenLast) {
   write("job.json", kJob);
-  EXPECT_EQ(latest_run(root_.path()), run());
+  EXPECT_EQ(latest_run({root_.path()}), run());
   const auto other = root_.path() / "other";
   fs::create_directories(other);
   std::ofstream(other / "metrics.jsonl") << "{}\n";
-  EXPECT_EQ(latest_run(root_.path()), other) << "it wrote just now";
+  EXPECT_EQ(latest_run({root_.path()}), other) << "it wrote just now";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/profile/library.h"
 
 #include <algorithm>
+#include <cctype>
 #include <regex>
 #include <system_error>
 
@@ -141,7 +142,9 @@ Profile ProfileLibrary::named(const std::string& word) const {
   }
   if (!texts_.contains(word)) {
     const auto all = names();
-    const auto near = nearest_name(word, all);
+    std::string lower = word;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto near = nearest_name(lower, all);
     throw Error(ErrorKind::kUsage, "unknown cluster '" + word + "', want one of " + joined(all, ", "),
                 (near ? "did you mean '" + *near + "'? " : std::string()) +
                     "A profile of your own: a file NAME.toml that LOCKSTEP_PROFILE_PATH names");

@@ -202,5 +202,10 @@ TEST(ProfileSchema, ExplainsEachKeyAndSaysWhatItTakes) {
   }
 }
 
+TEST(ProfileNames, InCapitalsAreNearToo) {
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [] { ProfileLibrary(Environment({})).named("LUMI-G"); }),
+             "did you mean 'lumi-g'?");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -132,6 +132,19 @@ Json node_json(const NodeSummary& node) {
           {"devices", devices}};
 }
 
+Json end_json(const RunReport& report) {
+  if (!report.end) return nullptr;
+  Json first = nullptr;
+  if (report.first_exit) {
+    const auto& rank = report.first_exit->rank;
+    first = {{"rank", rank.rank}, {"node", rank.node},
+             {"code", rank.code}, {"signal", unless_0(rank.signal)},
+             {"time", rank.time}, {"ahead_s", or_null(report.first_exit->ahead_s)},
+             {"last", rank.last}};
+  }
+  return {{"state", report.end->state}, {"exit_code", report.end->code}, {"first", first}};
+}
+
 Json run_json(const RunReport& report, const std::string& tunnel) {
   const auto verdict = verdict_of(report);
   auto nodes = Json::array();
@@ -155,6 +168,7 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
           {"state", name_of(report.state)},
           {"verdict", {{"limit", verdict.limit}, {"text", verdict.text}}},
           {"job", job_json(report.job)},
+          {"end", end_json(report)},
           {"nodes", report.nodes},
           {"tasks", unless_0(report.tasks)},
           {"started", or_null(report.started)},

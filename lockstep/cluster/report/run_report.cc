@@ -2,6 +2,8 @@
 #include "lockstep/cluster/report/run_report.h"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -91,12 +93,38 @@ Liveness holder_of(const fs::path& run_dir, const Environment& env) {
   return holder ? liveness(*holder, ProcessIdentity::of_process(env)) : Liveness::kUnknown;
 }
 
+/// The last lines of a log, without empty ones.
+std::vector<std::string> last_lines(const fs::path& log) {
+  constexpr std::streamoff kMostBytes = 8 << 10;
+  constexpr std::ptrdiff_t kMostLines = 12;
+  std::ifstream file(log, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kMostBytes));
+  auto lines = split(std::string(std::istreambuf_iterator<char>(file), {}), '\n');
+  std::erase_if(lines, [](const auto& line) { return trimmed(line).empty(); });
+  if (std::ssize(lines) > kMostLines) lines.erase(lines.begin(), lines.end() - kMostLines);
+  return lines;
+}
+
+/// How the job ended, if it is not in the queue any more.
+void take_end(RunReport& report, const std::optional<QueuedJobs>& queue) {
+  if (!report.job || (queue && queue->contains(report.job->job))) return;
+  report.end = run_end({report.path, *report.job});
+  report.first_exit = first_exit(read_exits(report.path), report.job->job);
+  if (!report.end || report.end->code == 0 || report.end->state == "stopped") return;
+  if (report.first_exit) report.last_lines = report.first_exit->rank.last;
+  if (report.last_lines.empty()) report.last_lines = last_lines(report.path / "logs" / "job.log");
+}
+
 RunState state_without_end(const RunReport& report, const std::optional<QueuedJobs>& queue, const Environment& env) {
-  if (report.job) {
-    if (!queue) return RunState::kUnknown;
+  if (report.job && queue) {
     const auto found = queue->find(report.job->job);
     if (found != queue->end()) return found->second.state == "PENDING" ? RunState::kWaiting : RunState::kRunning;
   }
+  if (report.end && report.end->state == "stopped") return RunState::kStopped;
+  if (report.end && report.end->state != "ended") return RunState::kFailed;
+  if (report.job && !queue) return RunState::kUnknown;
   const auto holder = holder_of(report.path, env);
   if (holder == Liveness::kAlive) return RunState::kRunning;
   const auto& nodes = report.telemetry.nodes;
@@ -143,6 +171,8 @@ std::string_view name_of(RunState state) {
       return "stopped";
     case RunState::kEnded:
       return "ended";
+    case RunState::kFailed:
+      return "failed";
     case RunState::kBroken:
       return "broken off";
     case RunState::kUnknown:
@@ -169,6 +199,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   take_size(report);
   take_starts(starts, report);
   take_times(starts, report);
+  take_end(report, queue);
   if (report.training) {
     report.training->figures.path = fs::absolute(run_dir);
     report.training->figures.nodes = report.nodes;

@@ -11,7 +11,9 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/submission.h"
+#include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/telemetry_summary.h"
 #include "lockstep/cluster/record/training_report.h"
 
@@ -23,7 +25,8 @@ enum class RunState {
   kRunning,   ///< As the queue says or, without a job, the process that holds its folder.
   kFinished,  ///< It has its result.
   kStopped,   ///< Its end is recorded, but more was planned: on request, or its time was over.
-  kEnded,     ///< Its agents have ended, and nothing tells how.
+  kEnded,     ///< It ended well or, if its job tells nothing, its agents have ended.
+  kFailed,    ///< Its job ended badly; RunReport::end tells how.
   kBroken,    ///< It has no end in its record, and nothing runs any more.
   kUnknown,   ///< It has no end in its record, and nothing tells whether it goes on.
 };
@@ -46,6 +49,9 @@ struct RunReport {
   std::map<std::string, std::string> settings{};  ///< Of its recipe.toml, by key; empty where that cannot be read.
   std::optional<TrainingReport> training{};
   TelemetrySummary telemetry{};
+  std::optional<RunEnd> end{};            ///< Of its last job, if that has ended.
+  std::optional<FirstExit> first_exit{};  ///< The rank that ended that job, if one did.
+  std::vector<std::string> last_lines{};  ///< What that rank, or else the job's log, said last; only of a bad end.
   bool has_event_files = false;
 
   double node_hours() const { return alive_s * nodes / 3600; }

@@ -290,7 +290,14 @@ std::string first_epoch_words(const TrainingReport& training) {
 }
 
 std::vector<ReportSection> report_sections(const RunReport& report) {
-  std::vector<ReportSection> sections = {run_section(report)};
+  std::vector<ReportSection> sections;
+  if (!report.last_lines.empty()) {
+    const bool is_rank = report.first_exit && !report.first_exit->rank.last.empty();
+    sections.push_back({.title = is_rank ? "Last lines of rank " + std::to_string(report.first_exit->rank.rank)
+                                         : std::string("Last lines of the log"),
+                        .sentences = report.last_lines});
+  }
+  sections.push_back(run_section(report));
   if (report.training) {
     sections.push_back(training_section(*report.training));
     if (!report.training->epochs.empty()) sections.push_back(epochs_section(*report.training));

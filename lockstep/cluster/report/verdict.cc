@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -160,6 +161,34 @@ const NodeFinding* finding_of(const RunReport& report, std::string_view code, bo
   return nullptr;
 }
 
+/// What to try after a bad end, up to the name of a folder.
+std::string advice_after(const RunEnd& end, const std::optional<FirstExit>& first) {
+  const std::string logs = "Its logs are in ";
+  if (end.state == "timeout") return "Try: a longer --time, or --chain K to go on in a next job. " + logs;
+  if (end.state == "out of memory" || (first && first->rank.signal == SIGKILL))
+    return "Try: fewer loader workers or a smaller batch, or more of the node's memory (--sbatch=--mem=…). " + logs;
+  if (end.state == "node lost")
+    return "Try: submit it again, with --sbatch=--exclude=NODE if it is the same node. " + logs;
+  return logs;
+}
+
+/// A job that ended badly: why, and which rank went first.
+RunVerdict verdict_of_failure(const RunReport& report) {
+  const auto& end = *report.end;
+  std::string text = "It failed, with " + exit_code_text(end.code);
+  if (end.state == "cancelled") text = "It was cancelled";
+  if (end.state == "preempted") text = "Slurm preempted it";
+  if (end.state == "timeout") text = "Its time was up: Slurm ended it at its limit";
+  if (end.state == "out of memory") text = "It ran out of memory: Slurm ended it";
+  if (end.state == "node lost") text = "A node was lost";
+  if (report.training) text += ", after step " + std::to_string(report.training->steps_done);
+  if (report.first_exit) {
+    text = (end.state == "failed" ? std::string("It failed: ") : text + "; ") + to_text(*report.first_exit);
+  }
+  text += ". " + advice_after(end, report.first_exit) + (report.path / "logs").string() + ".";
+  return {end.state == "out of memory" ? "memory" : "failed", text};
+}
+
 }  // namespace
 
 RunVerdict verdict_of(const RunReport& report) {
@@ -169,6 +198,7 @@ RunVerdict verdict_of(const RunReport& report) {
     return {"stuck", "It is stuck, since " + moment_text(stuck->since) + " on " + stuck->node + ": " + stuck->text +
                          ". Try: the ranks' logs tell who waits for whom; `lockstep stop` ends it."};
   }
+  if (report.state == RunState::kFailed) return verdict_of_failure(report);
   if (report.state == RunState::kBroken) {
     std::string text = "It broke off";
     if (report.training) text += " after step " + std::to_string(report.training->steps_done);

@@ -10,7 +10,8 @@ namespace lockstep {
 /// What a report says first: what holds the run up, with its number, and what to try.
 struct RunVerdict {
   /// "start", "validation", "snapshots", "rest", "idle" (devices or cores that do nothing while it trains), "stuck",
-  /// "broken", "sockets", "none", or "unknown" where there are no numbers yet.
+  /// "broken", "failed" (its job did), "memory" (the node's ran out), "sockets", "none", or "unknown" where there are
+  /// no numbers yet.
   std::string limit{};
   std::string text{};  ///< One or two sentences.
 };

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/task/exec_task.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/agent/cache_pack.h"
 #include "lockstep/base/cache_folder.h"
@@ -16,12 +17,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
-  if (!options.run_dir.empty()) return fs::absolute(options.run_dir);
-  const auto given = env.get("LOCKSTEP_RUN_DIR");
-  return given ? fs::absolute(*given) : fs::path();
-}
 
 std::string node_name(const Placement& at) {
   const auto index = static_cast<std::size_t>(at.node_rank);
@@ -100,6 +95,9 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
   task.facts.threads = is_its_own ? cores : std::max(1, cores / task.at.local_world);
 }
 
+/// Seconds since 1970.
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
 }  // namespace
 
 TaskSettings settings_of(const Profile& profile) {
@@ -140,6 +138,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   task.cache_pack = cache_folder(env) / "node-caches" / (task.settings.cluster + ".zip");
   task.node = node_name(task.at);
   task.run_dir = task_run_dir(options, env);
+  task.facts.starts_ranks = options.starts_ranks;
   const Topology topology;
   const auto gpus = topology.gpus();
   if (!gpus.empty()) task.facts.gpu_maker = gpus.front().maker;
@@ -150,6 +149,35 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   place_folders(task, options, env, log);
   task.environment = task_environment(task.at, env, task.settings, task.facts);
   return task;
+}
+
+fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
+  if (!options.run_dir.empty()) return fs::absolute(options.run_dir);
+  const auto given = env.get("LOCKSTEP_RUN_DIR");
+  return given ? fs::absolute(*given) : fs::path();
+}
+
+RankExit exit_record(const ExecTask& task, const Environment& env, const ProgramEnd& end) {
+  return {.job = env.get("SLURM_JOB_ID").value_or(""),
+          .start = task.at.restart,
+          .rank = task.at.rank,
+          .node = task.node,
+          .code = end.code,
+          .signal = end.signal,
+          .time = now(),
+          .last = end.code == 0 ? std::vector<std::string>{} : end.last};
+}
+
+RankExit exit_record_before_start(const Environment& env, const Error& error) {
+  const auto number = [&env](const char* name) { return parsed_int<int>(env.get(name).value_or("")).value_or(0); };
+  return {.job = env.get("SLURM_JOB_ID").value_or(""),
+          .start = number("SLURM_RESTART_COUNT"),
+          .rank = number("SLURM_PROCID"),
+          .node = env.get("SLURMD_NODENAME").value_or(split(host_name(), '.').front()),
+          .code = exit_code(error.kind()),
+          .signal = 0,
+          .time = now(),
+          .last = {error.what()}};
 }
 
 void start_task_agent(const ExecTask& task, const Environment& env, const Log& log) {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/run_end.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+TEST(EndedJobs, AreReadFromSqueue) {
+  // Printed by Slurm 22.05 with exit_code as waitpid() has it.
+  const auto ends = parsed_ended_squeue(
+      "52203                           CANCELLED                       15                              \n"
+      "52201                           FAILED                          1280                            \n"
+      "52204                           RUNNING                         0                               \n");
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends.at("52203").state, "CANCELLED");
+  EXPECT_EQ(ends.at("52203").code, 143);
+  EXPECT_EQ(ends.at("52201").code, 5);
+}
+
+TEST(EndedJobs, AreReadFromSacct) {
+  const auto ends =
+      parsed_ended_sacct("45|CANCELLED by 1000|0:15\n46|OUT_OF_MEMORY|0:125\n47|RUNNING|0:0\n48|FAILED|5:0\n");
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_EQ(ends.at("45").state, "CANCELLED");
+  EXPECT_EQ(ends.at("45").code, 143);
+  EXPECT_EQ(ends.at("48").code, 5);
+}
+
+class RunEndTest : public ::testing::Test {
+ protected:
+  RunEnd end(const std::string& lines) {
+    std::ofstream(folder_.path() / "exits.jsonl") << lines;
+    return run_end({folder_.path(), {.job = "45", .tasks = 1}}).value_or(RunEnd{.state = "unknown"});
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(RunEndTest, IsTheScriptsOwnUnlessSlurmKnowsBetter) {
+  const std::string script = R"({"job":"45","start":0,"code":143,"time":1})"
+                             "\n";
+  EXPECT_EQ(end(script).state, "failed");
+  EXPECT_EQ(end(script + R"({"job":"45","code":143,"state":"TIMEOUT"})").state, "timeout");
+  EXPECT_EQ(end(script + R"({"job":"45","code":0,"state":"NODE_FAIL"})").state, "node lost");
+  EXPECT_EQ(end(R"({"job":"45","start":0,"code":0,"time":1})").state, "ended");
+  EXPECT_EQ(end(R"({"job":"45","start":0,"code":75,"time":1})").state, "stopped");
+}
+
+TEST_F(RunEndTest, HasACodeAlsoIfSlurmGivesNone) {
+  EXPECT_EQ(end(R"({"job":"45","code":0,"state":"TIMEOUT"})").code, 143);
+  EXPECT_EQ(end(R"({"job":"45","code":0,"state":"NODE_FAIL"})").code, 7);
+  EXPECT_EQ(end(R"({"job":"44","code":1,"state":"FAILED"})").state, "unknown") << "another job's";
+}
+
+}  // namespace
+}  // namespace lockstep

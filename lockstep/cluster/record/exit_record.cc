@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/record/exit_record.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kSignalled = 128;  // What a shell adds to a signal's number.
+
+void append_line(const fs::path& path, const json& object) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file) throw io_error("open", path, errno);
+  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  write_all(file.get(), std::as_bytes(std::span(line)), path);
+}
+
+RankExit rank_exit(const json& object) {
+  return {.job = object.at("job"),
+          .start = object.at("start"),
+          .rank = object.at("rank"),
+          .node = object.at("node"),
+          .code = object.at("code"),
+          .signal = object.at("signal"),
+          .time = object.at("time"),
+          .last = object.value("last", std::vector<std::string>{})};
+}
+
+void take_line(std::string_view line, ExitRecords& records) {
+  try {
+    const auto object = json::parse(line);
+    if (object.contains("rank")) {
+      records.ranks.push_back(rank_exit(object));
+    } else {
+      records.jobs.push_back(
+          {.job = object.at("job"), .code = object.at("code"), .state = object.value("state", std::string())});
+    }
+  } catch (const json::exception&) {
+    // Half a line: its node died, or its disk was full.
+  }
+}
+
+/// True if a shell that tells `code` means that a signal ended the program.
+bool is_signal(int code) { return code > kSignalled && code <= kSignalled + SIGRTMAX; }
+
+/// "SIGKILL"; "signal 64" for one that has no name.
+std::string signal_name(int signal) {
+  const char* short_name = ::sigabbrev_np(signal);
+  return short_name != nullptr ? "SIG" + std::string(short_name) : "signal " + std::to_string(signal);
+}
+
+/// What usually stands behind a signal or a code, "; " before it.
+std::string usual_reason(int code) {
+  switch (code) {
+    case kSignalled + SIGKILL:
+      return "; often memory";
+    case kSignalled + SIGBUS:
+      return "; often a full /dev/shm or disk";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool RankExit::is_cause() const { return code != 0 && code != kExitStopped && code != exit_code(ErrorKind::kPeer); }
+
+const JobExit* ExitRecords::end_of_job(const std::string& job) const {
+  for (auto each = jobs.rbegin(); each != jobs.rend(); ++each) {
+    if (each->job == job) return &*each;
+  }
+  return nullptr;
+}
+
+void append_exit(const fs::path& run_dir, const RankExit& exit) {
+  json object = {{"job", exit.job},   {"start", exit.start},   {"rank", exit.rank}, {"node", exit.node},
+                 {"code", exit.code}, {"signal", exit.signal}, {"time", exit.time}};
+  if (!exit.last.empty()) object["last"] = exit.last;
+  append_line(run_dir / ("exits-" + exit.node + ".jsonl"), object);
+}
+
+void append_exit(const fs::path& run_dir, const JobExit& exit) {
+  append_line(run_dir / "exits.jsonl", {{"job", exit.job}, {"code", exit.code}, {"state", exit.state}});
+}
+
+ExitRecords read_exits(const fs::path& run_dir) {
+  ExitRecords records;
+  for (const auto& name : names_in(run_dir)) {
+    if (!name.starts_with("exits") || !name.ends_with(".jsonl")) continue;
+    for (const auto& line : split(text_or_nothing(run_dir / name), '\n')) {
+      if (!line.empty()) take_line(line, records);
+    }
+  }
+  return records;
+}
+
+std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job) {
+  std::vector<RankExit> ranks;
+  std::ranges::copy_if(records.ranks, std::back_inserter(ranks), [&](const auto& each) { return each.job == job; });
+  if (ranks.empty()) return std::nullopt;
+  const int start = std::ranges::max(ranks, {}, &RankExit::start).start;
+  std::erase_if(ranks, [start](const auto& each) { return each.start != start; });
+  const auto known = static_cast<int>(ranks.size());
+  std::erase_if(ranks, [](const auto& each) { return each.code == 0 || each.code == kExitStopped; });
+  if (ranks.empty()) return std::nullopt;
+  std::ranges::sort(ranks, {}, [](const auto& each) { return std::pair(!each.is_cause(), each.time); });
+  FirstExit first{.rank = ranks.front(), .failed = static_cast<int>(ranks.size()), .known = known};
+  if (ranks.size() > 1) {
+    const auto next = std::ranges::min_element(ranks.begin() + 1, ranks.end(), {}, &RankExit::time);
+    first.ahead_s = std::max(0.0, next->time - first.rank.time);
+  }
+  return first;
+}
+
+std::string exit_code_text(int code) {
+  if (!is_signal(code)) return "code " + std::to_string(code);
+  return signal_name(code - kSignalled) + " (" + std::to_string(code) + usual_reason(code) + ")";
+}
+
+std::string to_text(const FirstExit& first) {
+  const auto& rank = first.rank;
+  const std::string who = "rank " + std::to_string(rank.rank) + " on " + rank.node + " ended";
+  // A program that passes on its own child's signal ends by itself, with the same number.
+  const std::string how = (is_signal(rank.code) ? ", by " : ", with ") + exit_code_text(rank.code);
+  if (!first.ahead_s) return who + how + (first.known > 1 ? "; the other ranks ended well" : "");
+  return who + " first" + how + ", " + human_seconds(*first.ahead_s) + " before the others";
+}
+
+}  // namespace lockstep

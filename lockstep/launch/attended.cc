@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/attended.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/launch/program.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
+
+/// Slurm's trackers differ: the one by cgroups signals a step's tasks and not their children, the others signal all.
+bool is_signalled_alone() { return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos; }
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorKind::kEnvironment, what + ": " + std::strerror(errno),
+              "raise the limits of processes and open files: ulimit -u, ulimit -n");
+}
+
+/// The last lines of a stream. A line ends with \n, or with \r as a progress bar's do.
+class LastLines {
+ public:
+  void push(std::string_view text) {
+    for (const char c : text) {
+      if (c == '\n' || c == '\r') {
+        end_line();
+      } else if (line_.size() < kLongest) {
+        line_ += c;
+      }
+    }
+  }
+  std::vector<std::string> take() {
+    end_line();
+    return {lines_.begin(), lines_.end()};
+  }
+
+ private:
+  static constexpr std::size_t kLines = 20;
+  static constexpr std::size_t kLongest = 500;
+
+  void end_line() {
+    if (line_.find_first_not_of(" \t") != std::string::npos) lines_.push_back(line_);
+    if (lines_.size() > kLines) lines_.pop_front();
+    line_.clear();
+  }
+
+  std::deque<std::string> lines_;
+  std::string line_;
+};
+
+/// The child's standard error: what comes out of the pipe goes on to this process's own.
+class ErrorStream {
+ public:
+  ErrorStream() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe can be made");
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+    ::fcntl(read_.get(), F_SETFL, O_NONBLOCK);
+  }
+
+  void become_stderr() const { ::dup2(write_.get(), STDERR_FILENO); }
+  void close_writer() { write_.reset(); }
+  int fd() const { return read_.get(); }
+
+  /// Passes on what is there now; closes itself at the end of the stream.
+  void pass_on() {
+    std::array<char, 1 << 14> buffer{};
+    while (read_) {
+      const auto got = ::read(read_.get(), buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) return read_.reset();
+      const std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+      last_.push(text);
+      write_out(text);
+    }
+  }
+  std::vector<std::string> last() { return last_.take(); }
+
+ private:
+  static void write_out(std::string_view text) {
+    while (!text.empty()) {
+      const auto put = ::write(STDERR_FILENO, text.data(), text.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) return;  // Nobody reads it any more, which is no reason to end the program.
+      text.remove_prefix(static_cast<std::size_t>(put));
+    }
+  }
+
+  FileDescriptor read_;
+  FileDescriptor write_;
+  LastLines last_;
+};
+
+[[noreturn]] void become_child(const std::string& program, const std::vector<std::string>& command,
+                               const Environment& env) {
+  try {
+    become(program, command, env);
+  } catch (const std::exception& error) {
+    const std::string text = std::string("lockstep: error: ") + error.what() + "\n";
+    [[maybe_unused]] const auto said = ::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(exit_code(ErrorKind::kEnvironment));
+  }
+}
+
+/// Passes signals and output on until the child has ended. Returns: its status.
+int wait_for_end(pid_t child, int signals, ErrorStream& errors) {
+  // What came before the child stood reached this process alone.
+  bool passes_on = true;
+  int status = 0;
+  while (true) {
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+      if (passes_on && info.ssi_signo != SIGCHLD) ::kill(child, static_cast<int>(info.ssi_signo));
+    }
+    passes_on = is_signalled_alone();
+    const auto ended = ::waitpid(child, &status, WNOHANG);
+    errors.pass_on();
+    if (ended == child || (ended < 0 && errno != EINTR)) return status;
+    std::array<pollfd, 2> events = {pollfd{signals, POLLIN, 0}, pollfd{errors.fd(), POLLIN, 0}};
+    ::poll(events.data(), events.size(), -1);
+  }
+}
+
+}  // namespace
+
+ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
+  sigset_t watched;
+  sigset_t before;
+  ::sigemptyset(&watched);
+  ::sigaddset(&watched, SIGCHLD);
+  for (const int signal : kAskingToStop) ::sigaddset(&watched, signal);
+  ErrorStream errors;
+  const FileDescriptor signals(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals) fail("signals cannot be watched");
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int reason = errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    errno = reason;
+    fail("no process can be started");
+  }
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    errors.become_stderr();
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    become_child(program, command, env);
+  }
+  errors.close_writer();
+  const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
+  const int status = wait_for_end(child, signals.get(), errors);
+  ::signal(SIGPIPE, broken_pipe);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return {.code = shell_status(status), .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, .last = errors.last()};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/launch/attended.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+ProgramEnd ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", script}, Environment{}); }
+
+TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
+  EXPECT_EQ(ended("exit 0").code, 0);
+  EXPECT_EQ(ended("exit 75").code, 75);
+  const auto killed = ended("kill -9 $$");
+  EXPECT_EQ(killed.code, 137);
+  EXPECT_EQ(killed.signal, SIGKILL);
+  const auto passed_on = ended("exit 137");
+  EXPECT_EQ(passed_on.code, 137);
+  EXPECT_EQ(passed_on.signal, 0);
+  EXPECT_EQ(attended("/no/such", {"such"}, Environment{}).code, 4);
+}
+
+TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
+  EXPECT_EQ(ended("kill -TERM $$").code, 143) << "what the parent blocks, the program does not";
+}
+
+TEST(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
+  testing::internal::CaptureStderr();
+  const auto end =
+      ended("for i in $(seq 1 30); do echo line $i >&2; done; printf 'half\\rwhole, without an end' >&2; exit 1");
+  const auto passed_on = testing::internal::GetCapturedStderr();
+  EXPECT_NE(passed_on.find("line 1\n"), std::string::npos);
+  EXPECT_NE(passed_on.find("half\rwhole, without an end"), std::string::npos);
+  ASSERT_EQ(end.last.size(), 20U);
+  EXPECT_EQ(end.last.front(), "line 13");
+  EXPECT_EQ(end.last.back(), "whole, without an end");
+}
+
+TEST(AttendedProgram, IsNotHeldUpByWhatItLeavesBehind) {
+  const auto end = ended("sleep 60 & echo $! >&2; exit 3");
+  EXPECT_EQ(end.code, 3);
+  ASSERT_EQ(end.last.size(), 1U);
+  ::kill(std::stoi(end.last.front()), SIGKILL);
+}
+
+TEST(AttendedProgram, GetsASignalThatCameBeforeItStood) {
+  sigset_t early;
+  sigset_t before;
+  ::sigemptyset(&early);
+  ::sigaddset(&early, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &early, &before);
+  ::raise(SIGUSR1);
+  // The program inherits the mask, so the signal waits for it too: bit 10 of what is pending.
+  const auto end =
+      attended("/bin/bash", {"bash", "-c", "while ! grep -q 'ShdPnd:.*2..$' /proc/$$/status; do :; done; exit 9"},
+               Environment{{"PATH", "/usr/bin:/bin"}});
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(end.code, 9);
+}
+
+}  // namespace
+}  // namespace lockstep
