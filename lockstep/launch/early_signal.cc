@@ -6,18 +6,25 @@
 namespace lockstep {
 namespace {
 
-void change(int how) {
+// Returns the mask that was there.
+sigset_t change(int how) {
   sigset_t warnings;
+  sigset_t before;
+  ::sigemptyset(&before);
   ::sigemptyset(&warnings);
   ::sigaddset(&warnings, SIGUSR1);
   ::sigaddset(&warnings, SIGUSR2);
-  ::pthread_sigmask(how, &warnings, nullptr);
+  ::pthread_sigmask(how, &warnings, &before);
+  return before;
 }
 
 }  // namespace
 
 void hold_early_signal() { change(SIG_BLOCK); }
 
-void release_early_signal() { change(SIG_UNBLOCK); }
+bool release_early_signal() {
+  const sigset_t before = change(SIG_UNBLOCK);
+  return ::sigismember(&before, SIGUSR1) == 1;
+}
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@ namespace lockstep {
 /// becomes: until a handler stands, they would end it. Slurm may send them to ranks that are only starting.
 void hold_early_signal();
 
-/// Lets them come; one that was waiting comes now.
-void release_early_signal();
+/// Lets them come; one that was waiting comes now. Returns true if they were held.
+bool release_early_signal();
 
 }  // namespace lockstep

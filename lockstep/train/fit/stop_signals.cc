@@ -32,11 +32,17 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &g_before[i]);
-  release_early_signal();
+  were_held_ = release_early_signal();
 }
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &g_before[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    if (were_held_ && kSignals[i] != SIGINT) {
+      std::signal(kSignals[i], SIG_IGN);
+    } else {
+      sigaction(kSignals[i], &g_before[i], nullptr);
+    }
+  }
 }
 
 bool StopSignals::arrived() { return g_arrived != 0; }

@@ -5,6 +5,9 @@
 
 #include <csignal>
 
+#include "lockstep/launch/early_signal.h"
+#include "tests/support/process.h"
+
 namespace lockstep {
 namespace {
 
@@ -31,6 +34,16 @@ TEST(StopSignals, GiveBackTheHandlerThatWasThere) {
   ::raise(SIGUSR1);
   EXPECT_EQ(theirs, 1);
   std::signal(SIGUSR1, before);
+}
+
+// All ranks had stopped for the signal of one, and were on their way out, when Slurm's signal killed two of them.
+TEST(StopSignals, ThatComeAfterTheStopOfOurOwnProgramEndNothing) {
+  testing::in_child([] {
+    hold_early_signal();
+    { const StopSignals signals; }
+    for (const int number : {SIGTERM, SIGUSR1, SIGUSR2}) ::raise(number);
+    EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_DFL);
+  });
 }
 
 TEST(StopSignalsDeathTest, ASecondInterruptEndsTheProcess) {
