@@ -49,8 +49,8 @@ ClientHandshake::ClientHandshake(const StoreIdentity& identity, std::string_view
   if (magic != kStoreMagic) {
     const bool is_other_version = magic.starts_with("LSS");
     throw Error(ErrorKind::kPeer,
-                is_other_version ? "the store speaks version " + std::string(magic.substr(3)) + " of its protocol, want " +
-                                       std::string(kStoreMagic.substr(3))
+                is_other_version ? "the store speaks version " + std::string(magic.substr(3)) +
+                                       " of its protocol, want " + std::string(kStoreMagic.substr(3))
                                  : std::string("another program than Lockstep's store answers"),
                 "start all ranks with the same version of Lockstep, at a port of their own");
   }

@@ -67,7 +67,7 @@ class SecretFile {
 
  private:
   std::filesystem::path path_;
-  FileDescriptor held_;  ///< Locked as shared, so that remove() sees other users.
+  FileDescriptor held_;                                ///< Locked as shared, so that remove() sees other users.
   std::vector<std::filesystem::path> made_folders_{};  ///< Innermost first.
 };
 

@@ -77,6 +77,12 @@ std::optional<StoreReply> decode_reply(std::string_view message) {
   return StoreReply{static_cast<StoreStatus>(status), std::move(*fields)};
 }
 
+void FrameReader::push(std::string_view bytes) {
+  waiting_.erase(0, used_);
+  used_ = 0;
+  waiting_.append(bytes);
+}
+
 std::optional<std::string> FrameReader::next() {
   const auto rest = std::string_view(waiting_).substr(used_);
   if (is_broken_ || rest.size() < kLengthBytes) return std::nullopt;
@@ -88,10 +94,6 @@ std::optional<std::string> FrameReader::next() {
   if (rest.size() - kLengthBytes < size) return std::nullopt;
   std::string message(rest.substr(kLengthBytes, size));
   used_ += kLengthBytes + size;
-  if (used_ == waiting_.size()) {
-    waiting_.clear();
-    used_ = 0;
-  }
   return message;
 }
 

@@ -12,15 +12,15 @@ namespace lockstep {
 
 /// What a client may ask of the store. Numbers are the wire's: they never change their meaning.
 enum class StoreOperation : std::uint8_t {
-  kSet = 1,         ///< key, value, key, value, …: all of them at once.
-  kGet = 2,         ///< keys; answered with their values once all are there.
-  kWait = 3,        ///< keys; answered once all are there.
-  kAdd = 4,         ///< key, decimal number; answered with the sum.
-  kCheck = 5,       ///< keys; answered with "1" if all are there, else "0".
-  kErase = 6,       ///< key; answered with "1" if it was there, else "0".
-  kCompareSet = 7,  ///< key, expected, wanted; answered with what the key holds now.
-  kAppend = 8,      ///< key, bytes.
-  kCount = 9,       ///< nothing; answered with the number of keys.
+  kSet = 1,          ///< key, value, key, value, …: all of them at once.
+  kGet = 2,          ///< keys; answered with their values once all are there.
+  kWait = 3,         ///< keys; answered once all are there.
+  kAdd = 4,          ///< key, decimal number; answered with the sum.
+  kCheck = 5,        ///< keys; answered with "1" if all are there, else "0".
+  kErase = 6,        ///< key; answered with "1" if it was there, else "0".
+  kCompareSet = 7,   ///< key, expected, wanted; answered with what the key holds now.
+  kAppend = 8,       ///< key, bytes.
+  kCount = 9,        ///< nothing; answered with the number of keys.
   kGeneration = 10,  ///< nothing; answered with the present generation.
   kRaise = 11,       ///< nothing; makes the request's generation the present one, if that is one higher than it was.
 };
@@ -60,7 +60,7 @@ std::optional<StoreReply> decode_reply(std::string_view message);
 /// Cuts a stream of bytes into messages.
 class FrameReader {
  public:
-  void push(std::string_view bytes) { waiting_.append(bytes); }
+  void push(std::string_view bytes);
 
   /// Returns the next whole message; nullopt if there is none yet, or if is_broken().
   std::optional<std::string> next();
