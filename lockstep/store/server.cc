@@ -68,7 +68,7 @@ class StoreServer::Loop {
     std::optional<ServerHandshake> handshake;  ///< Until it is proven.
     std::list<Id>::iterator place;             ///< Among the unproven.
     Clock::time_point since;
-    std::string answer;   ///< What came of the proof.
+    std::string answer;  ///< What came of the proof.
     FrameReader frames;
     std::string unsent;
     bool is_waiting = false;
@@ -282,8 +282,8 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
 bool StoreServer::Loop::flush(Id id, Connection& connection) {
   std::size_t done = 0;
   while (done < connection.unsent.size()) {
-    const auto sent = ::send(connection.socket.get(), connection.unsent.data() + done, connection.unsent.size() - done,
-                             MSG_NOSIGNAL);
+    const auto sent =
+        ::send(connection.socket.get(), connection.unsent.data() + done, connection.unsent.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN) return false;
     if (sent < 0) break;

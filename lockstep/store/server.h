@@ -13,19 +13,19 @@ namespace lockstep {
 
 /// What a stranger may cost: connections that have proven nothing yet.
 struct StrangerLimits {
-  std::size_t most_unproven = 64;                    ///< At once. The next one waits in the system's queue.
-  std::chrono::milliseconds patience{2000};          ///< For the whole proof.
-  std::chrono::milliseconds makes_room_after{50};    ///< Then the oldest is dropped if another one wants in.
+  std::size_t most_unproven = 64;                  ///< At once. The next one waits in the system's queue.
+  std::chrono::milliseconds patience{2000};        ///< For the whole proof.
+  std::chrono::milliseconds makes_room_after{50};  ///< Then the oldest is dropped if another one wants in.
 };
 
 /// Counts since the start, for tests and measurements.
 struct StoreCounts {
-  std::int64_t accepted = 0;     ///< Connections.
-  std::int64_t refused = 0;      ///< Connections that proved nothing, or proved wrong.
+  std::int64_t accepted = 0;  ///< Connections.
+  std::int64_t refused = 0;   ///< Connections that proved nothing, or proved wrong.
   std::int64_t proven = 0;
   std::int64_t requests = 0;
   std::int64_t bytes_sent = 0;
-  std::size_t connections = 0;   ///< Open now.
+  std::size_t connections = 0;  ///< Open now.
   std::size_t most_connections = 0;
 };
 
