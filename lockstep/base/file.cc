@@ -120,4 +120,14 @@ void make_folder(const std::filesystem::path& folder) {
   if (error) throw io_error("create", folder, error.value());
 }
 
+std::vector<std::filesystem::path> missing_folders(std::filesystem::path folder) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code none;
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, none)) {
+    missing.push_back(folder);
+    folder = folder.parent_path();
+  }
+  return missing;
+}
+
 }  // namespace lockstep

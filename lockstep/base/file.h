@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/error.h"
 
@@ -55,6 +56,9 @@ void sync_folder(const std::filesystem::path& folder);
 ///
 /// Throws: Error(kIo) naming the folder and the system's reason.
 void make_folder(const std::filesystem::path& folder);
+
+/// Returns the folder and those of its parents that do not exist, innermost first.
+std::vector<std::filesystem::path> missing_folders(std::filesystem::path folder);
 
 /// "open '/x/y' failed: Permission denied", for an Error's fact.
 std::string system_fact(std::string_view action, const std::filesystem::path& path, int error_number);

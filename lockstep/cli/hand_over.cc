@@ -41,6 +41,7 @@ int hand_over(const std::vector<std::string>& arguments, int ranks, const std::f
   const int code = run_local({.command = command,
                               .ranks = ranks,
                               .owns_store = true,
+                              .run_dir = logs.parent_path(),
                               .log_folder = logs,
                               .stop_grace = stop_grace(context.env)},
                              context.env, context.log);

@@ -25,16 +25,6 @@ void require_job(const Placement& at) {
               "set MASTER_ADDR and MASTER_PORT, or start with `lockstep launch` or srun");
 }
 
-std::vector<fs::path> missing_folders(fs::path folder) {
-  std::vector<fs::path> missing;
-  std::error_code none;
-  while (folder.has_relative_path() && !fs::exists(folder, none)) {
-    missing.push_back(folder);
-    folder = folder.parent_path();
-  }
-  return missing;
-}
-
 // NFS remembers that a name is missing until the folder is opened again.
 void look_again(const fs::path& folder) {
   if (DIR* opened = ::opendir(folder.c_str())) ::closedir(opened);

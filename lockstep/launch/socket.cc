@@ -226,17 +226,24 @@ FileDescriptor connect_until(const Endpoint& peer, Deadline until) {
   }
 }
 
-std::optional<std::string> local_address_towards(const Endpoint& peer, std::chrono::milliseconds timeout) {
-  const auto until = Clock::now() + timeout;
+FileDescriptor connect_once(const Endpoint& peer, Deadline until) {
   for (const auto& each : resolve(peer.address, peer.port)) {
-    const auto socket = try_connect(each, until);
-    if (!socket) continue;
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) continue;
-    return numeric_text(reinterpret_cast<const sockaddr*>(&own));
+    if (auto socket = try_connect(each, until)) return socket;
   }
-  return std::nullopt;
+  return FileDescriptor();
+}
+
+std::string local_address(const FileDescriptor& socket) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return {};
+  return numeric_text(reinterpret_cast<const sockaddr*>(&own)).value_or("");
+}
+
+std::optional<std::string> local_address_towards(const Endpoint& peer, std::chrono::milliseconds timeout) {
+  const auto socket = connect_once(peer, Clock::now() + timeout);
+  if (!socket) return std::nullopt;
+  return local_address(socket);
 }
 
 std::string peer_address(const FileDescriptor& socket) {

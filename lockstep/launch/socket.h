@@ -65,6 +65,14 @@ FileDescriptor accept_connection(const FileDescriptor& listener, Deadline until)
 /// Throws: Error(kPeer) if the address does not resolve, or if `until` passes first.
 FileDescriptor connect_until(const Endpoint& peer, Deadline until);
 
+/// Connects to `peer` once. The socket does not block. Returns an empty descriptor if nobody listens there.
+///
+/// Blocks: until `until` at most.
+FileDescriptor connect_once(const Endpoint& peer, Deadline until);
+
+/// Returns the numeric address of a connection's own end; empty if there is none.
+std::string local_address(const FileDescriptor& socket);
+
 /// Connects to `peer` once and returns the local address that the system chose for it; nullopt if nobody listens there.
 ///
 /// Blocks: for `timeout` at most.

@@ -34,8 +34,9 @@ struct RanksOptions {
 };
 
 /// Runs the test that is running now once more in each of `world` processes, with is_rank(), and expects of each the
-/// exit status wanted; what a rank printed is shown where it differs. Rank 0 inherits its store's bound socket, as from
-/// our launcher. Blocks: until all have ended; a rank that hangs is ended by an alarm.
+/// exit status wanted; what a rank printed is shown where it differs. Rank 0 inherits its store's bound socket, and all
+/// are told where their secret is, as by our launcher. Blocks: until all have ended; a rank that hangs is ended by an
+/// alarm.
 inline void expect_of_ranks(const RanksOptions& options) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
@@ -50,6 +51,8 @@ inline void expect_of_ranks(const RanksOptions& options) {
     variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(options.world);
     variables["MASTER_ADDR"] = "127.0.0.1";
     variables["MASTER_PORT"] = std::to_string(port_of(listener));
+    variables["LOCKSTEP_MEETING"] = (outputs.path() / "meeting").string();
+    variables["LOCKSTEP_CACHE"] = (outputs.path() / "cache").string();
     variables["LOCKSTEP_LAUNCHER"] = variables["OMP_NUM_THREADS"] = "1";
     if (rank == 0) variables["LOCKSTEP_STORE_FD"] = std::to_string(kInherited);
     for (const auto& [name, value] : options.variables) variables[name] = value;

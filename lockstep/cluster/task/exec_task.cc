@@ -12,6 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/launch/node_folder.h"
+#include "lockstep/store/secret.h"
 
 namespace lockstep {
 namespace {
@@ -98,6 +99,17 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
 /// Seconds since 1970.
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
+// Ranks of ours that meet read there what they prove themselves with; rank 0 creates it when they do.
+void name_meeting(ExecTask& task, const Environment& env) {
+  if (task.at.world == 1 || task.at.source == "lockstep") return;
+  const std::string start =
+      task.at.job.empty() ? "port-" + std::to_string(task.facts.master.port) : task.at.source + "-" + task.at.job;
+  auto all = task.environment.env.all();
+  all.erase("LOCKSTEP_STORE_SERVED");
+  all["LOCKSTEP_MEETING"] = secret_folder(task.run_dir, "exec-" + start, env).string();
+  task.environment.env = Environment(std::move(all));
+}
+
 }  // namespace
 
 TaskSettings settings_of(const Profile& profile) {
@@ -148,6 +160,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   task.facts.master = task.rendezvous.master;
   place_folders(task, options, env, log);
   task.environment = task_environment(task.at, env, task.settings, task.facts);
+  name_meeting(task, env);
   return task;
 }
 

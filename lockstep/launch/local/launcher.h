@@ -15,7 +15,8 @@ namespace lockstep {
 struct LocalJob {
   std::vector<std::string> command;    ///< The program and its arguments; found through PATH.
   int ranks = 1;                       ///< At least 1.
-  bool owns_store = false;             ///< Ours: rank 0 inherits a bound socket, LOCKSTEP_STORE_FD, on 127.0.0.1.
+  bool owns_store = false;             ///< Ours: the supervisor serves the run's store to the ranks, on 127.0.0.1.
+  std::filesystem::path run_dir{};     ///< Where the run's secret goes; empty: into the cache folder.
   std::filesystem::path log_folder{};  ///< Where each rank's standard error goes as rank-NNNN.log too; empty for none.
   std::chrono::milliseconds cause_grace{
       500};                               ///< From the first lost peer to SIGTERM: the rank that caused it may end.

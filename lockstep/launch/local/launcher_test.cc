@@ -20,7 +20,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/launch/socket.h"
 #include "lockstep/launch/topology.h"
+#include "lockstep/store/client.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -148,15 +150,40 @@ TEST(LocalLauncher, AForeignProgramsRanksShareTheCoresAndTheUsersOwnNumberStays)
   EXPECT_EQ(given.exit_code(), 0);
 }
 
-TEST(LocalLauncher, OnlyRankZeroInheritsTheStoresSocket) {
-  LocalJob job = script("echo $RANK:$LOCKSTEP_STORE_FD; ls -l /proc/self/fd | grep -c socket; true", 2);
+TEST(LocalLauncher, ServesTheStoreToItsRanksAndLeavesNoSecret) {
+  const TemporaryFolder folder;
+  LocalJob job = script(
+      "stat -c '%a %s' \"$LOCKSTEP_MEETING\" \"$LOCKSTEP_MEETING/secret\"; echo $LOCKSTEP_STORE_SERVED; "
+      "ls -l /proc/self/fd | grep -c socket; true",
+      1);
   job.owns_store = true;
+  job.run_dir = folder.path() / "run";
   Launch launch(job);
   const auto lines = split(trimmed(launch.all_lines()), '\n');
   EXPECT_EQ(launch.exit_code(), 0);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "1:"), 1);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "1"), 1);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "0"), 1);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_TRUE(lines[0].starts_with("700 ")) << lines[0];
+  EXPECT_EQ(lines[1], "600 32");
+  EXPECT_EQ(lines[2], "1");
+  EXPECT_EQ(lines[3], "0") << "a rank inherits no socket";
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(LocalLauncher, ARankCanReachTheStoreThatItsLauncherServes) {
+  const TemporaryFolder folder;
+  LocalJob job = script(
+      "cat \"$LOCKSTEP_MEETING/secret\" > '" + (folder.path() / "secret").string() + "'; echo $MASTER_PORT; sleep 60",
+      1);
+  job.owns_store = true;
+  job.run_dir = folder.path() / "run";
+  Launch launch(job);
+  const auto port = parsed_int<int>(trimmed(launch.lines(1)));
+  ASSERT_TRUE(port);
+  const StoreIdentity identity{Secret::from(text_of_file(folder.path() / "secret")).value(),
+                               "port " + std::to_string(*port)};
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  StoreClient client(connect_until({"127.0.0.1", *port}, until), identity, until);
+  EXPECT_EQ(client.ask({StoreOperation::kAdd, 1, {"n", "2"}}, until).at(0), "2");
 }
 
 TEST(LocalLauncher, OneFailingRankStopsTheOthersAndItsLastLinesAreShown) {

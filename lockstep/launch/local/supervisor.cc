@@ -105,7 +105,10 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   if (!signals_) fail("signalfd", errno);
   ::signal(SIGPIPE, SIG_IGN);
   sources_.reserve(2 * ranks_.size());
+  // Here and not before the fork: what it makes goes with the process that made it.
+  served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
+  served_->serve();
   store_.reset();
   // The parent may have died before its death signal was asked for.
   if (::getppid() != parent_) end_as_orphan();
@@ -113,6 +116,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
     wait_for_events();
     if (live_ == 0) finish();
   }
+  served_.reset();
   report();
   if (failed_) return failed_->code;
   return is_stopped_ ? kExitStopped : 0;
@@ -178,6 +182,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   // Each rank would take all cores for itself.
   all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
   all["LOCKSTEP_LAUNCHER"] = "1";
+  served_->describe(all);
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);

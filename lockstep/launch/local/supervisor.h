@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/launch/local/launcher.h"
+#include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"
 
 namespace lockstep {
@@ -72,6 +73,7 @@ class LocalSupervisor {
   const Log& log_;
   std::string program_;
   FileDescriptor store_;
+  std::optional<LocalStore> served_;
   FileDescriptor signals_;
   int port_ = 0;
   int threads_ = 1;  // Cores for each rank.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/log.h"
+#include "lockstep/store/secret.h"
+#include "lockstep/store/server.h"
+
+namespace lockstep {
+
+/// The store of one local run, served by the process that outlives its ranks.
+///
+/// Its secret lies in `.meeting/` of the run folder, else in the cache folder, and goes with this object.
+class LocalStore {
+ public:
+  /// Only names the place of the secret: a program that is not ours may never ask for it, and then binds `port` itself.
+  LocalStore(const std::filesystem::path& run_dir, int port, const Environment& env);
+  ~LocalStore();
+  LocalStore(const LocalStore&) = delete;
+  LocalStore& operator=(const LocalStore&) = delete;
+
+  /// Creates the secret. If the cache folder cannot be written, the ranks do without: `bound` stays for rank 0.
+  ///
+  /// Throws: as SecretFile::create(), if there is a run folder.
+  void prepare(FileDescriptor& bound, const Log& log);
+
+  /// Starts the server's thread, if prepare() took the socket. To be called after the ranks are forked.
+  void serve();
+
+  /// Sets what the ranks read.
+  void describe(Environment::Map& variables) const;
+
+ private:
+  SecretFile file_;
+  int port_;
+  bool has_run_dir_;
+  bool has_secret_ = true;  ///< False if it could not be made.
+  FileDescriptor bound_;
+  std::optional<Secret> secret_;
+  std::unique_ptr<StoreServer> server_;
+};
+
+}  // namespace lockstep

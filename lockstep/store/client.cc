@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/store/client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kLongestPollMs = 60'000;
+
+}  // namespace
+
+StoreClient::StoreClient(FileDescriptor socket, const StoreIdentity& identity, Deadline until)
+    : socket_(std::move(socket)) {
+  const ClientHandshake handshake(identity, receive(kHelloBytes, until));
+  send(handshake.answer(), until);
+  if (!handshake.accepts(receive(kProofBytes, until))) {
+    end(StoreFault::kLost, "the store's server does not know this run's secret",
+        "look for another program at this address and port");
+  }
+}
+
+std::vector<std::string> StoreClient::ask(const StoreRequest& request, Deadline until) {
+  if (!socket_) end(StoreFault::kLost, "the connection to the store has ended");
+  const auto frame = encode(request);
+  if (frame.size() > kMostFrameBytes || request.fields.size() > kMostFields) {
+    throw StoreError(StoreFault::kRefused, "a request of " + std::to_string(frame.size()) + " bytes is too long");
+  }
+  send(frame, until);
+  FrameReader reader;
+  reader.push(receive(4, until));
+  auto message = reader.next();
+  while (!message && !reader.is_broken()) {
+    reader.push(receive(0, until));
+    message = reader.next();
+  }
+  auto reply = message ? decode_reply(*message) : std::nullopt;
+  if (!reply) end(StoreFault::kLost, "the store's reply cannot be read");
+  if (reply->status == StoreStatus::kOver) throw StoreError(StoreFault::kOver, "this generation of the run has ended");
+  if (reply->status == StoreStatus::kRefused) {
+    throw StoreError(StoreFault::kRefused,
+                     "the store refused a request: " + (reply->fields.empty() ? "" : reply->fields[0]));
+  }
+  return std::move(reply->fields);
+}
+
+void StoreClient::send(std::string_view bytes, Deadline until) {
+  while (!bytes.empty()) {
+    const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      await(POLLOUT, until);
+    } else if (errno != EINTR) {
+      end(StoreFault::kLost, std::string("the connection to the store was lost: ") + std::strerror(errno));
+    }
+  }
+}
+
+// Exactly `count` bytes; with 0, what is there, at least one.
+std::string StoreClient::receive(std::size_t count, Deadline until) {
+  std::string bytes(count == 0 ? 65536 : count, '\0');
+  std::size_t done = 0;
+  while (done < std::max<std::size_t>(count, 1)) {
+    const auto got = ::recv(socket_.get(), bytes.data() + done, bytes.size() - done, MSG_DONTWAIT);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      end(StoreFault::kLost, "the store closed the connection", "look at the log of the process that serves it");
+    } else if (errno == EAGAIN) {
+      await(POLLIN, until);
+    } else if (errno != EINTR) {
+      end(StoreFault::kLost, std::string("the connection to the store was lost: ") + std::strerror(errno));
+    }
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+void StoreClient::await(short events, Deadline until) {
+  pollfd one{.fd = socket_.get(), .events = events, .revents = 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  if (left <= 0) end(StoreFault::kLate, "the store did not answer in time");
+  ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left, kLongestPollMs)));
+}
+
+void StoreClient::end(StoreFault fault, std::string_view fact, std::string_view hint) {
+  socket_.reset();
+  throw StoreError(fault, fact, hint);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/store/handshake.h"
+#include "lockstep/store/wire.h"
+
+namespace lockstep {
+
+/// Why a request has no answer.
+enum class StoreFault {
+  kLate,     ///< No answer came in time.
+  kLost,     ///< The server has gone, or cannot be reached.
+  kOver,     ///< The generation has ended: the ranks meet again in the next one.
+  kRefused,  ///< The server does not do that; the fact says why.
+};
+
+class StoreError : public Error {
+ public:
+  StoreError(StoreFault fault, std::string_view fact, std::string_view hint = {})
+      : Error(ErrorKind::kPeer, fact, hint), fault_(fault) {}
+
+  StoreFault fault() const noexcept { return fault_; }
+
+ private:
+  StoreFault fault_;
+};
+
+/// One connection to the run's store.
+///
+/// A request that failed with kLate or kLost ends the connection: its answer could still come, and would be taken for
+/// the next one's.
+///
+/// Threads: one at a time. Throws: every method throws StoreError.
+class StoreClient {
+ public:
+  using Deadline = Clock::time_point;
+
+  /// Proves to the server at the other end of `socket` that this process knows the secret, and has it prove the same.
+  ///
+  /// Blocks: until `until` at most.
+  /// Throws: Error(kPeer) as ClientHandshake; StoreError(kLost) if the server refuses this client, or does not know the
+  ///         secret itself; StoreError(kLate) if it says nothing.
+  StoreClient(FileDescriptor socket, const StoreIdentity& identity, Deadline until);
+
+  /// Sends a request and returns the reply's fields.
+  ///
+  /// Blocks: until `until` at most. kGet and kWait last until all keys are there.
+  std::vector<std::string> ask(const StoreRequest& request, Deadline until);
+
+  /// True if the connection serves for another request.
+  bool is_usable() const { return static_cast<bool>(socket_); }
+
+ private:
+  void send(std::string_view bytes, Deadline until);
+  std::string receive(std::size_t count, Deadline until);
+  void await(short events, Deadline until);
+  [[noreturn]] void end(StoreFault fault, std::string_view fact, std::string_view hint = {});
+
+  FileDescriptor socket_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/store/client.h"
+
+namespace lockstep {
+
+/// A process's connections to the run's store, one for each thread that asks at the same time. So a thread that waits
+/// for a key holds up no other.
+///
+/// Threads: safe.
+class StoreConnections {
+ public:
+  /// Makes one attempt to connect; returns an empty descriptor if nobody listens.
+  using Connect = std::function<FileDescriptor(StoreClient::Deadline until)>;
+
+  StoreConnections(Connect connect, StoreIdentity identity);
+
+  /// Opens the first connection. A server that is busy with others may close it unheard: that is tried again.
+  ///
+  /// Blocks: until `until` at most. Throws: as StoreClient.
+  void open(StoreClient::Deadline until);
+
+  /// Sends a request over a free connection, or a new one.
+  ///
+  /// Blocks: until `until` at most. Throws: as StoreClient::ask() and open().
+  std::vector<std::string> ask(const StoreRequest& request, StoreClient::Deadline until);
+
+ private:
+  StoreClient take(StoreClient::Deadline until);
+  StoreClient make(StoreClient::Deadline until) const;
+
+  Connect connect_;
+  StoreIdentity identity_;
+  std::mutex mutex_;
+  std::vector<StoreClient> free_;
+};
+
+}  // namespace lockstep
