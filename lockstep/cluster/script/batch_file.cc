@@ -61,8 +61,10 @@ void read_task_script(BatchFile& file, const LaunchLine& launch, const ScriptRea
     if (variable.is_exported) seen[name] = variable;
   }
   if (const auto text = launch.shell_text()) {
-    auto facts = read_script_facts(text->value.text, seen);
-    facts.file = "bash -c";
+    // The same text over as many lines as stand before it: its commands then have the lines of the batch script.
+    const auto above = std::string(static_cast<std::size_t>(std::max(launch.line, 1)) - 1, '\n');
+    auto facts = read_script_facts(above + text->value.text, seen);
+    facts.file = file.name;
     file.task_scripts.push_back(std::move(facts));
     return;
   }

@@ -103,6 +103,16 @@ class Translation {
     into_.request.settings.push_back({key, toml, {SettingSource::kFlag, flag}});
   }
 
+  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be seen: its number of tasks is
+  /// part of how it works.
+  bool keeps_tasks(const LaunchLine& launch) const {
+    if (!launch.shell_text() && !launch.shell_script()) return false;
+    const auto starts_ranks = [](const ScriptFacts& facts) {
+      return std::ranges::any_of(facts.launches, [](const auto& each) { return each.node_launcher.has_value(); });
+    };
+    return !of_.file.unread_scripts.empty() || std::ranges::any_of(of_.file.task_scripts, starts_ranks);
+  }
+
   void take_shape(const LaunchLine& launch) {
     auto& flags = into_.request.flags;
     const auto shape = of_.step_shape(launch);
@@ -118,6 +128,10 @@ class Translation {
     const bool has_devices = flags.devices.value_or(static_cast<int>(of_.profile.devices.count)) > 0;
     // One task for each device is ours; without devices the script's number stands.
     if (!has_devices && tasks && !launch.node_launcher && !flags.tasks) {
+      flags.tasks = tasks;
+      add("--tasks-per-node", std::to_string(*tasks));
+    }
+    if (has_devices && !flags.tasks && keeps_tasks(launch) && tasks) {
       flags.tasks = tasks;
       add("--tasks-per-node", std::to_string(*tasks));
     }

@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH -A b --nodes=1 --time=10 -p booster
+#SBATCH --gres=gpu:v100:4 --ntasks-per-node=4
+source env/bin/activate
+srun python -u a.py
+# cluster: juwels-booster
+# expect: script-gres-name 3

@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=4 --time=60
+#SBATCH --gpus-per-node=4
+module load python
+srun bash -c 'export MASTER_ADDR=$(hostname); exec python -u a.py'
+# cluster: generic
+# expect: script-master-address 5

@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH -A mybudget -p booster
+#SBATCH -N 2 --gres=gpu:4
+#SBATCH --ntasks-per-node=4 -c 12
+#SBATCH -t 1-00:00:00 --threads-per-core=1
+source env/bin/activate
+export NCCL_SOCKET_IFNAME=ib0
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun -c12 python -u a.py
+# cluster: juwels-booster
+# expect: script-master-suffix 8

@@ -1,0 +1,13 @@
+#!/bin/bash
+#SBATCH -A mybudget -p booster
+#SBATCH -N 2 --gres=gpu:4
+#SBATCH --ntasks-per-node=4 -c 12
+#SBATCH -t 1-00:00:00 --threads-per-core=1
+source env/bin/activate
+export NCCL_SOCKET_IFNAME=ib0
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)i
+srun -c12 \
+  --kill-on-bad-exit=1 \
+  python -u train.py \
+  --out "my results"
+# cluster: juwels-booster
