@@ -19,7 +19,7 @@ import unittest
 UPDATE = "--update" in sys.argv and not sys.argv.remove("--update")
 ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
-SCRIPTS = sorted((ROOT / "tests/job_scripts/scripts").glob("*.sh"))
+SCRIPTS = sorted((ROOT / "tests/job_scripts/scripts").glob("*.sbatch"))
 GOLDEN = ROOT / "tests/golden/job_scripts"
 SEEDS = ROOT.parent / "shared/seeds"
 LEFT_OUT = ("SLURM", "SBATCH", "LOCKSTEP", "SRUN_")
@@ -120,7 +120,7 @@ class SideBySide(unittest.TestCase):
     def output(self, name, columns):
         with tempfile.TemporaryDirectory() as folder:
             folder = os.path.realpath(folder)
-            shutil.copy(ROOT / f"tests/job_scripts/scripts/{name}.sh", folder + "/job.sh")
+            shutil.copy(ROOT / f"tests/job_scripts/scripts/{name}.sbatch", folder + "/job.sh")
             cluster = re.search(r"^# cluster: (\S+)", pathlib.Path(folder, "job.sh").read_text(), re.M)[1]
             # In two columns a path is cut at a place that hangs on its length: the folder's name must always be as long.
             done = run("submit", "--from", "job.sh", "--cluster", cluster, "--run-dir", "/runs/one", cwd=folder, COLUMNS=str(columns))
@@ -161,12 +161,12 @@ class SideBySide(unittest.TestCase):
 
     def test_what_is_typed_comes_before_the_script(self):
         with tempfile.TemporaryDirectory() as folder:
-            script = ROOT / "tests/job_scripts/scripts/good_lumi.sh"
+            script = ROOT / "tests/job_scripts/scripts/good_lumi.sbatch"
             done = run("submit", "--from", script, "--cluster", "lumi-g", "--nodes", "4", "--json", cwd=folder)
             self.assertIn("#SBATCH --nodes=4\n", json.loads(done.stdout)["ours"])
 
     def test_a_program_beside_from_is_refused(self):
-        script = ROOT / "tests/job_scripts/scripts/good_lumi.sh"
+        script = ROOT / "tests/job_scripts/scripts/good_lumi.sbatch"
         done = run("submit", "--from", script, "--", "true", cwd="/")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--from takes the program from", done.stderr)
@@ -178,7 +178,7 @@ class SideBySide(unittest.TestCase):
             self.assertIn("there is no batch script 'no.sh'", done.stderr)
 
     def test_a_clean_script_says_so(self):
-        done = run("doctor", ROOT / "tests/job_scripts/scripts/good_generic_cpu.sh", "--cluster", "generic", cwd="/")
+        done = run("doctor", ROOT / "tests/job_scripts/scripts/good_generic_cpu.sbatch", "--cluster", "generic", cwd="/")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"^nothing found in \S+\n$")
 

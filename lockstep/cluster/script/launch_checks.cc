@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/script/launch_checks.h"
+
 #include <algorithm>
 #include <array>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
-#include "lockstep/cluster/script/script_findings.h"
 
 namespace lockstep {
 namespace {

@@ -5,6 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/script/launch_checks.h"
+#include "lockstep/cluster/script/shape_checks.h"
+#include "lockstep/cluster/script/text_checks.h"
+#include "lockstep/cluster/script/variable_checks.h"
 
 namespace lockstep {
 

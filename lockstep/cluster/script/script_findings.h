@@ -47,12 +47,6 @@ struct ScriptContext {
 /// Finds all that is wrong, by line. Nothing is run.
 std::vector<ScriptFinding> script_findings(const ScriptContext& of);
 
-/// The parts of script_findings(). Each adds what it finds.
-void check_script_text(const ScriptContext& of, ScriptFindings& findings);
-void check_script_shape(const ScriptContext& of, ScriptFindings& findings);
-void check_script_launch(const ScriptContext& of, ScriptFindings& findings);
-void check_script_variables(const ScriptContext& of, ScriptFindings& findings);
-
 /// True if there is an error among them.
 bool has_error(const ScriptFindings& findings);
 

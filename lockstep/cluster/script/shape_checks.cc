@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/script/shape_checks.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -6,7 +8,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/limits.h"
-#include "lockstep/cluster/script/script_findings.h"
 
 namespace lockstep {
 namespace {
@@ -229,10 +230,12 @@ void check_memory(const ScriptContext& of, ScriptFindings& findings) {
          "--mem=0 takes all of a node"});
     return;
   }
-  if (mib >= kLeastMib * ranks) return;
   const bool has_unit = std::isalpha(static_cast<unsigned char>(option->value.back())) != 0;
+  const bool is_slip = !has_unit && mib < 1024;  // "--mem=64" meant 64G.
+  const bool has_devices = shape.node_devices().value_or(1) > 0;
+  if (!is_slip && (!has_devices || mib >= kLeastMib * ranks)) return;
   findings.push_back({"script-memory-low",
-                      mib < kLeastMib ? Severity::kError : Severity::kWarning,
+                      is_slip ? Severity::kError : Severity::kWarning,
                       option->line,
                       {},
                       shown(*option) + " is " + human_bytes(static_cast<std::uint64_t>(mib) << 20U) + " for " +

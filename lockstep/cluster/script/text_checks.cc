@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/script/text_checks.h"
+
 #include <algorithm>
 #include <filesystem>
 
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/script/script_findings.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/script/variable_checks.h"
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -6,7 +8,6 @@
 #include "lockstep/base/pattern.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor/variables.h"
-#include "lockstep/cluster/script/script_findings.h"
 
 namespace lockstep {
 namespace {
