@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 from check_budgets import exceptions
-from check_layers import included
+from check_layers import included, reachable
 
 MOST_FILES, MOST_SHARING, MOST_PUBLIC, MOST_USE = 45, 8, 60, 10
 DOOR = "lockstep/lockstep.h"
@@ -24,17 +24,6 @@ def includes(path):
     """The headers of ours that a file includes."""
     found = (included(line) for line in path.read_text().splitlines())
     return [name for name in found if name.startswith("lockstep/")]
-
-
-def closure(root, name):
-    """The header and all headers of ours that it includes, by way of others too."""
-    seen, open_ones = set(), [name]
-    while open_ones:
-        at = open_ones.pop()
-        if at not in seen:
-            seen.add(at)
-            open_ones.extend(includes(root / at))
-    return seen
 
 
 def listed(path):
@@ -67,7 +56,7 @@ def name_fault(root, source, allowed):
 
 
 def public_faults(root):
-    public, wanted = listed(root / "cmake/public_headers.txt"), closure(root, DOOR)
+    public, wanted = listed(root / "cmake/public_headers.txt"), reachable(DOOR, lambda name: includes(root / name))
     for name in sorted(wanted - public):
         yield f"cmake/public_headers.txt: {name} is missing, which {DOOR} includes"
     for name in sorted(public - wanted):

@@ -38,22 +38,27 @@ def folder_of(path, allowed):
     return "/".join(parts) or ("." if "." in allowed and "/" not in path else None)
 
 
-def reachable(allowed, folder):
-    """The folder and all that it may reach through those that it may use: a test may look at any of it."""
-    seen, open_ones = set(), [folder]
+def reachable(start, next_of):
+    """`start` and all that next_of() leads to from it, step by step."""
+    seen, open_ones = set(), [start]
     while open_ones:
         at = open_ones.pop()
         if at not in seen:
             seen.add(at)
-            open_ones.extend(allowed.get(at, ()))
+            open_ones.extend(next_of(at))
     return seen
+
+
+def usable_folders(allowed, folder):
+    """The folder and all that it may reach through those that it may use: a test may look at any of it."""
+    return reachable(folder, lambda at: allowed.get(at, ()))
 
 
 def table_faults(allowed):
     for folder, uses in allowed.items():
         for used in sorted(uses - set(allowed)):
             yield f"layers.txt: {folder} may use {used}, which is not listed"
-        if any(folder in reachable(allowed, used) for used in uses - {folder}):
+        if any(folder in usable_folders(allowed, used) for used in uses - {folder}):
             yield f"layers.txt: {folder} reaches itself through what it may use"
 
 
@@ -67,7 +72,7 @@ def faults(root):
         if folder is None:
             yield f"{path.relative_to(root)}: folder is not in layers.txt"
             continue
-        usable = reachable(allowed, folder) if path.name.endswith("_test.cc") else allowed[folder]
+        usable = usable_folders(allowed, folder) if path.name.endswith("_test.cc") else allowed[folder]
         for number, line in enumerate(path.read_text().splitlines(), 1):
             name = included(line)
             if name.startswith("lockstep/"):

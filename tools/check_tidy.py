@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from check_layers import folder_of, table
+from check_layers import folder_of, reachable, table
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(lockstep/[^"]+)"', re.M)
 FINDING = re.compile(r": (warning|error): .*\[[\w.,-]+\]$")
@@ -26,17 +26,12 @@ def torch_free(name, allowed, above):
     return folder_of(name.removeprefix("lockstep/"), allowed) in above and not name.endswith("_test.cc")
 
 
-def closure(root, name, seen):
-    if name not in seen and (root / name).exists():
-        seen.add(name)
-        for header in INCLUDE.findall((root / name).read_text()):
-            closure(root, header, seen)
-    return seen
-
-
 def digest(root, name, command):
+    def own_includes(file):
+        return [each for each in INCLUDE.findall((root / file).read_text()) if (root / each).exists()]
+
     state = hashlib.sha256((root / ".clang-tidy").read_bytes() + command.encode())
-    for file in sorted(closure(root, name, set())):
+    for file in sorted(reachable(name, own_includes)):
         state.update(file.encode() + (root / file).read_bytes())
     return state.hexdigest()[:24]
 

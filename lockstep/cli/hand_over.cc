@@ -38,8 +38,12 @@ int hand_over(const std::vector<std::string>& arguments, int ranks, const std::f
   if (ranks == 1) give_way_to(trainer, arguments, context.env);
   std::vector<std::string> command = {trainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const int code =
-      run_local({.command = command, .ranks = ranks, .owns_store = true, .log_folder = logs}, context.env, context.log);
+  const int code = run_local({.command = command,
+                              .ranks = ranks,
+                              .owns_store = true,
+                              .log_folder = logs,
+                              .stop_grace = stop_grace(context.env)},
+                             context.env, context.log);
   // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
   const bool is_asked_for =
       code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;

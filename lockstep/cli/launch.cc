@@ -13,7 +13,8 @@ void add_launch(CLI::App& app, Context& context) {
   command->add_option("-n,--ranks", *ranks, "How many ranks")->required()->type_name("N");
   context.program_takers.push_back(command);
   command->callback([&context, ranks] {
-    context.exit_code = run_local({.command = context.program, .ranks = *ranks}, context.env, context.log);
+    context.exit_code = run_local({.command = context.program, .ranks = *ranks, .stop_grace = stop_grace(context.env)},
+                                  context.env, context.log);
   });
 }
 

@@ -73,12 +73,21 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
   }
 }
 
-/// The averaged weights that lie beside the last ones. Throws: Error(kData) where the run had kept none by then.
+/// Returns the averaged weights that lie beside the last ones.
+///
+/// Throws: Error(kData) if the run had kept none by then, or if they lack their BatchNorm statistics.
 SafetensorsFile averages_of(const fs::path& snapshot) {
   const fs::path file = snapshot / kExtensionsFile;
   if (fs::exists(file)) {
     auto averages = SafetensorsFile::open(file);
     const auto* count = averages.find(kAveragePrefix + "count");
+    if (averages.find(kAveragePrefix + "lacks_statistics") != nullptr) {
+      throw Error(ErrorKind::kData,
+                  snapshot.string() +
+                      " has averaged weights without their BatchNorm statistics: the run was stopped "
+                      "before the pass that takes them",
+                  "go on with the run to its end, or leave out --averaged for the last weights");
+    }
     if (count != nullptr && !std::ranges::all_of(count->bytes, [](std::byte each) { return each == std::byte{0}; })) {
       return averages;
     }

@@ -42,11 +42,16 @@ class SnapshotFiles : public ::testing::Test {
     writer.add_tensors("model.safetensors", std::span(model).first(run == "short" ? 1 : 2));
     const std::array<float, 4> means = {0.5, 0, 0, 0.25};
     const std::array<std::int64_t, 1> count = {step};
-    const std::array<TensorEntry, 2> averages = {
+    const std::array<TensorEntry, 3> averages = {
         TensorEntry{
             .name = "average.fc.weight", .dtype = "F32", .shape = {2, 2}, .bytes = std::as_bytes(std::span(means))},
-        TensorEntry{.name = "average.count", .dtype = "I64", .shape = {}, .bytes = std::as_bytes(std::span(count))}};
-    if (run.starts_with("averaged")) writer.add_tensors("extensions.safetensors", averages);
+        TensorEntry{.name = "average.count", .dtype = "I64", .shape = {}, .bytes = std::as_bytes(std::span(count))},
+        TensorEntry{
+            .name = "average.lacks_statistics", .dtype = "I64", .shape = {}, .bytes = std::as_bytes(std::span(count))}};
+    const std::size_t saved = run == "averaged in part" ? 3 : 2;
+    if (run.starts_with("averaged")) {
+      writer.add_tensors("extensions.safetensors", std::span(averages).first(saved));
+    }
     writer.add_tensors("optimizer.safetensors", optimizer);
     writer.add_text("state.json", state);
     writer.commit();
@@ -118,6 +123,11 @@ TEST_F(SnapshotFiles, AreExportedWithAveragedWeightsWhereTheyAreAskedFor) {
   for (const char* run : {"run", "averaged later"}) {
     EXPECT_HAS(message_of(ErrorKind::kData, [&] { export_averaged(run, "none.pt"); }), "has no averaged weights");
   }
+  // They were written out with the last step's statistics, which are those of other weights.
+  write_snapshot("averaged in part", 3, {1, 2, 3, 4}, kState);
+  EXPECT_HAS(message_of(ErrorKind::kData, [&] { export_averaged("averaged in part", "none.pt"); }),
+             "has averaged weights without their BatchNorm statistics");
+  EXPECT_FALSE(fs::exists(path("none.pt")));
 }
 
 TEST_F(SnapshotFiles, AreNotExportedWhereThereIsNothingToTake) {

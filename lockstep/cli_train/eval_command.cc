@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cli_data/recipe_settings.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -70,6 +71,12 @@ DataSchema trained_schema(const std::filesystem::path& snapshot, const Recipe& o
   text = group.broadcast_text(text);
   if (!text.empty()) return parsed_data_schema(text);
   try {
+    if (own.text("data.kind") == "csv") {
+      // Such snapshots are of a time when a table's scale was that of all its rows.
+      auto settings = data_settings_of(own);
+      settings.split.reset();
+      return open_data_sets(settings).schema;
+    }
     RecipeData data(own, group);
     data.setup();
     return data.sets().schema;

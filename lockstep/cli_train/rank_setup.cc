@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
@@ -19,6 +20,10 @@ int threads_of(const Recipe& recipe, const Placement& placement, const Environme
   if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
   // A user's word, or that of `lockstep exec` or `launch`, which know whether the job's cores are this rank's alone.
   return env.get("OMP_NUM_THREADS") ? at::get_num_threads() : own_cores(placement).cores;
+}
+
+std::chrono::milliseconds milliseconds_of(const Recipe& recipe, const char* key) {
+  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(recipe.real(key)));
 }
 
 void check_ranks(const Recipe& recipe, const Placement& placement) {
@@ -69,7 +74,9 @@ int with_placement(const Environment& env, const std::function<int(const Placeme
 }
 
 JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir) {
-  return {.accelerator = accelerator_named(recipe.text("trainer.accelerator")),
+  return {.join_timeout = milliseconds_of(recipe, "trainer.join_timeout"),
+          .collective_timeout = milliseconds_of(recipe, "trainer.collective_timeout"),
+          .accelerator = accelerator_named(recipe.text("trainer.accelerator")),
           .connect_single_rank = recipe.text("trainer.strategy") == "ddp",
           .share_device = recipe.flag("trainer.share_device"),
           .run_dir = run_dir};

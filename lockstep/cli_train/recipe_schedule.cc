@@ -2,6 +2,7 @@
 #include "lockstep/cli_train/recipe_schedule.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text_format.h"
 
 namespace lockstep {
 namespace {
@@ -13,18 +14,26 @@ std::int64_t planned_length(const TrainingPlan& plan, bool by_step) {
   return (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
 }
 
-// The whole run, where the recipe does not say how long the schedule is.
-std::int64_t length_of(const Recipe& recipe, const std::string& key, std::int64_t planned) {
+// The length of a schedule: the recipe's, or else what the warm-up leaves of the run.
+std::int64_t schedule_length(const Recipe& recipe, const std::string& key, std::int64_t run_length) {
   if (recipe.has(key)) return recipe.integer(key);
-  if (planned > 0) return planned;
-  throw Error(ErrorKind::kRecipe, key + " is not set, and the run's length is not known",
-              "set it, or trainer.max_epochs or trainer.max_steps");
+  if (run_length <= 0) {
+    throw Error(ErrorKind::kRecipe, key + " is not set, and the run's length is not known",
+                "set it, or trainer.max_epochs or trainer.max_steps");
+  }
+  const auto warmup = recipe.integer("scheduler.warmup");
+  if (warmup < run_length) return run_length - warmup;
+  const auto& unit = recipe.text("scheduler.interval");
+  throw Error(ErrorKind::kRecipe,
+              "scheduler.warmup (" + recipe.origin("scheduler.warmup").where + ") is " + counted(warmup, unit) +
+                  ", and the whole run has " + std::to_string(run_length),
+              "shorten the warm-up, count it in steps with scheduler.interval = \"step\", or train for longer");
 }
 
-OneCycleSchedule one_cycle_of(const Recipe& recipe, std::int64_t planned) {
+OneCycleSchedule one_cycle_of(const Recipe& recipe, std::int64_t run_length) {
   OneCycleSchedule one;
   one.max_lr = recipe.real("scheduler.max_lr");
-  one.total_steps = length_of(recipe, "scheduler.total_steps", planned);
+  one.total_steps = schedule_length(recipe, "scheduler.total_steps", run_length);
   one.pct_start = recipe.real("scheduler.pct_start");
   one.div_factor = recipe.real("scheduler.div_factor");
   one.final_div_factor = recipe.real("scheduler.final_div_factor");
@@ -53,7 +62,7 @@ ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan) {
   options.by_step = recipe.text("scheduler.interval") == "step";
   options.warmup = recipe.integer("scheduler.warmup");
   options.warmup_start_factor = recipe.real("scheduler.warmup_start_factor");
-  const auto planned = planned_length(plan, options.by_step) - options.warmup;
+  const auto run_length = planned_length(plan, options.by_step);
   const auto& name = recipe.text("scheduler.name");
   if (name == "step") {
     options.schedule = StepSchedule{recipe.integer("scheduler.step_size"), recipe.real("scheduler.gamma")};
@@ -62,12 +71,13 @@ ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan) {
   } else if (name == "exponential") {
     options.schedule = ExponentialSchedule{recipe.real("scheduler.gamma")};
   } else if (name == "cosine") {
-    options.schedule = CosineSchedule{length_of(recipe, "scheduler.T_max", planned), recipe.real("scheduler.eta_min")};
+    options.schedule =
+        CosineSchedule{schedule_length(recipe, "scheduler.T_max", run_length), recipe.real("scheduler.eta_min")};
   } else if (name == "linear") {
     options.schedule = LinearSchedule{recipe.real("scheduler.start_factor"), recipe.real("scheduler.end_factor"),
                                       recipe.integer("scheduler.total_iters")};
   } else if (name == "onecycle") {
-    options.schedule = one_cycle_of(recipe, planned);
+    options.schedule = one_cycle_of(recipe, run_length);
   } else if (name == "plateau") {
     options.schedule = plateau_of(recipe);
   }

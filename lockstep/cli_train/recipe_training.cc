@@ -44,6 +44,7 @@ NetworkOptions network_of(const Recipe& recipe, const DataSchema& data) {
   network.name = recipe.text("model.name");
   network.input_shape = data.fields.at(0).shape;
   network.classes = is_regression(recipe) ? 1 : data.classes;
+  network.takes_text = recipe.text("data.kind") == "text";
   if (recipe.has("model.hidden")) network.hidden = recipe.integers("model.hidden");
   if (recipe.has("model.stem")) network.resnet.stem = recipe.text("model.stem");
   if (recipe.has("model.zero_init_residual")) {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -156,6 +157,27 @@ std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesys
       log);
 }
 
+// The setting in the recipe of the run that wrote a snapshot; nothing if that recipe cannot be read.
+std::optional<double> bucket_mb_before(const std::filesystem::path& snapshot) {
+  try {
+    return Recipe::load(snapshot.parent_path().parent_path() / "recipe.toml", Environment()).real("trainer.bucket_mb");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// A resumed run keeps its buckets, since the last bits of its sums depend on them.
+void note_other_buckets(const std::filesystem::path& snapshot, const Recipe& recipe, int world, const Log& log) {
+  const auto state = nlohmann::json::parse(text_of_file(snapshot / "state.json"), nullptr, /*allow_exceptions=*/false);
+  const bool keeps_buckets = state.is_object() && state.value("world", 1) == world && state.contains("bucket_layout") &&
+                             !state["bucket_layout"].empty();
+  const auto before = keeps_buckets ? bucket_mb_before(snapshot) : std::nullopt;
+  const double now = recipe.real("trainer.bucket_mb");
+  if (!before || *before == now) return;
+  log.info("trainer.bucket_mb = " + shortest(now) + ", before " + shortest(*before) +
+           ", has no effect: a resumed run keeps its buckets, so that its sums stay the same");
+}
+
 int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
@@ -176,6 +198,11 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
   RecipeData data(recipe, group);
   data.setup();
   auto notes = data.sets().notes;
+  const bool has_drawn_table = recipe.text("data.kind") == "csv" && recipe.has("data.split");
+  if (group.is_main() && has_drawn_table && !resume_from.empty() && saved_data(resume_from).empty()) {
+    log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
+  }
+  if (group.is_main() && !resume_from.empty()) note_other_buckets(resume_from, recipe, group.world(), log);
   const auto module = task_of(recipe, data.sets(), group.device(), &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);

@@ -2,11 +2,9 @@
 #include "lockstep/comm/data_parallel.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
-#include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -14,6 +12,9 @@
 #include "lockstep/comm/fixed_bucket_reducer.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/module_tensors.h"
+#include "lockstep/comm/plain_backward.h"
+#include "lockstep/comm/unreached_parameters.h"
+#include "lockstep/comm/zero_gradients.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +50,7 @@ struct DistributedDataParallel::Impl {
   bool is_syncing = true;
   bool is_recording = false;
   bool is_narrow = false;  ///< A parameter is in half precision, which cannot hold a number of samples.
+  std::optional<PlainBackwardGuard> guard;  ///< None with one rank, and if the options permit a plain backward.
 
   Impl(torch::nn::Module& module_, Group& group_, DataParallelOptions options_)
       : module(module_), group(group_), options(std::move(options_)), parameters(trained_parameters(module_)) {
@@ -69,7 +71,6 @@ struct DistributedDataParallel::Impl {
   void open_round(bool knows_total);
   void close_round(Round closing);
   void read_control();
-  std::vector<std::string> unreached(const at::Tensor& loss) const;
 };
 
 void DistributedDataParallel::Impl::share_weights() {
@@ -78,7 +79,8 @@ void DistributedDataParallel::Impl::share_weights() {
   const auto buffers = tensors_of(module.named_buffers());
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   if (tensors.empty()) return;
-  as_peer_error("shared the weights", [&] { c10d::broadcast_coalesced(group.impl().process, tensors, 25 * kMiB, 0); });
+  auto& peers = group.impl();
+  peers.talk("shared the weights", [&] { c10d::broadcast_coalesced(peers.process, tensors, 25 * kMiB, 0); });
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
@@ -125,7 +127,7 @@ void DistributedDataParallel::Impl::make_reducer() {
 
 // Rank 0 has samples where any rank has, so its graph speaks for all; ranks without samples have none.
 void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
-  auto names = joined(loss.defined() ? unreached(loss) : std::vector<std::string>{}, "\n");
+  auto names = joined(loss.defined() ? unreached_parameters(parameters, loss) : std::vector<std::string>{}, "\n");
   const auto all = group.broadcast_text(names);
   if (!loss.defined()) names = all;
   require_same_text(group, ErrorKind::kUsage, "the list of parameters that the loss does not depend on", names,
@@ -211,33 +213,16 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
   // The model's own code runs here too, and what it throws may speak of anything.
+  std::optional<ZeroGradients> zeros;
+  if (loss.defined() && loss_weight == 0) zeros.emplace(trained);
   try {
+    const AveragedBackward averaged;
     torch::autograd::backward(roots, gradients);
   } catch (const std::exception& error) {
     if (!is_of_transport(error)) throw;
-    throw_peer_error("averaged gradients", error);
+    group.impl().lose_peer("averaged gradients", error);
   }
   return !reducer || !is_syncing || reducer->all_buckets_were_ready();
-}
-
-std::vector<std::string> DistributedDataParallel::Impl::unreached(const at::Tensor& loss) const {
-  std::unordered_set<const void*> leaves;
-  std::unordered_set<torch::autograd::Node*> visited;
-  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
-  while (!open.empty()) {
-    auto* node = open.back();
-    open.pop_back();
-    if (node == nullptr || !visited.insert(node).second) continue;
-    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      leaves.insert(leaf->variable.unsafeGetTensorImpl());
-    }
-    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
-  }
-  std::vector<std::string> names;
-  for (const auto& each : parameters) {
-    if (!leaves.contains(each.tensor.unsafeGetTensorImpl())) names.push_back(each.name);
-  }
-  return names;
 }
 
 // Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Those that were there
@@ -301,6 +286,7 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
   impl_->share_weights();
+  if (!impl_->options.permits_plain_backward) impl_->guard.emplace(impl_->parameters);
   if (!impl_->options.static_graph) impl_->make_reducer();
 }
 
@@ -330,7 +316,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   if (averages) s.control.write(s.raised, s.round->samples);
   if ((loss.defined() || averages) && !s.run(loss, weight)) {
     s.round.reset();
-    const auto names = loss.defined() ? s.unreached(loss) : std::vector<std::string>{};
+    const auto names = loss.defined() ? unreached_parameters(s.parameters, loss) : std::vector<std::string>{};
     throw Error(ErrorKind::kUsage,
                 "the loss does not depend on " + (names.empty() ? "some parameters" : joined(names, ", ")),
                 "use them, freeze them with requires_grad_(false), or set find_unused_parameters");
@@ -342,7 +328,7 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
   s.read_control();
   if (s.reducer && s.reducer->should_rebuild_buckets() && !s.options.find_unused_parameters) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    as_peer_error("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
+    s.group.impl().talk("agreed on buckets", [&] { s.reducer->rebuild_buckets(); });
   }
 }
 
@@ -373,14 +359,14 @@ void DistributedDataParallel::broadcast_buffers() {
   auto buffers = tensors_of(impl_->module.named_buffers());
   if (!impl_->reducer || buffers.empty()) return;
   const torch::NoGradGuard no_grad;
-  as_peer_error("shared buffers",
-                [&] { c10d::broadcast_coalesced(impl_->group.impl().process, buffers, 25 * kMiB, 0); });
+  auto& peers = impl_->group.impl();
+  peers.talk("shared buffers", [&] { c10d::broadcast_coalesced(peers.process, buffers, 25 * kMiB, 0); });
 }
 
 std::map<std::string, at::Tensor> DistributedDataParallel::compression_state() {
   if (!impl_->compression) return impl_->compression_state;
   const torch::NoGradGuard no_grad;
-  return as_peer_error("averaged what compression left out", [&] { return impl_->compression->state(); });
+  return impl_->group.impl().talk("averaged what compression left out", [&] { return impl_->compression->state(); });
 }
 
 void DistributedDataParallel::restore_compression(const std::map<std::string, at::Tensor>& state) {

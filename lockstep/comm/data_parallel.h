@@ -39,6 +39,9 @@ struct DataParallelOptions {
   bool static_graph = false;
   CompressionOptions compression{};
   std::optional<BucketLayout> layout{};  ///< The layout of a snapshot, used from the first step on.
+  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True if it
+  /// may be called all the same, for a measurement whose gradients are thrown away.
+  bool permits_plain_backward = false;
 };
 
 /// A flag that travels with the gradients and needs no message of its own. One rank raises it, and all ranks see it

@@ -32,8 +32,20 @@ bool is_transport_failure(const std::exception& error) {
   return false;
 }
 
+bool is_timeout(const std::exception& error) {
+  const std::string_view text = error.what();
+  return text.find("imed out") != std::string_view::npos || text.find("imeout") != std::string_view::npos;
+}
+
 void throw_peer_error(std::string_view action, const std::exception& error) {
   const std::string_view text = error.what();
+  if (is_timeout(error)) {
+    throw Error(ErrorKind::kPeer,
+                "a peer rank did not answer in time while ranks " + std::string(action) + ": " +
+                    std::string(text.substr(0, text.find('\n'))),
+                "look for a rank that is frozen, waits for a file system or left a collective out; "
+                "trainer.collective_timeout (JoinOptions::collective_timeout) is how long ranks wait");
+  }
   throw Error(
       ErrorKind::kPeer,
       "a peer rank was lost while ranks " + std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))),
@@ -46,12 +58,12 @@ Group::Group(Group&&) noexcept = default;
 Group& Group::operator=(Group&&) noexcept = default;
 
 const Placement& Group::placement() const { return impl_->placement; }
-bool Group::is_connected() const { return impl_->process != nullptr; }
+bool Group::is_connected() const { return impl_->process != nullptr || !impl_->left.empty(); }
 const RankDevice& Group::device() const { return impl_->device; }
 
 void Group::all_reduce_sum(at::Tensor& tensor) {
   if (!is_connected()) return;
-  as_peer_error("added up a tensor", [&] {
+  impl_->talk("added up a tensor", [&] {
     std::vector<at::Tensor> tensors{tensor};
     impl_->process->allreduce(tensors)->wait();
   });
@@ -59,7 +71,7 @@ void Group::all_reduce_sum(at::Tensor& tensor) {
 
 void Group::broadcast(at::Tensor& tensor, int root) {
   if (!is_connected()) return;
-  as_peer_error("shared a tensor", [&] {
+  impl_->talk("shared a tensor", [&] {
     std::vector<at::Tensor> tensors{tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;

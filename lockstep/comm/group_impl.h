@@ -20,11 +20,24 @@ struct Group::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
   int exceptions_before = std::uncaught_exceptions();
+  std::string left{};  ///< Why this rank has left its peers; empty while it has not.
+  int failures = 0;    ///< Calls of leave_on_failure() that threw here.
 
   Impl() = default;
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+
+  /// Does the same as as_peer_error(). The error also gives the reason of a rank that has left, see lose_peer().
+  template <typename Work>
+  auto talk(std::string_view action, Work&& work) -> decltype(work());
+
+  /// Throws Error(kPeer) for a connection that broke or timed out: with the reason of the rank that left first if one
+  /// has, and with the setting of the time limit if that has passed. Blocks: at most for some seconds.
+  [[noreturn]] void lose_peer(std::string_view action, const std::exception& error);
+
+  /// Throws: Error(kUsage) if this rank has left.
+  void require_member() const;
 };
 
 /// Calls `work`, which must run c10d's code alone; an exception of the transport becomes Error(kPeer) that names
@@ -41,6 +54,22 @@ bool is_of_transport(const std::exception& error);
 bool is_transport_failure(const std::exception& error);
 
 [[noreturn]] void throw_peer_error(std::string_view action, const std::exception& error);
+
+/// True if a collective took longer than it may.
+bool is_timeout(const std::exception& error);
+
+template <typename Work>
+auto Group::Impl::talk(std::string_view action, Work&& work) -> decltype(work()) {
+  require_member();
+  try {
+    return work();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!is_transport_failure(error)) throw;
+    lose_peer(action, error);
+  }
+}
 
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work()) {

@@ -215,7 +215,8 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
   store.set("heard/" + std::to_string(placement.rank), bytes_of("1"));
   if (placement.rank == 0) await_listeners(store, placement);
   throw Error(ErrorKind::kPeer, text,
-              "check the missing ranks' logs; LOCKSTEP_MEET_TIMEOUT changes how many seconds are waited");
+              "check the missing ranks' logs; trainer.join_timeout (JoinOptions::join_timeout) or the variable "
+              "LOCKSTEP_MEET_TIMEOUT changes how long is waited");
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store,

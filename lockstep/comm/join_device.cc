@@ -71,8 +71,9 @@ std::function<void()> Group::watch() {
   return [this, start = Clock::now()] {
     require_sound();
     if (Clock::now() - start < impl_->timeout) return;
-    give_up_device("the device has not done its step for " + fixed(seconds_between(start, Clock::now()), 0) +
-                   " s, as it does where another rank does not come to an exchange");
+    give_up_device(
+        "the device has not done its step for " + fixed(seconds_between(start, Clock::now()), 0) +
+        " s, as it does where another rank does not come to an exchange; trainer.collective_timeout sets the limit");
   };
 }
 

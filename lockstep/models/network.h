@@ -63,6 +63,7 @@ struct NetworkOptions {
   std::string name = "mlp";
   std::vector<std::int64_t> input_shape{};  ///< Shape of one sample: [1, 28, 28].
   std::int64_t classes = 10;
+  bool takes_text = false;  ///< script: the input is I64 ids [N, length], the output [N, length, classes].
   std::vector<std::int64_t> hidden = {128};  ///< mlp: width of each hidden layer.
   ResNetOptions resnet{};
   VitOptions vit{};

@@ -35,7 +35,7 @@ struct PluginFacts {
   const char* standard_library;
 };
 
-inline constexpr int kPluginInterface = 1;
+inline constexpr int kPluginInterface = 2;
 
 }  // namespace lockstep
 

@@ -154,29 +154,32 @@ torch::jit::Module loaded(const std::filesystem::path& file) {
   }
 }
 
-// One forward of two samples of zeros: shapes are best told before a run is under way.
+// One forward of two samples of zeros, of the data's own type: shapes are best told before a run is under way.
 void require_shapes(ScriptNetwork& network, const std::string& file, const NetworkOptions& options) {
   auto shape = options.input_shape;
   shape.insert(shape.begin(), 2);
+  const std::string batch = options.takes_text ? "a batch of ids I64 " : "a batch of ";
   const torch::NoGradGuard no_grad;
   network.train(false);
   at::Tensor output;
   try {
-    output = network.forward(at::zeros(shape));
+    output = network.forward(at::zeros(shape, options.takes_text ? at::kLong : at::kFloat));
   } catch (const std::exception& error) {
     const std::string what = error.what();
     throw Error(ErrorKind::kData,
-                "'" + file + "' cannot take a batch of " + shape_text(shape) + ": " +
+                "'" + file + "' cannot take " + batch + shape_text(shape) + ": " +
                     what.substr(what.rfind("Error: ") == std::string::npos ? 0 : what.rfind("Error: ") + 7),
                 "give it the data set's shape, or change the data with data.transforms");
   }
   network.train(true);
-  const std::vector<std::int64_t> wanted = {2, options.classes};
+  auto wanted = options.takes_text ? shape : std::vector<std::int64_t>{2};
+  wanted.push_back(options.classes);
   if (output.sizes() == at::IntArrayRef(wanted)) return;
   throw Error(ErrorKind::kData,
-              "'" + file + "' makes " + shape_text(output.sizes()) + " of a batch of " + shape_text(shape) +
-                  ", the data set's classes want " + shape_text(wanted),
-              "give its last layer " + std::to_string(options.classes) + " outputs");
+              "'" + file + "' makes " + shape_text(output.sizes()) + " of " + batch + shape_text(shape) +
+                  ", the data set's " + (options.takes_text ? "text wants " : "classes want ") + shape_text(wanted),
+              "give its last layer " + std::to_string(options.classes) + " outputs" +
+                  (options.takes_text ? " for each place of the text" : ""));
 }
 
 }  // namespace

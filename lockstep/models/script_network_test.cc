@@ -117,5 +117,29 @@ TEST(ScriptNetwork, RefusesAFileThatIsNone) {
   EXPECT_HAS(refusal(ErrorKind::kData, folder.path() / "text.pt"), "is no TorchScript model");
 }
 
+// It was probed with float zeros, and had to make one row of classes of a sample.
+TEST(ScriptNetwork, OfTextIsProbedWithIds) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "text.pt";
+  torch::jit::Module script("text");
+  script.register_parameter("weight", torch::ones({257, 257}, at::requires_grad()), /*is_buffer=*/false);
+  script.define("def forward(self, ids):\n  return torch.embedding(self.weight, ids)\n");
+  script.save(file.string());
+  NetworkOptions options{.name = "script:FILE", .input_shape = {6}, .classes = 257, .takes_text = true};
+  const auto network = make_script_network(file, options);
+  EXPECT_EQ(network->forward(at::zeros({3, 6}, at::kLong)).sizes(), (std::vector<std::int64_t>{3, 6, 257}));
+  options.classes = 300;
+  EXPECT_HAS(message_of(ErrorKind::kData, [&] { make_script_network(file, options); }),
+             "makes [2, 6, 257] of a batch of ids I64 [2, 6], the data set's text wants [2, 6, 300]");
+  options.takes_text = false;
+  EXPECT_HAS(message_of(ErrorKind::kData, [&] { make_script_network(file, options); }),
+             "cannot take a batch of [2, 6]");
+  EXPECT_HAS(
+      message_of(
+          ErrorKind::kData,
+          [&] { make_script_network(golden("tied.pt"), {.input_shape = {6}, .classes = 257, .takes_text = true}); }),
+      "cannot take a batch of ids I64 [2, 6]");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -33,10 +33,12 @@ bool is_still_at(int fd, const std::filesystem::path& path) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::optional<ProcessIdentity>& holder) {
-  throw Error(ErrorKind::kEnvironment,
-              "another live run writes in '" + path.parent_path().string() +
-                  "': " + (holder ? holder->described() : "its holder has not written its name yet"),
-              "wait for it or stop it, or give this run a folder of its own with --run-dir");
+  throw Error(
+      ErrorKind::kEnvironment,
+      "another live run writes in '" + path.parent_path().string() +
+          "': " + (holder ? holder->described() : "its holder has not written its name yet"),
+      "wait for it or stop it, or give this run a folder of its own: --run-dir, or SnapshotOptions::folder in a "
+      "program");
 }
 
 }  // namespace
@@ -76,6 +78,15 @@ bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
   }
   write_all(file_.get(), std::as_bytes(std::span(record)), path_);
   return true;
+}
+
+bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self) {
+  std::error_code error;
+  const auto path = run_dir / "run.lock";
+  if (!std::filesystem::exists(path, error)) return false;
+  const auto holder = ProcessIdentity::from_json(text_of_file(path));
+  return holder && holder->pid == self.pid && holder->started == self.started && holder->boot == self.boot &&
+         holder->pid_namespace == self.pid_namespace;
 }
 
 RunLock::~RunLock() {

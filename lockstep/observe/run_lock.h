@@ -43,4 +43,7 @@ class RunLock {
   std::optional<std::string> taken_from_;
 };
 
+/// True if the process `self` is recorded as the holder of a run folder, whatever job it takes itself for.
+bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self);
+
 }  // namespace lockstep

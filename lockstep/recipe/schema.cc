@@ -18,6 +18,7 @@ constexpr double kLargest = 1e9;  // What readers keep in an int must fit in one
 constexpr SettingRule kAtLeast0 = {"at least 0", [](double v) { return v >= 0; }};
 constexpr SettingRule kAtLeast1 = {"at least 1", [](double v) { return v >= 1; }};
 constexpr SettingRule kCount = {"1 to 1e9", [](double v) { return v >= 1 && v <= kLargest; }};
+constexpr SettingRule kAtLeastTwo = {"2 to 1e9", [](double v) { return v >= 2 && v <= kLargest; }};
 constexpr SettingRule kCountOr0 = {"0 to 1e9", [](double v) { return v >= 0 && v <= kLargest; }};
 constexpr SettingRule kCountOrAuto = {"-1 to 1e9", [](double v) { return v >= -1 && v <= kLargest; }};
 constexpr SettingRule kAbove0 = {"above 0", [](double v) { return v > 0; }};
@@ -132,7 +133,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.compression", kText, "none", one_of("none fp16 bf16 powersgd"), "",
      "how gradients travel: rounded, or as products of thin matrices"},
     {"trainer.compression_rank", kInteger, "1", kCount, "columns", "of powersgd's matrices"},
-    {"trainer.compression_start", kInteger, "1000", kCount, "steps", "before powersgd begins; at least 2"},
+    {"trainer.compression_start", kInteger, "1000", kAtLeastTwo, "steps", "before powersgd begins"},
     {"trainer.average", kText, "none", one_of("none ema swa"), "",
      "a second set of weights, averaged over steps or over epochs' ends; validation sees it"},
     {"trainer.average_decay", kReal, "0.999", kShare, "", "of ema, a step"},
@@ -147,6 +148,10 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"trainer.validate_every", kInteger, "1", kAtLeast0, "epochs", "from one validation to the next; 0 for none"},
     {"trainer.threads", kInteger, "0", kCountOr0, "threads",
      "what computes in each rank; 0 for OMP_NUM_THREADS, or where it is unset an equal share of the cores", {}, kAside},
+    {"trainer.join_timeout", kDuration, "300", kSpan, "",
+     "the longest wait for all ranks to arrive; the variable LOCKSTEP_MEET_TIMEOUT goes before it", {}, kAside},
+    {"trainer.collective_timeout", kDuration, "1800", kSpan, "",
+     "the longest wait for another rank in one collective; then the run ends with code 7", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "gradients that are averaged in one message"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},

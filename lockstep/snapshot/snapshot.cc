@@ -8,6 +8,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/dtype.h"
 #include "lockstep/format/json_number.h"
@@ -180,7 +181,12 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   writer.add_text(kStateFile, state.dump(1) + "\n");
   auto path = writer.commit();
   if (options.is_best) mark_best(path);
-  prune_snapshots(snapshots, options.keep, path);
+  try {
+    prune_snapshots(snapshots, options.keep, path);
+  } catch (const Error& error) {
+    // This snapshot is whole, and the run can go on. The next one tries again.
+    Log(2, "lockstep: ").warning("old snapshots stay: " + std::string(error.fact()));
+  }
   return {std::move(path), writer.bytes()};
 }
 

@@ -92,7 +92,8 @@ struct WriteOptions {
   bool is_best = false;   ///< Make `best` point to it.
 };
 
-/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank calls it.
+/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank calls it, of one program: lock_snapshots()
+/// keeps others out. Old snapshots that cannot be removed are a warning on standard error.
 ///
 /// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
 struct WrittenSnapshot {

@@ -2,7 +2,9 @@
 #include "lockstep/snapshot/snapshot.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -156,6 +158,27 @@ TEST(Snapshot, KeepsOnlyTheNewest) {
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0].step, 2);
   EXPECT_EQ(left[1].step, 3);
+}
+
+// An old snapshot that could not be removed ended a run whose new snapshot was whole.
+TEST(Snapshot, IsGoodEvenIfAnOldOneCannotBeRemoved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can own an entry that the writer may not remove";
+  const TemporaryFolder folder;
+  Net net;
+  const auto optimizer = optimizer_for(net, "sgd");
+  write_snapshot(folder.path(), content_of(net, *optimizer, some_state(1)));
+  std::filesystem::remove(folder.path() / "latest");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
+  ASSERT_EQ(::seteuid(65534), 0);
+  ::testing::internal::CaptureStderr();
+  std::string path;
+  EXPECT_NO_THROW(path = write_snapshot(folder.path(), content_of(net, *optimizer, some_state(2)), {.keep = 1}).path);
+  const auto said = ::testing::internal::GetCapturedStderr();
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_HAS(said, "warning: old snapshots stay: ");
+  EXPECT_HAS(said, "step-0000000001");
+  verify_snapshot(path);
+  EXPECT_EQ(listed_snapshots(folder.path()).size(), 2U);
 }
 
 TEST(Snapshot, OfAnotherShapeNamesTheTensorAndBothShapes) {

@@ -10,11 +10,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/comm/leave_on_failure.h"
 #include "lockstep/data/source/sources.h"
 #include "lockstep/device/device_failure.h"
 #include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
 #include "lockstep/snapshot/optimizer_state.h"
+#include "lockstep/snapshot/snapshot_lock.h"
 #include "lockstep/train/stop_signals.h"
 
 namespace lockstep {
@@ -354,9 +356,18 @@ FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
                 options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
                 "make another Trainer, with a snapshot folder of its own or with resume_from");
   }
-  return naming_device_failures(group.device(), [&] {
-    return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+  FitResult result;
+  std::unique_ptr<RunLock> lock;
+  leave_on_failure(group, [&] {
+    if (const auto& folder = options_.snapshot.folder; !folder.empty()) {
+      const auto self = ProcessIdentity::of_process(Environment::of_process());
+      on_rank_zero(group, [&] { lock = lock_snapshots(folder, self); });
+    }
+    result = naming_device_failures(group.device(), [&] {
+      return FitLoop(options_, {listeners_, extensions_}, module, data, group).run();
+    });
   });
+  return result;
 }
 
 }  // namespace lockstep

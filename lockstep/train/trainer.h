@@ -111,7 +111,10 @@ struct FitResult {
 /// extension averages them, and also if fit() throws.
 class Trainer {
  public:
-  explicit Trainer(TrainerOptions options = {}) : options_(std::move(options)) {}
+  explicit Trainer(TrainerOptions options = {}) : options_(std::move(options)) {
+    // A step that runs out of memory is tried again in smaller parts, to say what would fit.
+    options_.step.parallel.permits_plain_backward = true;
+  }
 
   /// Adds a listener, which must outlive the trainer. Events go to listeners in the order of adding. If one answers
   /// kStop on any rank, all ranks stop.
@@ -129,7 +132,7 @@ class Trainer {
   ///
   /// Collective: yes.
   /// Throws: Error of any kind; snapshots saved before are unchanged. Error(kUsage) for a second training into the same
-  /// snapshot folder.
+  /// snapshot folder. Error(kEnvironment) naming the process if another one writes there.
   FitResult fit(Module& module, DataModule& data, Group& group);
 
  private:

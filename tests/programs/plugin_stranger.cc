@@ -7,6 +7,6 @@ struct PluginFacts {
 };
 
 extern "C" const PluginFacts* lockstep_plugin_facts() {
-  static const PluginFacts facts = {1, "1.13.0", "libstdc++, old ABI"};
+  static const PluginFacts facts = {2, "1.13.0", "libstdc++, old ABI"};
   return &facts;
 }

@@ -174,12 +174,15 @@ class BadData(SmallDataTest):
 
 
 class BadRanks(SmallDataTest):
-    def start_rank(self, rank, port, *settings, world=2, run="run"):
-        """One rank as a launcher of another kind would start it."""
+    def variables(self, rank, port, world=2, **more):
+        """Of one rank as a launcher of another kind would start it."""
         env = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": port, "LOCKSTEP_MEET_TIMEOUT": 2}
+               "MASTER_PORT": port, **more}
+        return {name: str(value) for name, value in env.items()}
+
+    def start_rank(self, rank, port, *settings, world=2, run="run"):
         return self.start_train(*settings, recipe=self.recipe, ranks=None, run=run,
-                                env={name: str(value) for name, value in env.items()})
+                                env=self.variables(rank, port, world, LOCKSTEP_MEET_TIMEOUT=2))
 
     def free_port(self):
         with socket.socket() as probe:
@@ -204,6 +207,16 @@ class BadRanks(SmallDataTest):
         result = self.start_rank(0, self.free_port(), "trainer.max_epochs=4").finish(30)
         self.assert_failed(result, PEER, "rank 1 did not arrive within 2 s", "LOCKSTEP_MEET_TIMEOUT")
         self.assert_untouched()
+
+    def test_the_recipe_says_how_long_ranks_wait_for_one_that_never_arrives(self):
+        settings = ("trainer.max_epochs=4", "trainer.join_timeout=1.5")
+        command = self.start_train(*settings, recipe=self.recipe, ranks=None, env=self.variables(0, self.free_port()))
+        self.assert_failed(command.finish(30), PEER, "rank 1 did not arrive within 2 s", "trainer.join_timeout")
+        self.assert_untouched()
+        self.trained(*settings, recipe=self.recipe)
+        for name in ("eval", "predict"):
+            command = self.start(name, self.folder / "run", env=self.variables(0, self.free_port()))
+            self.assert_failed(command.finish(30), PEER, "rank 1 did not arrive within 2 s", "trainer.join_timeout")
 
     def test_a_rank_zero_that_never_arrives_is_named_with_its_address(self):
         port = self.free_port()
@@ -266,6 +279,9 @@ class BadResumes(SmallDataTest):
         holder = first.ranks()[0]
         second = self.train("trainer.max_epochs=2", recipe=self.recipe, ranks=1, run="live")
         self.assert_failed(second, ENVIRONMENT, "another live run", str(holder))
+        # A program of the library's, too: it wrote its snapshots among those of the run.
+        third = self.start(self.folder / "live", program="05_resume").finish()
+        self.assert_failed(third, ENVIRONMENT, "another live run", str(holder))
         ended = first.finish()
         self.assertEqual(ended.code, 0, ended.err[-3000:])
         self.assertEqual(ended.object["steps"], 1600)

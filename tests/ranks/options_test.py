@@ -70,8 +70,15 @@ class Options(harness.RanksTest):
             said = self.refused(3, "trainer.strategy=dp", setting, ranks=2)
             self.assertIn("works between ranks, and trainer.strategy is dp", said)
         self.assertIn("trainer.strategy is single", self.refused(3, "trainer.strategy=single", ranks=2))
-        self.assertIn("powersgd would start after 1 steps, want at least 2",
-                      self.refused(2, "trainer.compression=powersgd", "trainer.compression_start=1", ranks=2))
+        self.assertIn("trainer.compression_start = 1, want a whole number of steps, 2 to 1e9",
+                      self.refused(3, "trainer.compression=powersgd", "trainer.compression_start=1", ranks=2))
+
+    def test_a_warm_up_that_leaves_nothing_of_the_run_is_refused(self):
+        """Regression: the message said that the run's length was not known."""
+        for warmup, run_length in ((3, 3), (4, 3)):
+            said = self.refused(3, "scheduler.name=cosine", f"scheduler.warmup={warmup}", f"trainer.max_epochs={run_length}")
+            self.assertIn(f"scheduler.warmup (--set) is {warmup} epochs, and the whole run has {run_length}", said)
+        self.trained("scheduler.name=cosine", "scheduler.warmup=3", "trainer.max_epochs=4", "trainer.max_steps=1", ranks=1)
 
     def test_a_model_whose_mode_is_fixed_is_refused(self):
         said = self.refused(5, f"model.name=script:{SCRIPTS / 'traced-eval.pt'}")

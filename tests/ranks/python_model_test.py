@@ -29,6 +29,58 @@ net.load_state_dict(torch.load(sys.argv[3], weights_only=True), strict=True)
 print(json.dumps(net.eval()(images).softmax(1).tolist()))
 """
 
+# Windows and masks by docs/data.md, and PyTorch's own training on them.
+TEXT_LOSSES = """
+import json, sys, torch
+golden, nets, exported, book = sys.argv[1:5]
+window, batch, seed, epochs = map(int, sys.argv[5:])
+sys.path[:0] = [golden, nets]
+from epoch_order import EpochOrder, MASK64, mixed
+text = open(book, "rb").read()
+
+class Draws:
+    def __init__(self, *key):
+        self.state, self.count = seed, 0
+        for each in (*key, 0):
+            self.state = mixed(self.state, each)
+    def bits(self):
+        self.count += 1
+        return mixed(self.state, self.count - 1)
+    def uniform(self):
+        return (self.bits() >> 11) * 2.0**-53
+
+def sample(epoch, place):
+    draws = Draws(epoch, place)
+    ids = list(text[place * window : (place + 1) * window])
+    target = [-100] * window
+    def mask(i):
+        target[i] = ids[i]
+        which = draws.uniform()
+        ids[i] = 256 if which < 0.8 else draws.bits() * 256 >> 64 if which < 0.9 else ids[i]
+    for i in range(window):
+        if draws.uniform() < 0.15:
+            mask(i)
+    if all(each == -100 for each in target):
+        mask(draws.bits() * window >> 64)
+    return ids, target
+
+net = torch.jit.load(exported).double().train()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+losses = []
+size = len(text) // window
+for epoch in range(epochs):
+    order = EpochOrder(size, seed, epoch)
+    for begin in range(0, size, batch):
+        ids, target = map(torch.tensor, zip(*(sample(epoch, order[i]) for i in range(begin, min(begin + batch, size)))))
+        each = torch.nn.functional.cross_entropy(net(ids).transpose(1, 2), target, reduction="none")
+        loss = (each.sum(1) / (target != -100).sum(1)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+print(json.dumps(losses))
+"""
+
 LINKED = """
 import ctypes, pathlib, subprocess, sys, torch
 python, folder = sys.argv[1:]
@@ -70,6 +122,29 @@ class PythonModel(harness.RanksTest):
         self.assertEqual(len(ours), len(theirs))
         largest = max(abs(a - b) for one, other in zip(ours, theirs) for a, b in zip(one, other))
         self.assertLess(largest, 1e-5)
+
+    def test_a_scripted_model_of_text_trains_as_pytorch_does(self):
+        """Probed with float zeros, and asked for one row of classes a sample, it could not be trained."""
+        exported, book = self.folder / "text.pt", self.folder / "book.txt"
+        book.write_bytes((harness.SOURCE / "LICENSE").read_bytes()[:1000])
+        self.python(harness.SOURCE / "python/export_model.py", f"{NETS}:Text", exported)
+        recipe = self.folder / "text.toml"
+        recipe.write_text(f'[model]\nname = "script:{exported}"\n[data]\nkind = "text"\npath = "{book}"\nwindow = 32\n'
+                          'global_batch = 8\n[trainer]\nmax_epochs = 3\nseed = 5\nprecision = "fp64"\n'
+                          '[optimizer]\nname = "sgd"\nlr = 0.5\n[observe]\nlog_every = 1\n')
+        theirs = json.loads(self.python("-c", TEXT_LOSSES, harness.SOURCE / "tests/golden", NETS.parent, exported, book, 32, 8, 5, 3))
+        for ranks in (1, 2):
+            self.trained(recipe=recipe, ranks=ranks, run=f"run-{ranks}")
+            ours = [line["loss"] for line in harness.metrics(self.folder / f"run-{ranks}") if line["event"] == "step"]
+            self.assertEqual(len(ours), len(theirs))
+            for step, (one, other) in enumerate(zip(ours, theirs)):
+                self.assertAlmostEqual(one, other, delta=1e-12, msg=f"step {step + 1} on {ranks} ranks")
+        found = self.start("eval", self.folder / "run-2", "--split", "train", "--json").finish()
+        self.assertEqual(found.code, 0, found.err)
+        self.assertEqual(set(found.object["metrics"]), {"val_loss", "val_accuracy", "val_perplexity"})
+        self.assert_failed(self.start("predict", self.folder / "run-2", "--split", "train").finish(), 2, "a masked language model")
+        self.python(harness.SOURCE / "python/export_model.py", f"{NETS}:Text", exported, "--set", "vocabulary=300")
+        self.assert_failed(self.train(recipe=recipe, run="refused"), 5, "makes [2, 32, 300] of a batch of ids I64 [2, 32]", "wants [2, 32, 257]")
 
     def test_a_compiled_pass_trains_as_the_plain_one(self):
         self.require_inductor()

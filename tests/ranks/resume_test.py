@@ -42,6 +42,15 @@ class Resume(harness.RanksTest):
         self.assertIn(f"skipped {latest}", result.err)
         self.assertIn("its schema is 2, want 1", result.err)
 
+    def test_other_buckets_are_told_to_have_no_effect(self):
+        self.trained("trainer.bucket_mb=0.01", "trainer.max_epochs=2", "trainer.max_steps=40")
+        same = self.train("trainer.bucket_mb=0.01", "trainer.max_epochs=2", "trainer.max_steps=50")
+        self.assertEqual(same.code, 0, same.err)
+        self.assertNotIn("trainer.bucket_mb", same.err)
+        other = self.train("trainer.bucket_mb=5", "trainer.max_epochs=2", "trainer.max_steps=55")
+        self.assertEqual(other.code, 0, other.err)
+        self.assertIn("trainer.bucket_mb = 5, before 0.01, has no effect", other.err)
+
     def test_a_state_that_does_not_fit_the_model_is_an_error(self):
         self.trained("trainer.max_epochs=2", "trainer.max_steps=40")
         self.assert_failed(self.train("trainer.max_epochs=2", "model.hidden=[64]"), 5, "does not fit the model")

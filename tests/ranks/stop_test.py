@@ -9,6 +9,7 @@ import harness
 
 STEPS = 290
 STOPPED = 75
+PEER = 7  # ErrorKind::kPeer
 
 
 class Stop(harness.RanksTest):
@@ -47,6 +48,29 @@ class Stop(harness.RanksTest):
         self.assertGreaterEqual(step, moment)
         self.assertLess(step, STEPS)
         return step
+
+    def start_and_freeze(self, *settings, victim, run="run", env=None):
+        """Three ranks, one of which is frozen in mid-training."""
+        command = self.start_train("observe.log_every=1", "snapshot.every_epochs=0", "trainer.max_epochs=100000", *settings,
+                                   ranks=3, run=run, env=env)
+        command.wait_for_step(self.folder / run, 5)
+        os.kill(command.ranks()[victim], signal.SIGSTOP)
+        return command
+
+    def test_the_recipe_says_how_long_ranks_wait_for_one_that_is_frozen(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                result = self.start_and_freeze("trainer.collective_timeout=1.5", victim=victim, run=f"run-{victim}").finish(60)
+                self.assert_failed(result, PEER, "did not answer in time while ranks ",
+                                   "trainer.collective_timeout")
+
+    def test_a_frozen_rank_ends_with_the_run_when_it_is_asked_to_stop(self):
+        command = self.start_and_freeze(victim=1, env={"LOCKSTEP_STOP_GRACE": "1"})
+        command.process.send_signal(signal.SIGTERM)
+        result = command.finish(30)
+        self.assertEqual(result.code, 128 + signal.SIGTERM, result.err[-3000:])
+        self.assertRegex(result.err, r"ranks [012, ]*1[012, ]* of 3 did not end within 1 s after signal 15")
+        self.assertEqual(command.members(), {}, "processes were left over")
 
     def test_a_signal_to_one_rank_of_four_stops_all_after_the_same_step(self):
         draw = random.Random(20)

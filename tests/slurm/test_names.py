@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A job on a machine whose own name nothing resolves, without /etc/hosts: test_names.py LOCKSTEP"""
+"""A job on a bare machine: nothing resolves its own name, there is no /etc/hosts and no file system of control groups.
+
+test_names.py LOCKSTEP
+"""
 import os
 import pathlib
 import socket
@@ -12,8 +15,9 @@ import unittest
 import bed as test_bed
 
 INSIDE = "LOCKSTEP_TEST_WITHOUT_NAMES"
-NAMELESS = """set -e
+BARE = """set -e
 hostname nameless
+if grep -q ' /sys/fs/cgroup ' /proc/self/mounts; then umount -R /sys/fs/cgroup; fi
 : > "$1/hosts"
 echo 'hosts: files' > "$1/nsswitch.conf"
 for file in hosts nsswitch.conf; do
@@ -24,12 +28,15 @@ exec "$@"
 """
 
 
-class WithoutNames(test_bed.BedTest):
+class OnABareMachine(test_bed.BedTest):
     program = str(pathlib.Path(sys.argv[1]).resolve())
 
     def test_the_own_name_means_nothing_here(self):
         with self.assertRaises(OSError):
             socket.getaddrinfo(socket.gethostname(), None)
+
+    def test_there_are_no_control_groups_here(self):
+        self.assertNotIn("/sys/fs/cgroup", pathlib.Path("/proc/self/mounts").read_text())
 
     def test_ranks_on_two_nodes_meet(self):
         job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR")
@@ -47,7 +54,7 @@ def run_inside():
         print(f"skipped: no namespaces here: {tried.stderr.strip()}")
         return test_bed.SKIPPED
     with tempfile.TemporaryDirectory(prefix="lockstep-names-") as folder:
-        return subprocess.run([*spaces, "sh", "-c", NAMELESS, "sh", folder, sys.executable, *sys.argv],
+        return subprocess.run([*spaces, "sh", "-c", BARE, "sh", folder, sys.executable, *sys.argv],
                               env=os.environ | {INSIDE: "1"}, check=False).returncode
 
 

@@ -82,6 +82,8 @@ write_configuration() {
   # A gres needs character devices; these are copies of the null device.
   for g in $(seq 0 $((gpus - 1))); do [ -e "$dir/dev/gpu$g" ] || mknod "$dir/dev/gpu$g" c 1 3; done
   echo "Name=gpu File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
+  # This plugin alone starts where no file system of control groups is mounted, as in a bare chroot.
+  if ! grep -q ' /sys/fs/cgroup' /proc/self/mounts; then echo CgroupPlugin=cgroup/v1 > "$dir/cgroup.conf"; fi
   cat > "$dir/slurm.conf" << CONF
 ClusterName=testbed
 SlurmctldHost=$host(127.0.0.1)

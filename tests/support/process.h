@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <string>
 
 namespace lockstep::testing {
 
@@ -23,13 +27,31 @@ void in_child(Body body) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) {
-    GTEST_SKIP() << "this system lets root not have mounts, networks or limits of its own";
+    GTEST_SKIP() << "this system gives a process no mounts, networks or limits of its own";
   }
   EXPECT_EQ(status, 0);
 }
 
 /// Called in such a process: what it needs cannot be had here.
 [[noreturn]] inline void skip_child() { ::_exit(kSkipped); }
+
+/// Writes a short text to a file of the kernel's. Returns whether it took it.
+inline bool wrote(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  const bool is_written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (fd >= 0) ::close(fd);
+  return is_written;
+}
+
+/// Gives this process namespaces of its own: CLONE_NEWNS, CLONE_NEWNET. An ordinary user becomes root in a user
+/// namespace for it. Returns whether the system allowed it.
+inline bool unshare_as_root(int namespaces) {
+  if (::geteuid() == 0) return ::unshare(namespaces) == 0;
+  const auto user = std::to_string(::geteuid());
+  const auto group = std::to_string(::getegid());
+  return ::unshare(CLONE_NEWUSER | namespaces) == 0 && wrote("/proc/self/setgroups", "deny") &&
+         wrote("/proc/self/uid_map", "0 " + user + " 1") && wrote("/proc/self/gid_map", "0 " + group + " 1");
+}
 
 /// Sets this process's umask until the end of the scope.
 class Umask {
@@ -64,6 +86,3 @@ class AsNobody {
 };
 
 }  // namespace lockstep::testing
-
-#define SKIP_WITHOUT_ROOT() \
-  if (::geteuid() != 0) GTEST_SKIP() << "mounting and networks of one's own need root"

@@ -69,10 +69,9 @@ TEST(SlingshotFault, OneOfFourInterfacesGone) {
 
 /// In a network of this process alone, where loopback is down at first and can be brought up.
 TEST(LinkFault, AnInterfaceThatIsDown) {
-  SKIP_WITHOUT_ROOT();
   JuwelsNode node;
   in_child([&] {
-    if (::unshare(CLONE_NEWNET) != 0) testing::skip_child();
+    if (!testing::unshare_as_root(CLONE_NEWNET)) testing::skip_child();
     node.of.profile.network.interfaces = {"lo"};
     const auto loopback = [](bool is_up) {
       return [=](FakeNode& of) {

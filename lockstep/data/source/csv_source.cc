@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/source/sources.h"
 
 namespace lockstep {
 namespace {
@@ -186,16 +188,25 @@ std::vector<std::string> sorted_classes(const std::vector<std::string>& targets)
   return classes;
 }
 
-void set_scale(const RawTable& table, CsvColumns& columns) {
+/// The rows that are trained on: what is held out must not tell training anything, not even its mean.
+std::vector<std::size_t> training_rows(const RawTable& table, const CsvOptions& options) {
+  std::vector<std::size_t> rows(table.targets.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  if (options.held_out <= 0) return rows;
+  const Split split = drawn_split(std::ssize(rows), options.held_out, options.seed);
+  return {split.train.begin(), split.train.end()};
+}
+
+void set_scale(const RawTable& table, const std::vector<std::size_t>& rows, CsvColumns& columns) {
   const std::size_t width = table.names.size();
-  const std::size_t rows = table.targets.size();
+  const auto count = static_cast<double>(rows.size());
   for (std::size_t c = 0; c < width; ++c) {
     double mean = 0;
-    for (std::size_t r = 0; r < rows; ++r) mean += table.values[r * width + c];
-    mean /= static_cast<double>(rows);
+    for (const std::size_t r : rows) mean += table.values[r * width + c];
+    mean /= count;
     double squares = 0;
-    for (std::size_t r = 0; r < rows; ++r) squares += std::pow(table.values[r * width + c] - mean, 2);
-    const double deviation = std::sqrt(squares / static_cast<double>(rows));
+    for (const std::size_t r : rows) squares += std::pow(table.values[r * width + c] - mean, 2);
+    const double deviation = std::sqrt(squares / count);
     columns.mean.push_back(static_cast<float>(mean));
     // A column that never changes says nothing, and becomes 0.
     columns.std.push_back(deviation > 0 ? static_cast<float>(deviation) : 1.0F);
@@ -284,7 +295,7 @@ CsvTable csv_table(const std::filesystem::path& path, const CsvOptions& options,
     columns.names = table.names;
     columns.label = table.label;
     if (!options.is_regression) columns.classes = sorted_classes(table.targets);
-    if (options.is_standardised) set_scale(table, columns);
+    if (options.is_standardised) set_scale(table, training_rows(table, options), columns);
   }
   CsvTable result{.source = nullptr, .columns = columns};
   result.source = std::make_unique<CsvSource>(path.string(), std::move(table), columns, options);

@@ -7,6 +7,7 @@
 ///     auto validation = lockstep::csv_table("iris/val.csv", {.label = "species"}, &train.columns);
 ///     lockstep::Loader loader(std::move(train.source), {.global_batch = 32});
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ struct CsvOptions {
   bool is_regression = false;   ///< True if the target is a number.
   bool is_standardised = true;  ///< Scale columns to mean 0 and standard deviation 1, as in the training table.
   bool needs_label = true;      ///< If false, the label column or a label may be missing. Its target is then 0.
+  double held_out = 0;          ///< Rows held out by drawn_split(); the scale is that of the others. 0 for none.
+  std::uint64_t seed = 0;       ///< For drawn_split().
   bool is_strict = false;       ///< True if a column that training lacks is an error. Otherwise it is left out.
 };
 

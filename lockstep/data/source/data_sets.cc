@@ -167,9 +167,18 @@ std::optional<RawPart> idx_part(const DataSettings& settings, const std::string&
   return plain_part(idx_folder_source(settings.path, "validation", training->classes, settings.needs_labels));
 }
 
+const std::vector<std::string>& table_endings() {
+  static const std::vector<std::string> endings{".csv", ".tsv"};
+  return endings;
+}
+
 RawPart csv_part(const fs::path& path, const DataSettings& settings, const DataSchema* training) {
   CsvOptions options = settings.csv;
   options.needs_label = settings.needs_labels;
+  options.seed = settings.seed;
+  const bool is_split =
+      training == nullptr && settings.split && !part_path(settings.path, "validation", table_endings());
+  if (is_split) options.held_out = *settings.split;
   CsvTable table = csv_table(path, options, training != nullptr ? &training->columns.value() : nullptr);
   RawPart part = plain_part(std::move(table.source));
   part.class_names = table.columns.classes;
@@ -199,7 +208,7 @@ std::optional<RawPart> found_part(const DataSettings& settings, const std::strin
     return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, training);
   }
   if (kind == "csv") {
-    const auto path = part_path(settings.path, split, {".csv", ".tsv"});
+    const auto path = part_path(settings.path, split, table_endings());
     if (!path) return {};
     return csv_part(*path, settings, training);
   }
@@ -303,7 +312,12 @@ std::optional<RawPart> raw_part(const DataSettings& settings, const std::string&
   require_split(split);
   require_settings_that_fit(settings);
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
-  if (train == nullptr) return found_part(settings, split, nullptr);
+  if (train == nullptr) {
+    DataSettings whole = settings;
+    // Of a table this part is all rows, however few: they are shown and checked, not trained on.
+    if (settings.kind == "csv") whole.split.reset();
+    return found_part(whole, split, nullptr);
+  }
   const DataSchema training = schema_of(*train);
   return found_part(settings, split, &training);
 }

@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/data/batch_reader.h"
 #include "lockstep/data/source/convert.h"
+#include "lockstep/data/source/sources.h"
 #include "lockstep/data/source/verify.h"
 #include "lockstep/format/hdf5/hdf5.h"
 #include "tests/support/golden_images.h"
@@ -89,6 +90,44 @@ TEST_F(DataSetsOnDisk, OfTablesShareTheTrainingTablesScale) {
   EXPECT_EQ(sets.train->size(), 2);
   EXPECT_EQ(label_of(*sets.validation, 0), 1);
   EXPECT_EQ(sets.class_names, (List{"a", "b"}));
+}
+
+// The scale was that of the whole table, so validation told training of itself.
+TEST_F(DataSetsOnDisk, OfTablesAreScaledByTheRowsThatAreTrainedOn) {
+  std::string text = "x,y\n";
+  for (int row = 0; row < 10; ++row) text += std::to_string(row * row) + (row % 2 == 0 ? ",a\n" : ",b\n");
+  add("table.csv", text);
+  DataSettings asked = settings("csv");
+  asked.path = folder_.path() / "table.csv";
+  asked.split = 3;
+  asked.seed = 7;
+  const DataSets sets = open_data_sets(asked);
+  double mean = 0;
+  for (const std::int64_t row : drawn_split(10, 3, 7).train) mean += static_cast<double>(row * row) / 7;
+  EXPECT_FLOAT_EQ(sets.schema.columns->mean.at(0), static_cast<float>(mean));
+  double sum = 0;
+  for (std::int64_t id = 0; id < sets.train->size(); ++id) {
+    float input = 0;
+    std::int64_t label = 0;
+    sets.train->read({.id = id}, std::vector<std::byte*>{reinterpret_cast<std::byte*>(&input),
+                                                         reinterpret_cast<std::byte*>(&label)});
+    sum += input;
+  }
+  EXPECT_NEAR(sum, 0, 1e-5);
+  const DataSets again = open_for_model(asked, sets.schema, {.split = "validation", .is_new = false});
+  EXPECT_EQ(again.validation->name_of(0), sets.validation->name_of(0));
+  EXPECT_EQ(open_split(asked, "validation")->size(), 3);
+  asked.split.reset();
+  EXPECT_FLOAT_EQ(open_data_sets(asked).schema.columns->mean.at(0), 28.5F);
+}
+
+TEST_F(DataSetsOnDisk, ATableTooSmallToBeSplitCanBeLookedAtWhole) {
+  add("table.csv", "x,y\n1,a\n3,b\n");
+  DataSettings asked = settings("csv");
+  asked.path = folder_.path() / "table.csv";
+  asked.split = 0.1;
+  EXPECT_EQ(raw_part(asked, "train")->samples->size(), 2);
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { open_data_sets(asked); }), "which leaves none of the 2 samples");
 }
 
 TEST_F(DataSetsOnDisk, OfTextMayHaveFoldersForTheParts) {

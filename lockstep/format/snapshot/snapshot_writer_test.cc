@@ -28,6 +28,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -310,38 +311,40 @@ TEST_F(SnapshotWriterTest, StoppedByALimitOnFileSizeItLeavesTheEarlierOneAlone) 
   EXPECT_TRUE(fs::exists(snapshots() / "step-0000000008")) << "the limit grew until it was no longer in the way";
 }
 
-/// Mounts a fresh tmpfs that only this process sees. Returns false where that is not allowed.
+/// Mounts a fresh tmpfs that this process alone sees. Returns false where that is not allowed.
 bool mounted_tmpfs(const fs::path& place, const std::string& options) {
   fs::create_directories(place);
-  static const bool is_private =
-      ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-  return is_private && ::mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) == 0;
+  return ::mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) == 0;
 }
 
 TEST_F(SnapshotWriterTest, OnAFullDiskItLeavesTheEarlierOneAlone) {
-  std::vector<std::string> options;
-  // Blocks run out within each of the files, inodes at each file and at the link.
-  for (int kib = 16; kib <= 40; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
-  for (int inodes = 6; inodes <= 12; ++inodes) options.push_back("size=1m,nr_inodes=" + std::to_string(inodes));
-  int refused = 0;
-  for (const auto& option : options) {
-    const fs::path disk = folder_.path() / "disk";
-    if (!mounted_tmpfs(disk, option)) GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
-    write_snapshot(disk, 7, "earlier");
-    const auto before = names_in(disk);
-    try {
-      write_snapshot(disk, 8, std::string(10'000, 'x'));
-    } catch (const Error& error) {
-      ++refused;
-      EXPECT_EQ(error.kind(), ErrorKind::kIo);
-      EXPECT_HAS(error.what(), "No space left on device\n  hint: free some space");
-      EXPECT_EQ(names_in(disk), before) << option;
+  testing::in_child([&] {
+    if (!testing::unshare_as_root(CLONE_NEWNS)) testing::skip_child();
+    ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    std::vector<std::string> options;
+    // Blocks run out within each of the files, inodes at each file and at the link.
+    for (int kib = 16; kib <= 40; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
+    for (int inodes = 6; inodes <= 12; ++inodes) options.push_back("size=1m,nr_inodes=" + std::to_string(inodes));
+    int refused = 0;
+    for (const auto& option : options) {
+      const fs::path disk = folder_.path() / "disk";
+      if (!mounted_tmpfs(disk, option)) testing::skip_child();
+      write_snapshot(disk, 7, "earlier");
+      const auto before = names_in(disk);
+      try {
+        write_snapshot(disk, 8, std::string(10'000, 'x'));
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(error.kind(), ErrorKind::kIo);
+        EXPECT_HAS(error.what(), "No space left on device\n  hint: free some space");
+        EXPECT_EQ(names_in(disk), before) << option;
+      }
+      expect_all_whole(disk);
+      ::umount2(disk.c_str(), MNT_DETACH);
     }
-    expect_all_whole(disk);
-    ::umount2(disk.c_str(), MNT_DETACH);
-  }
-  EXPECT_GE(refused, 8);
-  EXPECT_LT(refused, static_cast<int>(options.size()));
+    EXPECT_GE(refused, 8);
+    EXPECT_LT(refused, static_cast<int>(options.size()));
+  });
 }
 
 }  // namespace

@@ -68,6 +68,11 @@ int status_of(pid_t supervisor, const BlockedSignals& signals) {
 
 }  // namespace
 
+std::chrono::milliseconds stop_grace(const Environment& env) {
+  const auto seconds = env.get_int("LOCKSTEP_STOP_GRACE");
+  return seconds ? std::chrono::seconds(*seconds) : LocalJob().stop_grace;
+}
+
 int run_local(const LocalJob& job, const Environment& env, const Log& log) {
   if (job.ranks < 1) {
     throw Error(ErrorKind::kUsage, "the number of ranks is " + std::to_string(job.ranks) + ", want at least 1",

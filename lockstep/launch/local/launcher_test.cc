@@ -195,6 +195,28 @@ TEST(LocalLauncher, ARankThatOnlyLostItsPeerIsNotNamedAsTheCause) {
   EXPECT_EQ(launch.exit_code(), 9);
 }
 
+// The others were stopped at once, so that a cause which took a moment longer to end was named as a lost peer or
+// SIGTERM.
+TEST(LocalLauncher, TheCauseMayEndAfterARankThatLostIt) {
+  const TemporaryFolder folder;
+  const std::string gate = (folder.path() / "gate").string();
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  LocalJob job = script("if [ $RANK = 0 ]; then echo $$ > " + gate + "; exit 7; fi; read other < " + gate +
+                            "; while kill -0 $other 2> /dev/null; do :; done; echo out of range >&2; exit 3",
+                        2);
+  job.cause_grace = std::chrono::minutes(1);
+  Launch launch(job);
+  const std::string text = launch.all_lines();
+  EXPECT_NE(text.find("rank 1 of 2 ended with code 3"), std::string::npos) << text;
+  EXPECT_EQ(launch.exit_code(), 3);
+}
+
+TEST(LocalLauncher, ARankThatGoesOnAfterItsPeerWasLostIsStopped) {
+  Launch launch(script("[ $RANK = 0 ] && exit 7; sleep 60", 2));
+  EXPECT_NE(launch.all_lines().find("rank 0 of 2 ended with code 7"), std::string::npos);
+  EXPECT_EQ(launch.exit_code(), 7);
+}
+
 TEST(LocalLauncher, StoppedOnRequestIsOrderlyAndStopsNobody) {
   Launch launch(script("[ $RANK = 0 ] && exit 75; echo went on", 2));
   EXPECT_EQ(launch.all_lines(), "went on\n");
@@ -210,6 +232,29 @@ TEST(LocalLauncher, SignalsArePassedOnToEveryRank) {
     EXPECT_NE(text.find("got it\n"), text.rfind("got it\n")) << text;
     EXPECT_EQ(launch.exit_code(), 75) << signal;
   }
+}
+
+// The signal was passed on, and nothing more: a rank that was frozen, and all that waited for it, stayed for ever.
+TEST(LocalLauncher, ARankThatIsFrozenIsNamedAndKilledAfterTheGraceOfAStop) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    LocalJob job = script("trap 'exit 75' TERM INT; echo $RANK $$; sleep 60 & wait", 2);
+    job.stop_grace = std::chrono::milliseconds(1000);
+    Launch launch(job);
+    for (const auto& line : split(launch.lines(2), '\n')) {
+      if (line.starts_with("1 ")) ::kill(*parsed_int<pid_t>(line.substr(2)), SIGSTOP);
+    }
+    ::kill(launch.pid(), signal);
+    const std::string text = launch.all_lines();
+    EXPECT_NE(text.find("rank 1 of 2 did not end within 1 s after signal " + std::to_string(signal)), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("LOCKSTEP_STOP_GRACE"), std::string::npos);
+    EXPECT_EQ(launch.exit_code(), 128 + signal);
+  }
+}
+
+TEST(LocalLauncher, TheGraceOfAStopIsReadFromTheEnvironment) {
+  EXPECT_EQ(stop_grace(Environment{}), std::chrono::seconds(60));
+  EXPECT_EQ(stop_grace(Environment{{"LOCKSTEP_STOP_GRACE", "5"}}), std::chrono::seconds(5));
 }
 
 TEST(LocalLauncher, NothingIsLeftWhereTheLauncherIsKilled) {

@@ -191,8 +191,8 @@ void LocalSupervisor::wait_for_events() {
   // A negative descriptor is not polled: a stream without a reader's room would otherwise wake us without end.
   for (const auto& source : sources_) polled.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
   int timeout_ms = -1;
-  if (kill_at_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now());
+  if (const auto& next = terminate_at_ ? terminate_at_ : kill_at_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
     timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   }
   if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) fail("poll", errno);
@@ -202,10 +202,24 @@ void LocalSupervisor::wait_for_events() {
     if (polled[i + 3].revents != 0) sources_[i].read_some();
   }
   if (polled[0].revents != 0) take_signals();
+  if (terminate_at_ && Clock::now() >= *terminate_at_) terminate();
   if (kill_at_ && Clock::now() >= *kill_at_) {
+    if (!failed_) name_overdue();
     signal_all(SIGKILL, true);
     kill_at_.reset();
   }
+}
+
+void LocalSupervisor::name_overdue() {
+  overdue_ = stop_signal_;
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].pid > 0) names.push_back(std::to_string(rank));
+  }
+  log_.error((names.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") + " of " + std::to_string(job_.ranks) +
+             " did not end within " + fixed(std::chrono::duration<double>(job_.stop_grace).count(), 0) +
+             " s after signal " + std::to_string(overdue_) + " (" + ::strsignal(overdue_) +
+             ") and were killed; LOCKSTEP_STOP_GRACE changes how many seconds they have");
 }
 
 void LocalSupervisor::take_signals() {
@@ -224,8 +238,23 @@ void LocalSupervisor::take_signals() {
       // To the rank alone, not its group: a program that stops in good order still needs its helpers for that.
       forwarded_.push_back(signal);
       signal_all(signal, false);
+      begin_grace(signal);
     }
   }
+}
+
+// A frozen rank never ends by itself, and one that waits for it may not either.
+void LocalSupervisor::begin_grace(int signal) {
+  if (kill_at_ || (signal != SIGTERM && signal != SIGINT)) return;
+  stop_signal_ = signal;
+  kill_at_ = Clock::now() + job_.stop_grace;
+}
+
+bool LocalSupervisor::only_lost_peer(const Ending& ending) { return ending.code == exit_code(ErrorKind::kPeer); }
+
+// True if the rank failed by itself, before or after a SIGTERM of ours.
+bool LocalSupervisor::is_cause(const Ending& ending) const {
+  return !only_lost_peer(ending) && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
 void LocalSupervisor::take_ended() {
@@ -246,15 +275,27 @@ void LocalSupervisor::take_ended() {
     ::waitpid(info.si_pid, nullptr, 0);
   }
   // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
-  std::stable_partition(endings.begin(), endings.end(),
-                        [](const Ending& ending) { return ending.code != exit_code(ErrorKind::kPeer); });
+  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !only_lost_peer(ending); });
   for (const auto& ending : endings) take_ending(ending);
 }
 
-void LocalSupervisor::take_ending(const Ending& ending) {
+void LocalSupervisor::take_ending(Ending ending) {
+  // The run was ended by the signal that asked it to; SIGKILL was only our way to carry it out.
+  if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
-  if (ending.code == 0 || ending.code == kExitStopped || failed_) return;
+  if (ending.code == 0 || ending.code == kExitStopped) return;
+  if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
   failed_ = ending;
+  // A rank that lost its peer may end before that peer does, which is still taking itself down.
+  if (only_lost_peer(ending)) {
+    terminate_at_ = Clock::now() + job_.cause_grace;
+  } else {
+    terminate();
+  }
+}
+
+void LocalSupervisor::terminate() {
+  terminate_at_.reset();
   signal_all(SIGTERM, true);
   kill_at_ = Clock::now() + job_.grace;
 }
@@ -274,13 +315,14 @@ void LocalSupervisor::signal_all(int signal, bool whole_group) {
 
 void LocalSupervisor::finish() {
   end_descendants({});
+  terminate_at_.reset();
   kill_at_.reset();
   for (auto& source : sources_) source.read_rest();
 }
 
 void LocalSupervisor::report() const {
   // Whoever killed the launcher knows; and a message that nobody reads could hold this process up for ever.
-  if (!failed_ || is_orphan_) return;
+  if (!failed_ || is_orphan_ || overdue_ != 0) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
                      (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +

@@ -55,8 +55,13 @@ class LocalSupervisor {
   std::vector<std::string> variables_of(int rank) const;
   void wait_for_events();
   void take_signals();
+  static bool only_lost_peer(const Ending& ending);
+  bool is_cause(const Ending& ending) const;
   void take_ended();
-  void take_ending(const Ending& ending);
+  void begin_grace(int signal);
+  void name_overdue();
+  void take_ending(Ending ending);
+  void terminate();
   void end_as_orphan();
   void signal_all(int signal, bool whole_group);
   void finish();
@@ -79,8 +84,11 @@ class LocalSupervisor {
   OutputSink err_{2};
   std::vector<int> forwarded_;
   std::optional<Ending> failed_;
-  bool is_stopped_ = false;  // A rank ended with the code that says so.
-  bool is_orphan_ = false;   // Our parent is dead.
+  bool is_stopped_ = false;                        // A rank ended with the code that says so.
+  bool is_orphan_ = false;                         // Our parent is dead.
+  int stop_signal_ = 0;                            // The first SIGTERM or SIGINT that was passed on.
+  int overdue_ = 0;                                // The same, once ranks had to be killed because of it.
+  std::optional<Clock::time_point> terminate_at_;  // Put off while all that failed have lost a peer.
   std::optional<Clock::time_point> kill_at_;
 };
 

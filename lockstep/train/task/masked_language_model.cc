@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "lockstep/base/error.h"
 #include "lockstep/data/source/text_source.h"
 
 namespace lockstep {
@@ -32,6 +33,11 @@ void MaskedLanguageModel::validation_step(const Batch& batch) {
   const auto is_right = guesses.argmax(2).eq(batch.target()).to(at::kDouble);
   log("val_loss", loss_of(guesses, batch.target()));
   log("val_accuracy", mean_of_samples(is_right, batch.target().ne(kNotMasked)));
+}
+
+at::Tensor MaskedLanguageModel::predict_step(const Batch&) {
+  throw Error(ErrorKind::kUsage, "predict is given a masked language model, want one that tells a class or a number",
+              "`lockstep eval` gives the loss and the accuracy of masked places");
 }
 
 std::map<std::string, double> MaskedLanguageModel::on_validation_end(Group&,

@@ -17,6 +17,8 @@ class MaskedLanguageModel : public NetworkTask {
   at::Tensor training_step(const Batch& batch) override;
   /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked places.
   void validation_step(const Batch& batch) override;
+  /// Throws: Error(kUsage), since a text has no row of numbers to be told.
+  at::Tensor predict_step(const Batch& batch) override;
   std::unique_ptr<Module> replica() const override {
     return std::make_unique<MaskedLanguageModel>(another_network(), options());
   }

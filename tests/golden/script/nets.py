@@ -30,3 +30,17 @@ class Plain(torch.nn.Module):
 
     def forward(self, x):
         return self.fc(x.flatten(1))
+
+
+class Text(torch.nn.Module):
+    """Tells each byte of a text by its neighbours; 257 ids, the last of which is the mask."""
+
+    def __init__(self, vocabulary: int = 257, width: int = 8):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(vocabulary, width)
+        self.near = torch.nn.Conv1d(width, width, 3, padding=1)
+        self.head = torch.nn.Linear(width, vocabulary)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        return self.head(x + torch.tanh(self.near(x.transpose(1, 2))).transpose(1, 2))

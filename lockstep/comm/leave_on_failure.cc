@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank leaves. It writes `failed/N/RANK` to the store, N being the number of its failures, and waits a moment for
+// the others' keys: all ranks may have thrown alike. Else it writes its reason to `left`, unless a rank has left before
+// it, and closes its connections. That ends every collective of the others, who then read `left`.
+//
+// The store is served by rank 0. c10d waits without end for a server that is frozen, so each request runs in a thread
+// that may be left behind.
+#include "lockstep/comm/leave_on_failure.h"
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/comm/group_impl.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+constexpr milliseconds kOthersThrowWithin{1000};
+constexpr milliseconds kPause{20};
+constexpr milliseconds kStoreAnswersWithin{2000};
+constexpr const char* kLeft = "left";
+
+std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+
+// The answer, or nothing if the store does not give one in time.
+template <typename Request>
+auto ask(Store store, milliseconds limit, Request request) -> std::optional<decltype(request(*store))> {
+  using Answer = decltype(request(*store));
+  std::packaged_task<Answer()> task(
+      [store = std::move(store), request = std::move(request)] { return request(*store); });
+  auto answer = task.get_future();
+  std::jthread(std::move(task)).detach();
+  if (answer.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  try {
+    return answer.get();
+  } catch (const std::exception&) {
+    return std::nullopt;  // The store's server is gone.
+  }
+}
+
+bool has_failed_everywhere(Group::Impl& impl) {
+  const auto prefix = "failed/" + std::to_string(++impl.failures) + "/";
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < impl.placement.world; ++rank) keys.push_back(prefix + std::to_string(rank));
+  const auto own = prefix + std::to_string(impl.placement.rank);
+  return ask(impl.store, kOthersThrowWithin + kStoreAnswersWithin,
+             [keys, own](c10d::Store& store) {
+               store.set(own, bytes_of("1"));
+               // Not wait(), which warns on standard error if a key does not come.
+               const auto start = Clock::now();
+               bool are_there = false;
+               while (!(are_there = store.check(keys)) && Clock::now() - start < kOthersThrowWithin) {
+                 std::this_thread::sleep_for(kPause);
+               }
+               return are_there;
+             })
+      .value_or(false);
+}
+
+void leave(Group::Impl& impl, const std::string& reason) {
+  impl.left = reason;
+  if (impl.between_devices) {
+    impl.device.backend->collectives()->end(*impl.between_devices, /*has_failed=*/true);
+    impl.between_devices.reset();
+  }
+  impl.process.reset();
+}
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+void leave_alone(Group::Impl& impl, const std::string& reason) {
+  if (impl.store == nullptr || has_failed_everywhere(impl)) return;
+  const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
+  ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
+    store.compareSet(kLeft, {}, bytes_of(text));
+    return true;
+  });
+  leave(impl, reason);
+}
+
+}  // namespace
+
+void Group::Impl::require_member() const {
+  if (left.empty()) return;
+  throw Error(ErrorKind::kUsage, "this rank has left its group: " + left,
+              "end the program, or let all ranks join() again");
+}
+
+void Group::Impl::lose_peer(std::string_view action, const std::exception& error) {
+  if (store == nullptr || is_timeout(error)) throw_peer_error(action, error);
+  const auto reason = ask(store, kStoreAnswersWithin, [](c10d::Store& asked) {
+    if (!asked.check({kLeft})) return std::string();
+    const auto bytes = asked.get(kLeft);
+    return std::string(bytes.begin(), bytes.end());
+  });
+  if (!reason || reason->empty()) throw_peer_error(action, error);
+  throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + *reason,
+              "mend what that rank says; then start again with --resume auto, or let all ranks join() again");
+}
+
+void leave_on_failure(Group& group, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kPeer && group.is_connected()) {
+      // Its connections are of no more use, and others may wait for this rank.
+      leave(group.impl(), first_line(error.fact()));
+    } else {
+      leave_alone(group.impl(), first_line(error.fact()));
+    }
+    throw;
+  } catch (const std::exception& error) {
+    leave_alone(group.impl(), first_line(error.what()));
+    throw;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/module_tensors.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace lockstep {
+
+/// Marks that this process runs a backward pass whose gradients are averaged. For sources of comm/ only.
+class AveragedBackward {
+ public:
+  AveragedBackward();
+  ~AveragedBackward();
+  AveragedBackward(const AveragedBackward&) = delete;
+  AveragedBackward& operator=(const AveragedBackward&) = delete;
+};
+
+/// Throws Error(kUsage) from a backward pass that is not averaged, as soon as it adds to the gradient of one of the
+/// parameters, and names it. It watches while the object lives.
+///
+/// Another DistributedDataParallel's pass may reach them, as a generator's goes through its discriminator.
+class PlainBackwardGuard {
+ public:
+  explicit PlainBackwardGuard(const std::vector<NamedTensor>& parameters);
+  ~PlainBackwardGuard();
+  PlainBackwardGuard(const PlainBackwardGuard&) = delete;
+  PlainBackwardGuard& operator=(const PlainBackwardGuard&) = delete;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, std::uintptr_t>> hooks_;
+};
+
+}  // namespace lockstep

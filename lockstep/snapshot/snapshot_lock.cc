@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/snapshot/snapshot_lock.h"
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/log.h"
+
+namespace lockstep {
+namespace {
+
+std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
+  const auto whole = std::filesystem::absolute(snapshots).lexically_normal();
+  const auto folder = whole.has_filename() ? whole : whole.parent_path();
+  return folder.filename() == "snapshots" ? folder.parent_path() : folder;
+}
+
+}  // namespace
+
+std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self) {
+  const auto folder = locked_folder(snapshots);
+  make_folder(folder);
+  if (is_held_by(folder, self)) return nullptr;
+  auto lock = std::make_unique<RunLock>(folder, self);
+  if (const auto& holder = lock->taken_from()) {
+    Log(2, "lockstep: ").warning("took the snapshot folder " + snapshots.string() + " over from " + *holder);
+  }
+  return lock;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "lockstep/observe/process_identity.h"
+#include "lockstep/observe/run_lock.h"
+
+namespace lockstep {
+
+/// Takes the right to write into a snapshot folder, for as long as the returned object lives. It is null if this
+/// process has that right already, as `lockstep train` does.
+///
+/// The right is the run's own, `run.lock` in the run folder, if the folder is its `snapshots/`; else `run.lock` in the
+/// folder itself. So programs and `lockstep train` refuse each other. One process calls it, rank 0's.
+///
+/// Throws: Error(kEnvironment) naming the holder if another live process writes there; Error(kIo).
+std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self);
+
+}  // namespace lockstep

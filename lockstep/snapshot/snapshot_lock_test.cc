@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two programs on one snapshot folder both wrote, until one died while it removed what the other had removed.
+#include "lockstep/snapshot/snapshot_lock.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+ProcessIdentity self() { return ProcessIdentity::of_process({}); }
+
+// A live process that is not this one: the one that started it.
+ProcessIdentity another() {
+  auto identity = self();
+  identity.pid = ::getppid();
+  identity.started = 0;
+  return identity;
+}
+
+TEST(SnapshotLock, RefusesAFolderThatAnotherProcessWritesIn) {
+  const TemporaryFolder folder;
+  const auto snapshots = folder.path() / "snapshots";
+  {
+    const auto held = lock_snapshots(snapshots, self());
+    ASSERT_NE(held, nullptr);
+    EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { lock_snapshots(snapshots, another()); }),
+               "another live run writes in '" + folder.path().string() + "': process " + std::to_string(::getpid()));
+  }
+  EXPECT_NE(lock_snapshots(snapshots, another()), nullptr);
+}
+
+TEST(SnapshotLock, IsTheRunsOwn) {
+  const TemporaryFolder folder;
+  const RunLock run(folder.path(), self());
+  EXPECT_EQ(lock_snapshots(folder.path() / "snapshots", self()), nullptr) << "this process has it already";
+  EXPECT_EQ(lock_snapshots(folder.path() / "snapshots/", self()), nullptr);
+  message_of(ErrorKind::kEnvironment, [&] { lock_snapshots(folder.path() / "snapshots", another()); });
+}
+
+TEST(SnapshotLock, OfAFolderOfAnotherNameLiesInIt) {
+  const TemporaryFolder folder;
+  const auto first = lock_snapshots(folder.path() / "first", self());
+  const auto second = lock_snapshots(folder.path() / "second", self());
+  EXPECT_NE(second, nullptr);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "first/run.lock"));
+}
+
+}  // namespace
+}  // namespace lockstep
