@@ -66,6 +66,13 @@ bool is_set_by_exec(const Profile& profile, const std::string& name) {
          std::ranges::find(profile.cache_variables, name) != profile.cache_variables.end();
 }
 
+/// The word for a shell in the task, which knows the job's variables, but not those of the batch script.
+std::string for_shell(const LaunchWord& word) {
+  if (word.value.is_known) return shell_quoted(word.value.text);
+  const bool has_quotes = word.value.text.find('"') != std::string::npos;
+  return has_quotes ? word.raw : "\"" + word.value.text + "\"";
+}
+
 class Translation {
  public:
   Translation(const ScriptContext& of, const SubmitRequest& flags) : of_(of), into_{.request = flags} {
@@ -271,7 +278,7 @@ class Translation {
     for (const auto& word : launch.program) {
       is_known = is_known && word.value.is_known;
       program.push_back(word.value.text);
-      raw.push_back(word.raw);
+      raw.push_back(for_shell(word));
     }
     // What only the job's shell knows is left to a shell in each task.
     if (!is_known) program = {"bash", "-c", "exec " + joined(raw, " ")};

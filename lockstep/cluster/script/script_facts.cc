@@ -94,8 +94,10 @@ class Follower {
       return true;
     }
     if (name == "set") {
-      exports_all_ = exports_all_ || std::ranges::find(words, "-a") != words.end() ||
-                     std::ranges::find(words, "allexport") != words.end();
+      const auto has = [&](const char* word) { return std::ranges::find(words, word) != words.end(); };
+      const bool is_long = has("allexport");
+      if (has("-a") || (is_long && has("-o"))) exports_all_ = true;
+      if (has("+a") || (is_long && has("+o"))) exports_all_ = false;
       return true;
     }
     if (name == "for" || name == "select" || name == "read") {

@@ -34,7 +34,10 @@ bool ScriptContext::spans_nodes() const {
 SlurmShape ScriptContext::step_shape(const LaunchLine& launch) const {
   SlurmOptions both = file.options;
   // A number of tasks that srun is given takes the place of both of the job's.
-  const bool counts_tasks = launch.srun.has("ntasks") || launch.srun.has("ntasks-per-node");
+  const auto counts = [&](const char* name) {
+    return launch.srun.has(name) && launch.srun.value(name).find('$') == std::string::npos;
+  };
+  const bool counts_tasks = counts("ntasks") || counts("ntasks-per-node");
   const bool counts_devices = launch.srun.has("gres") || launch.srun.has("gpus") || launch.srun.has("gpus-per-node") ||
                               launch.srun.has("gpus-per-task");
   std::erase_if(both.list, [&](const auto& option) {
@@ -42,7 +45,10 @@ SlurmShape ScriptContext::step_shape(const LaunchLine& launch) const {
     const bool is_devices = option.name == "gres" || option.name.starts_with("gpus");
     return (counts_tasks && is_tasks) || (counts_devices && is_devices);
   });
-  both.list.insert(both.list.end(), launch.srun.list.begin(), launch.srun.list.end());
+  for (const auto& option : launch.srun.list) {
+    // `-c $SLURM_CPUS_PER_TASK`: the job's own number, which stands there already.
+    if (option.value.find('$') == std::string::npos || !both.has(option.name)) both.list.push_back(option);
+  }
   auto shape = slurm_shape(both);
   const auto job = file.shape();
   if (!shape.nodes && job.job_nodes()) shape.nodes = shape.max_nodes = job.job_nodes();
