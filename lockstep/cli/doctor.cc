@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/job_script.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/doctor/bundle.h"
 #include "lockstep/cluster/doctor/doctor.h"
@@ -31,6 +32,7 @@ struct DoctorOptions {
   std::string run;
   std::vector<std::string> logs;
   std::string bundle;
+  std::string script;
   bool is_json = false;
 };
 
@@ -110,6 +112,9 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
 }
 
 void examine(const DoctorOptions& options, Context& context) {
+  if (!options.script.empty()) {
+    return print_script_findings({options.script, options.cluster, options.is_json}, context);
+  }
   const auto here = HostFacts::of_process(context.env);
   auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
                                       run_of(options, context.env));
@@ -163,6 +168,8 @@ void add_doctor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "doctor", "What is wrong with this node, job or run, and how to mend it; in a job: srun lockstep doctor");
   auto options = std::make_shared<DoctorOptions>();
+  command->add_option("SCRIPT", options->script,
+                      "A batch script: prints what is wrong in it, and looks at nothing else");
   command->add_option("--cluster", options->cluster, "The profile of the system: a name, a file or auto");
   command->add_option("--run", options->run, "A run folder, or the name of a run: its logs and space are looked at");
   command->add_option("--log", options->logs, "A log of NCCL or RCCL (NCCL_DEBUG=INFO)");

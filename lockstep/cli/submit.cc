@@ -15,6 +15,7 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/job_script.h"
 #include "lockstep/cluster/job/batch_script.h"
 #include "lockstep/cluster/job/session.h"
 #include "lockstep/cluster/job/submission.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 
 struct SubmitOptions {
   SubmitRequest request;
+  std::string from;
   bool json = false;
 };
 
@@ -117,9 +119,13 @@ std::unique_ptr<ClaimedFolder> claim_folder(Submission& submission, const Submit
   }
 }
 
-void submit(SubmitOptions& options, const Context& context) {
+void submit(SubmitOptions& options, Context& context) {
   auto& request = options.request;
   request.flags.program = context.program;
+  if (!options.from.empty()) {
+    const std::string cluster = request.cluster.empty() ? "auto" : request.cluster;
+    return print_script_beside_ours({options.from, cluster, options.json}, request, context);
+  }
   auto submission = plan_submission(request, running_lockstep(), context.env, context.log);
   const auto& first = submission.first();
   const bool is_program = !first.program.is_recipe && !request.is.interactive;
@@ -220,6 +226,11 @@ void add_submit(CLI::App& app, Context& context) {
       ->add_option("--stage", request.stage,
                    "Take a conda environment, a venv, or `lockstep`, to the nodes' own disks as one file")
       ->type_name("ENV");
+  command
+      ->add_option(
+          "--from", options->from,
+          "Print a batch script that you have beside ours, with the reason for each difference; submits nothing")
+      ->type_name("JOB.SH");
   command->add_flag("--dry-run", request.is.dry_run, "Print the batch script, and create nothing");
   command->add_flag("--json", options->json, "As one JSON object on standard output");
   context.program_takers.push_back(command);

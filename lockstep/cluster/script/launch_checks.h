@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/cluster/script/script_findings.h"
+
+namespace lockstep {
+
+/// Checks the lines that start programs: cores, tasks and devices, torchrun, binding, Python.
+void check_script_launch(const ScriptContext& of, ScriptFindings& findings);
+
+}  // namespace lockstep

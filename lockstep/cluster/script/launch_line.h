@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cluster/script/shell_reader.h"
+#include "lockstep/cluster/script/shell_value.h"
+#include "lockstep/cluster/script/slurm_options.h"
+
+namespace lockstep {
+
+/// A word of a command, as it stands in the script and as the shell hands it on.
+struct LaunchWord {
+  std::string raw{};
+  ShellValue value{};
+};
+
+/// torchrun, accelerate or deepspeed: a program that starts ranks on its node.
+struct NodeLauncher {
+  std::string name{};                                      ///< "torchrun", "accelerate", "deepspeed" or "lockstep".
+  std::map<std::string, LaunchWord, std::less<>> flags{};  ///< "nproc-per-node", dashes for underscores.
+};
+
+struct LaunchContainer {
+  std::string runtime{};
+  std::string image{};
+  std::vector<std::string> binds{};
+};
+
+/// A command that starts the user's program, taken apart from the outside in.
+struct LaunchLine {
+  int line = 0;
+  ShellBlock block = ShellBlock::kNone;
+  bool is_background = false;
+  std::string launcher{};  ///< "srun", "mpirun", or empty if the batch script starts the program itself.
+  SlurmOptions srun{};     ///< What srun is told.
+  std::optional<int> mpirun_tasks{};
+  std::vector<std::string> variables{};  ///< "NAME=value" before the command or behind `env`, with quotes.
+  LaunchContainer container{};
+  std::optional<NodeLauncher> node_launcher{};
+  std::vector<LaunchWord> words{};    ///< The whole command.
+  std::vector<LaunchWord> program{};  ///< What each task runs: without launcher and container.
+
+  /// "python", "a.out": the file name of the program's first word.
+  std::string program_name() const;
+  /// True if the program is a Python script, or a module other than a launcher.
+  bool is_python() const;
+  /// True if the program only looks or tidies up, as hostname and nvidia-smi do.
+  bool is_utility() const;
+  /// Returns the text behind `bash -c`, or nothing.
+  std::optional<LaunchWord> shell_text() const;
+  /// Returns the path of the shell script that the tasks run, or nothing.
+  std::optional<std::string> shell_script() const;
+};
+
+/// Takes a command apart if it starts a program: by srun, mpirun, torchrun and the like, in a container, or as
+/// `python FILE`. Returns nothing for other commands.
+std::optional<LaunchLine> read_launch(const ShellCommand& command, const ShellVariables& variables);
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/cluster/doctor/doctor.h"
+#include "lockstep/cluster/profile/profile.h"
+#include "lockstep/cluster/script/batch_file.h"
+
+namespace lockstep {
+
+/// One thing in a batch script that is not as the job needs it. docs/job-scripts.md has a heading for each code.
+struct ScriptFinding {
+  std::string code{};
+  Severity severity = Severity::kNote;
+  int line = 0;        ///< In the batch script; 0 if it is about a line that is missing.
+  std::string file{};  ///< The script that the line stands in, if it is another one that each task runs.
+  std::string fact{};  ///< With the value found and the value wanted.
+  std::string fix{};
+};
+
+using ScriptFindings = std::vector<ScriptFinding>;
+
+/// A batch script and what it is held against.
+struct ScriptContext {
+  const BatchFile& file;
+  const Profile& profile;
+  bool is_here = false;  ///< This is the system that the profile describes: its folders can be looked at.
+  Environment env{};
+  std::function<bool(const std::filesystem::path&)> is_folder{};
+
+  /// Returns the partition's or QOS's limits, or null if the profile does not know it.
+  const ProfileQueue* queue() const;
+  /// True if no other job can be on the job's nodes.
+  bool has_whole_nodes() const;
+  /// True if the job may get more than one node.
+  bool spans_nodes() const;
+  /// Returns the job's numbers with those that `launch` gives srun over them.
+  SlurmShape step_shape(const LaunchLine& launch) const;
+};
+
+/// Finds all that is wrong, by line. Nothing is run.
+std::vector<ScriptFinding> script_findings(const ScriptContext& of);
+
+/// True if there is an error among them.
+bool has_error(const ScriptFindings& findings);
+
+/// Returns the findings for a person, errors first, and their number. Says so if there is none.
+std::string text_of(const ScriptFindings& findings, const BatchFile& file);
+
+/// {"code", "severity", "line", "file", "fact", "fix"}. `file` is null for the batch script itself.
+nlohmann::json json_of(const ScriptFinding& finding);
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/cluster/script/batch_file.h"
+#include "lockstep/cluster/script/our_request.h"
+#include "lockstep/cluster/script/script_findings.h"
+
+namespace lockstep {
+
+/// A batch script and ours, and what to say about them.
+struct ScriptComparison {
+  const BatchFile& theirs;
+  const std::string& ours;  ///< The batch script as `lockstep submit` writes it.
+  const ScriptFindings& findings;
+  const OurRequest& request;
+  std::string cluster{};  ///< The profile's name.
+  int columns = 80;       ///< Of the terminal. From 160 on the two scripts stand in two columns.
+};
+
+/// Returns what `lockstep submit --from` prints: the findings, a table of the options that differ with the reason for
+/// each, what ours leaves out, both scripts, and the command that submits ours. Lines of text fit the terminal; lines
+/// of the scripts stay as they are, but are cut in two columns.
+std::string side_by_side(const ScriptComparison& of);
+
+/// Breaks `text` at spaces into lines of at most `width` characters, each with `indent` before it. A longer word stays
+/// whole.
+std::string wrapped(std::string_view text, std::size_t width, std::string_view indent);
+
+}  // namespace lockstep

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/cluster/script/script_findings.h"
+
+namespace lockstep {
+
+/// Checks variables: exports, addresses, ports, caches, network interfaces, and those that are known to be dangerous.
+void check_script_variables(const ScriptContext& of, ScriptFindings& findings);
+
+}  // namespace lockstep
