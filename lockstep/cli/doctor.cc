@@ -113,6 +113,11 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
 
 void examine(const DoctorOptions& options, Context& context) {
   if (!options.script.empty()) {
+    if (!options.run.empty() || !options.logs.empty() || !options.bundle.empty()) {
+      throw Error(ErrorKind::kUsage,
+                  "doctor " + options.script + " looks at the script alone, but --run, --log or --bundle was given",
+                  "call doctor once with the script, and once without");
+    }
     return print_script_findings({options.script, options.cluster, options.is_json}, context);
   }
   const auto here = HostFacts::of_process(context.env);

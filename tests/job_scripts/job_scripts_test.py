@@ -156,7 +156,7 @@ class SideBySide(unittest.TestCase):
                 self.assertEqual(ours.returncode, 0, ours.stderr)
                 shown = json.loads(ours.stdout)
                 words = shown["command"][1:]
-                again = run(words[0], "--dry-run", "--run-dir", "/runs/one", *words[1:], cwd=folder)
+                again = run(words[0], "--dry-run", *words[1:], cwd=folder)
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assertEqual(again.stdout, shown["ours"])
 
@@ -182,6 +182,16 @@ class SideBySide(unittest.TestCase):
         done = run("submit", "--from", script, "--", "true", cwd="/")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--from takes the program from", done.stderr)
+
+    def test_flags_that_have_no_meaning_here_are_refused(self):
+        script = ROOT / "tests/job_scripts/scripts/good_lumi.sbatch"
+        for flags in (["--chain", "2"], ["--env", "A=1"], ["--interactive"], ["--stage", "/x"]):
+            done = run("submit", "--from", script, *flags, cwd="/")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--from goes with flags of one value", done.stderr)
+        done = run("doctor", script, "--run", "x", cwd="/")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("looks at the script alone", done.stderr)
 
     def test_a_missing_script_is_a_usage_error(self):
         for words in (["doctor", "no.sh"], ["submit", "--from", "no.sh"]):

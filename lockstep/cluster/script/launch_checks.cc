@@ -90,7 +90,10 @@ void check_size(const Step& step, ScriptFindings& findings) {
 }
 
 void check_start(const Step& step, ScriptFindings& findings) {
-  if (!step.launch.launcher.empty()) return;
+  // Beside a line with srun, one without prepares something on purpose.
+  const auto& launches = step.of.file.batch.launches;
+  const auto has_launcher = [](const auto& each) { return !each.launcher.empty() && !each.is_utility(); };
+  if (std::ranges::any_of(launches, has_launcher)) return;
   const bool starts_ranks = step.node_launcher != nullptr;
   const auto tasks = step.of.file.shape().job_tasks().value_or(2);
   if (starts_ranks ? !step.of.spans_nodes() : tasks < 2) return;
@@ -316,7 +319,7 @@ void check_script_launch(const ScriptContext& of, ScriptFindings& findings) {
     check_size(step, findings);
     check_cores(step, findings);
     check_start(step, findings);
-    check_devices(step, findings);
+    if (&launch == of.file.main_launch()) check_devices(step, findings);
     check_node_launcher(step, findings);
     check_early(step, findings);
     check_binding(step, findings);

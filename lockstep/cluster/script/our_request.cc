@@ -84,6 +84,7 @@ class Translation {
   OurRequest take(const LaunchLine& launch) {
     into_.arguments = {"lockstep", "submit"};
     if (!into_.request.cluster.empty() && into_.request.cluster != "auto") add("--cluster", into_.request.cluster);
+    take_typed_flags();
     take_shape(launch);
     take_queue();
     take_other_options();
@@ -108,6 +109,18 @@ class Translation {
     if (given_.contains(key)) return;
     add(flag, value);
     into_.request.settings.push_back({key, toml, {SettingSource::kFlag, flag}});
+  }
+
+  /// Repeats what the user typed beside --from, so that the command holds all of it.
+  void take_typed_flags() {
+    const auto& request = into_.request;
+    if (!request.run_dir.empty()) add("--run-dir", request.run_dir);
+    if (!request.flags.name.empty()) add("--name", request.flags.name);
+    if (request.flags.devices) add("--devices", std::to_string(*request.flags.devices));
+    if (request.flags.tasks) add("--tasks-per-node", std::to_string(*request.flags.tasks));
+    if (request.flags.cores_per_task) add("--cores-per-task", std::to_string(*request.flags.cores_per_task));
+    for (const auto& text : request.flags.sets) add("--set", text);
+    for (const auto& flag : request.flags.sbatch) into_.arguments.push_back("--sbatch=" + flag);
   }
 
   /// True if the tasks run a shell script that starts ranks itself, or one that cannot be seen: its number of tasks is
@@ -259,7 +272,7 @@ class Translation {
     for (auto& each : script_settings_) {
       auto value = each.value;
       if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
-      if (!value.starts_with('[')) add(each.origin.where, value);
+      add(each.origin.where, value);
       into_.request.settings.push_back(std::move(each));
     }
   }
@@ -295,11 +308,19 @@ class Translation {
 }  // namespace
 
 OurRequest our_request(const ScriptContext& of, const SubmitRequest& flags) {
-  if (!flags.flags.program.empty() || !flags.flags.recipe.empty() || !flags.sweeps.empty() || flags.is.interactive) {
-    throw Error(
-        ErrorKind::kUsage,
-        "--from takes the program from '" + of.file.name + "', but another one, a sweep or --interactive was given too",
-        "lockstep submit --from " + of.file.name + ", and then the command that it prints");
+  if (!flags.flags.program.empty() || !flags.flags.recipe.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--from takes the program from '" + of.file.name + "', but another one was given too",
+                "lockstep submit --from " + of.file.name + ", and then the command that it prints");
+  }
+  const bool has_lists =
+      std::ranges::any_of(flags.settings, [](const auto& each) { return each.value.starts_with('['); });
+  if (!flags.sweeps.empty() || flags.is.interactive || flags.is.pack || flags.chain > 0 || !flags.stage.empty() ||
+      has_lists) {
+    throw Error(ErrorKind::kUsage,
+                "--from goes with flags of one value, but --sweep, --pack, --chain, --stage, --interactive, --env, "
+                "--bind or --setup was given",
+                "add it to the command that lockstep submit --from " + of.file.name + " prints");
   }
   const auto* launch = of.file.main_launch();
   if (launch == nullptr || launch->program.empty()) {

@@ -225,7 +225,10 @@ void check_missing(const ScriptContext& of, ScriptFindings& findings) {
     return;
   }
   const auto begins = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
-  const auto own = split(setting->value.text, ',');
+  // "=ib0" is ib0 and no other; "^lo" leaves out, and NCCL chooses among the rest.
+  const auto& text = setting->value.text;
+  if (text.starts_with('^')) return;
+  const auto own = split(text.starts_with('=') ? text.substr(1) : text, ',');
   const bool is_near = std::ranges::any_of(split(wanted->second, ','), [&](const auto& each) {
     return std::ranges::any_of(own, [&](const auto& mine) { return begins(mine, each); });
   });
