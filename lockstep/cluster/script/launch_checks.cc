@@ -213,15 +213,16 @@ void check_early(const Step& step, ScriptFindings& findings) {
 void check_binding(const Step& step, ScriptFindings& findings) {
   if (step.launch.launcher != "srun" || step.node_launcher != nullptr) return;
   const auto& profile = step.of.profile;
-  const auto lacks = [&](const char* name, const std::vector<std::string>& flags) {
-    const auto flag = std::string("--") + name + "=";
-    const bool is_custom = std::ranges::any_of(flags, [&](const auto& each) { return each.starts_with(flag); });
-    return is_custom && !step.launch.srun.has(name) && !step.of.file.options.has(name);
-  };
+  const auto has = [&](const char* name) { return step.launch.srun.has(name) || step.of.file.options.has(name); };
+  const bool site_binds =
+      std::ranges::any_of(profile.srun.whole_nodes, [](const auto& each) { return each.starts_with("--cpu-bind="); });
   const auto tasks = step.shape.node_tasks();
   const bool is_one_each = tasks && tasks == step.shape.node_devices() && *tasks > 1;
   if (!is_one_each) return;
-  if (lacks("cpu-bind", profile.srun.whole_nodes) && step.of.has_whole_nodes() && *tasks == profile.devices.count) {
+  // With --gpu-bind=closest each task has the device that is near the cores which Slurm gave it.
+  const bool is_bound = has("cpu-bind") || has("gpu-bind");
+  const bool has_all = step.of.has_whole_nodes() && *tasks == profile.devices.count;
+  if (has_all && site_binds && !is_bound) {
     findings.push_back(
         {"script-no-cpu-bind",
          Severity::kWarning,
@@ -229,15 +230,6 @@ void check_binding(const Step& step, ScriptFindings& findings) {
          {},
          "no --cpu-bind: on " + profile.name + " tasks then run on cores that are far from their devices",
          "srun --cpu-bind=mask_cpu:" + joined(profile.devices.cpu_masks, ",")});
-  }
-  if (lacks("gpu-bind", profile.srun.devices) && !step.launch.srun.has("gpus-per-task")) {
-    findings.push_back(
-        {"script-no-gpu-bind",
-         Severity::kWarning,
-         step.launch.line,
-         {},
-         "no --gpu-bind: on " + profile.name + " a task then need not get the device that is near its cores",
-         "srun " + joined(profile.srun.devices, " ")});
   }
 }
 
