@@ -44,14 +44,14 @@ MAY = [
     (lambda settings: settings["scheduler.name"] == "onecycle" and not settings.get("optimizer.momentum"), 3,
      "onecycle moves the momentum too, and the optimizer has none"),
     (lambda settings: settings.get("scheduler.warmup"), 3, "and the whole run has"),
-    (lambda settings: settings["scheduler.name"] == "plateau", 3, "plateau waits for"),
+    (lambda settings: settings.get("scheduler.monitor") == "val_loss", 3, "plateau waits for"),
     (lambda settings: True, 3, "is larger than the data set's"),
     (lambda settings: settings["model.name"] == "resnet18", 3, "want more than one number a channel"),
 ]
 
 
-# Told at the step that has too few samples: the last of an epoch.
-LATE = ("want more than one number a channel",)
+# Told at the step that has too few samples, the last of an epoch, and at the end of an epoch without validation.
+LATE = ("want more than one number a channel", "plateau waits for")
 
 
 def seeds():

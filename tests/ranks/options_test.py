@@ -73,6 +73,15 @@ class Options(harness.RanksTest):
         self.assertIn("trainer.compression_start = 1, want a whole number of steps, 2 to 1e9",
                       self.refused(3, "trainer.compression=powersgd", "trainer.compression_start=1", ranks=2))
 
+    def test_a_plateau_may_watch_the_training_loss(self):
+        """Regression: it was refused at the end of the first epoch, though snapshots and early stopping take it."""
+        settings = ("scheduler.name=plateau", "scheduler.monitor=train_loss", "scheduler.patience=0", "scheduler.threshold=0.9",
+                    "trainer.max_epochs=3", "observe.log_every=29")
+        self.trained(*settings, ranks=1, run="run")
+        rates = [line["learning_rate"] for line in harness.metrics(self.folder / "run") if line["event"] == "step"]
+        self.assertEqual(rates[0], rates[1])
+        self.assertAlmostEqual(rates[2], 0.1 * rates[1])
+
     def test_a_warm_up_that_leaves_nothing_of_the_run_is_refused(self):
         """Regression: the message said that the run's length was not known."""
         for warmup, run_length in ((3, 3), (4, 3)):

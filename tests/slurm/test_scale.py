@@ -82,7 +82,8 @@ class Scale(test_bed.BedTest):
         self.check_against_records(rows[:1])
 
     def test_a_run_that_fails_is_named_with_its_log(self):
-        done = self.scale(*SHORT, "--nodes", "1", "--study-dir", "broken", "--set", "data.path=/no/such/folder", code=4)
+        done = self.scale(*SHORT, "--nodes", "1", "--study-dir", "broken", "--set", "data.path=/no/such/folder", code=4,
+                          LOCKSTEP_DOCTOR="off")
         self.assertIn("the run on 1 node ended without a result", done.stderr)
         self.assertIn("broken/01-nodes-1/logs/job.log", done.stderr)
 

@@ -89,7 +89,7 @@ class UnderSlurm(test_bed.BedTest):
         (self.folder / "image.sif").touch()
         (self.folder / "site.toml").write_text('[container]\nruntime = "singularity"\nbinds = ["/opt"]\n')
         job = self.job("--cluster", "site.toml", "--container", "image.sif", "--setup", "mine=set", "--setup", "export mine",
-                       "--", "sh", "-c", "echo found $(env | grep -cE '^(CONDA_|PYTHON|LD_LIBRARY)') $mine $RANK",
+                       "--", "sh", "-c", "echo found $(env | grep -cE '^(CONDA_|PYTHON(PATH|HOME)|LD_LIBRARY)') $mine $RANK",
                        CONDA_PREFIX="/leak", PYTHONPATH="/leak", LD_LIBRARY_PATH="/leak",
                        PATH=f"{bin_folder}:{self.bed.environment['PATH']}")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())

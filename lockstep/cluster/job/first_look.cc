@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAnyway = "if it is there on the compute nodes alone: LOCKSTEP_DOCTOR=off lockstep submit …";
+constexpr const char* kAnyway =
+    "if it is there on the compute nodes alone: LOCKSTEP_DOCTOR=off in front of the command goes on";
 
 bool is_there(const fs::path& path) {
   std::error_code error;

@@ -227,7 +227,9 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
     event.samples = std::min(data_.validation_samples(), loader->source().size());
     for (const auto& [name, value] : *metrics) event.metrics[name] = state_.metrics[name] = value;
   }
-  model_.scheduler().observe(event.metrics);
+  auto observed = event.metrics;
+  observed.emplace("train_loss", event.train_loss);
+  model_.scheduler().observe(observed);
   is_best_ = is_best(event);
   event.seconds = seconds_between(start, Clock::now());
   participants_.tell(event, stop_);

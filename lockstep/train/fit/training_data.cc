@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "lockstep/base/error.h"
 #include "lockstep/data/source/sources.h"
 
 namespace lockstep {
@@ -17,6 +18,25 @@ std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64
   const auto wanted = limit < 1 ? std::max<std::int64_t>(1, std::llround(limit * static_cast<double>(batches)))
                                 : static_cast<std::int64_t>(limit);
   return std::min(samples, wanted * global_batch);
+}
+
+// A loader without its shard would have each rank train on the whole batch, and weigh it as a part.
+void require_shard(const Loader& loader, Shard shard, const std::string& maker) {
+  const auto& has = loader.options().shard;
+  if (has.index == shard.index && has.count == shard.count) return;
+  throw Error(ErrorKind::kUsage,
+              maker + " made a loader of shard " + std::to_string(has.index) + " of " + std::to_string(has.count) +
+                  ", want " + std::to_string(shard.index) + " of " + std::to_string(shard.count),
+              "hand the shard that it was given on to the loader: LoaderOptions{.shard = shard}");
+}
+
+// The parts of the ranks make one batch only if all cut the same order in the same way.
+std::string to_text(const Loader* loader) {
+  if (loader == nullptr) return "none";
+  const auto& options = loader->options();
+  return std::to_string(loader->source().size()) + " samples\nglobal_batch " + std::to_string(options.global_batch) +
+         "\nseed " + std::to_string(options.seed) + "\nshuffle " + std::to_string(int{options.shuffle}) +
+         "\ndrop_last " + std::to_string(int{options.drop_last});
 }
 
 }  // namespace
@@ -36,6 +56,13 @@ TrainingData::TrainingData(DataModule& data, const TrainerOptions& options, Grou
   } else if (limits.validate_every > 0) {
     validation_ = data.validation_loader(shard);
   }
+  on_every_rank(group, [&] {
+    require_shard(*train_, shard, "train_loader()");
+    if (validation_) require_shard(*validation_, shard, "validation_loader()");
+  });
+  const std::string hint = "make the same loader on every rank, with the shard alone different";
+  require_same_text(group, ErrorKind::kUsage, "the loader of train_loader()", to_text(train_.get()), hint);
+  require_same_text(group, ErrorKind::kUsage, "the loader of validation_loader()", to_text(validation_.get()), hint);
   const auto global_batch = train_->options().global_batch;
   const auto size = train_->source().size();
   epoch_samples_ = limited_samples(limits.train_batches, global_batch,

@@ -16,7 +16,9 @@ namespace lockstep {
 class TrainingData {
  public:
   /// Calls prepare_data() on rank 0 and setup() on every rank, then makes the loaders.
-  /// Collective: yes. Throws: what `data` throws.
+  ///
+  /// Collective: yes. Throws: what `data` throws; Error(kUsage) on every rank if a loader is not of the rank's shard,
+  /// or if the loaders of two ranks differ in size, global batch, seed or order, or one is missing.
   TrainingData(DataModule& data, const TrainerOptions& options, Group& group);
 
   Loader& train() const { return *train_; }

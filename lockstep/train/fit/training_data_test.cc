@@ -11,6 +11,7 @@ namespace lockstep {
 namespace {
 
 using testing::MadeUpData;
+using testing::message_of;
 using testing::one_rank;
 
 TEST(TrainingData, CountsAShortLastStep) {
@@ -32,6 +33,45 @@ TEST(TrainingData, EndsAnEpochAtItsLimit) {
   EXPECT_EQ(data.epoch_samples(), 8);
   EXPECT_TRUE(data.is_epoch_over(8));
   EXPECT_EQ(data.validation_samples(), 5);
+}
+
+// Loaders that users make wrong, on rank 1 alone or on every rank.
+struct WrongData : MadeUpData {
+  WrongData() : MadeUpData(4) {}
+  std::unique_ptr<Loader> train_loader(Shard shard) override {
+    const LoaderOptions options{.global_batch = batch, .shard = forgets_shard ? Shard{} : shard, .seed = seed};
+    return std::make_unique<Loader>(source, options);
+  }
+  std::unique_ptr<Loader> validation_loader(Shard shard) override {
+    return has_validation ? MadeUpData::validation_loader(shard) : nullptr;
+  }
+  bool forgets_shard = false;
+  bool has_validation = true;
+  std::uint64_t seed = 5;
+};
+
+std::string refusal(WrongData& data, Group& group) {
+  return message_of(ErrorKind::kUsage, [&] { TrainingData(data, TrainerOptions{}, group); });
+}
+
+// Each rank trained on the whole batch, which moved the weights twice as far.
+RANKS_TEST(TrainingDataOfRanks, ThatForgetTheirShardIsRefused, 2) {
+  WrongData data;
+  data.forgets_shard = true;
+  EXPECT_HAS(refusal(data, group), "train_loader() made a loader of shard 0 of 1, want");
+}
+
+RANKS_TEST(TrainingDataOfRanks, ThatShuffleByOtherSeedsIsRefused, 2) {
+  WrongData data;
+  data.seed = 5 + static_cast<std::uint64_t>(group.rank());
+  EXPECT_HAS(refusal(data, group), "seed");
+}
+
+// Both ranks waited for half an hour, in two collectives.
+RANKS_TEST(TrainingDataOfRanks, OfWhichOneValidatesAloneIsRefused, 2) {
+  WrongData data;
+  data.has_validation = group.is_main();
+  EXPECT_HAS(refusal(data, group), "the loader of validation_loader()");
 }
 
 TEST(BatchFeed, EndsAnAccumulatedStepAtTheEpochsEnd) {
