@@ -12,6 +12,7 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/comm/group_impl.h"
 
 namespace lockstep {
@@ -38,18 +39,14 @@ bool is_timeout(const std::exception& error) {
 }
 
 void throw_peer_error(std::string_view action, const std::exception& error) {
-  const std::string_view text = error.what();
+  const std::string text(first_line(error.what()));
   if (is_timeout(error)) {
-    throw Error(ErrorKind::kPeer,
-                "a peer rank did not answer in time while ranks " + std::string(action) + ": " +
-                    std::string(text.substr(0, text.find('\n'))),
+    throw Error(ErrorKind::kPeer, "a peer rank did not answer in time while ranks " + std::string(action) + ": " + text,
                 "look for a rank that is frozen, waits for a file system or left a collective out; "
                 "trainer.collective_timeout (JoinOptions::collective_timeout) is how long ranks wait");
   }
-  throw Error(
-      ErrorKind::kPeer,
-      "a peer rank was lost while ranks " + std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))),
-      "the rank that failed first says why in its log; then start again with --resume auto");
+  throw Error(ErrorKind::kPeer, "a peer rank was lost while ranks " + std::string(action) + ": " + text,
+              "the rank that failed first says why in its log; then start again with --resume auto");
 }
 
 Group::Group(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

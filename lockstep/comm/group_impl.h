@@ -4,6 +4,7 @@
 #include <exception>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <utility>
 
 #include "lockstep/comm/collective_maker.h"
 #include "lockstep/comm/group.h"
@@ -58,29 +59,30 @@ bool is_transport_failure(const std::exception& error);
 /// True if a collective took longer than it may.
 bool is_timeout(const std::exception& error);
 
-template <typename Work>
-auto Group::Impl::talk(std::string_view action, Work&& work) -> decltype(work()) {
-  require_member();
+/// Calls `work`. A failure of the transport goes to `fail`, which must throw; other exceptions pass through.
+template <typename Work, typename Fail>
+auto over_transport(Work&& work, Fail&& fail) -> decltype(work()) {
   try {
     return work();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     if (!is_transport_failure(error)) throw;
-    lose_peer(action, error);
+    fail(error);
+    throw;
   }
 }
 
 template <typename Work>
+auto Group::Impl::talk(std::string_view action, Work&& work) -> decltype(work()) {
+  require_member();
+  return over_transport(std::forward<Work>(work), [&](const std::exception& error) { lose_peer(action, error); });
+}
+
+template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (!is_transport_failure(error)) throw;
-    throw_peer_error(action, error);
-  }
+  return over_transport(std::forward<Work>(work),
+                        [&](const std::exception& error) { throw_peer_error(action, error); });
 }
 
 }  // namespace lockstep

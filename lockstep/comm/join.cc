@@ -12,6 +12,7 @@
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
+#include "lockstep/comm/store_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kListenersTimeout{5000};
-
-std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
 std::string missing_ranks(c10d::Store& store, const Placement& placement) {
   std::vector<std::string> missing;
@@ -52,7 +51,7 @@ void await_listeners(c10d::Store& store, const Placement& placement) {
 // Rank 0 counts arrivals and tells everybody the outcome, so that all ranks end with the same words.
 void await_all(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto start = Clock::now();
-  store.set("arrived/" + std::to_string(placement.rank), bytes_of("1"));
+  store.set("arrived/" + std::to_string(placement.rank), to_bytes("1"));
   if (placement.rank == 0) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < placement.world; ++rank) keys.push_back("arrived/" + std::to_string(rank));
@@ -64,14 +63,13 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
                 fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) +
                 " ranks)";
     }
-    store.set("outcome", bytes_of(outcome));
+    store.set("outcome", to_bytes(outcome));
   }
   // The others wait a little longer than rank 0, to hear from it who is missing.
   store.wait({"outcome"}, timeout + std::chrono::seconds(10));
-  const auto outcome = store.get("outcome");
-  const std::string text(outcome.begin(), outcome.end());
+  const auto text = to_text(store.get("outcome"));
   if (text == "met") return;
-  store.set("heard/" + std::to_string(placement.rank), bytes_of("1"));
+  store.set("heard/" + std::to_string(placement.rank), to_bytes("1"));
   if (placement.rank == 0) await_listeners(store, placement);
   throw Error(ErrorKind::kPeer, text,
               "check the missing ranks' logs; trainer.join_timeout (JoinOptions::join_timeout) or the variable "
@@ -99,7 +97,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
 void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto pass = [&](const std::string& gate, bool waits) {
     const std::string open = gate + "/open";
-    if (store.add(gate, 1) == placement.world) store.set(open, bytes_of("1"));
+    if (store.add(gate, 1) == placement.world) store.set(open, to_bytes("1"));
     if (waits) store.wait({open}, timeout);
   };
   pass("connected", /*waits=*/true);

@@ -14,7 +14,10 @@
 #include <thread>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/store_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -26,8 +29,6 @@ constexpr milliseconds kOthersThrowWithin{1000};
 constexpr milliseconds kPause{20};
 constexpr milliseconds kStoreAnswersWithin{2000};
 constexpr const char* kLeft = "left";
-
-std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
 // The answer, or nothing if the store does not give one in time.
 template <typename Request>
@@ -52,7 +53,7 @@ bool has_failed_everywhere(Group::Impl& impl) {
   const auto own = prefix + std::to_string(impl.placement.rank);
   return ask(impl.store, kOthersThrowWithin + kStoreAnswersWithin,
              [keys, own](c10d::Store& store) {
-               store.set(own, bytes_of("1"));
+               store.set(own, to_bytes("1"));
                // Not wait(), which warns on standard error if a key does not come.
                const auto start = Clock::now();
                bool are_there = false;
@@ -73,13 +74,11 @@ void leave(Group::Impl& impl, const std::string& reason) {
   impl.process.reset();
 }
 
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
-
 void leave_alone(Group::Impl& impl, const std::string& reason) {
   if (impl.store == nullptr || has_failed_everywhere(impl)) return;
   const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
   ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
-    store.compareSet(kLeft, {}, bytes_of(text));
+    store.compareSet(kLeft, {}, to_bytes(text));
     return true;
   });
   leave(impl, reason);
@@ -97,8 +96,7 @@ void Group::Impl::lose_peer(std::string_view action, const std::exception& error
   if (store == nullptr || is_timeout(error)) throw_peer_error(action, error);
   const auto reason = ask(store, kStoreAnswersWithin, [](c10d::Store& asked) {
     if (!asked.check({kLeft})) return std::string();
-    const auto bytes = asked.get(kLeft);
-    return std::string(bytes.begin(), bytes.end());
+    return to_text(asked.get(kLeft));
   });
   if (!reason || reason->empty()) throw_peer_error(action, error);
   throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + *reason,
@@ -111,13 +109,13 @@ void leave_on_failure(Group& group, const std::function<void()>& work) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kPeer && group.is_connected()) {
       // Its connections are of no more use, and others may wait for this rank.
-      leave(group.impl(), first_line(error.fact()));
+      leave(group.impl(), std::string(first_line(error.fact())));
     } else {
-      leave_alone(group.impl(), first_line(error.fact()));
+      leave_alone(group.impl(), std::string(first_line(error.fact())));
     }
     throw;
   } catch (const std::exception& error) {
-    leave_alone(group.impl(), first_line(error.what()));
+    leave_alone(group.impl(), std::string(first_line(error.what())));
     throw;
   }
 }

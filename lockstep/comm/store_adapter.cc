@@ -7,16 +7,13 @@
 #include <cstdlib>
 
 #include "lockstep/base/text.h"
+#include "lockstep/comm/store_bytes.h"
 
 namespace lockstep {
 namespace {
 
 // One message holds 16 MiB, and c10d asks for the keys of many ranks at once.
 constexpr std::size_t kKeysAtOnce = 128;
-
-std::string to_text(const StoreAdapter::Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
-
-StoreAdapter::Bytes to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 [[noreturn]] void throw_as_c10d(const StoreError& error) {
   const std::string text(error.fact());

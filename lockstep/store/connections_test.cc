@@ -2,12 +2,11 @@
 #include "lockstep/store/connections.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <thread>
 
 #include "lockstep/store/server.h"
+#include "tests/support/loopback.h"
 
 namespace lockstep {
 namespace {
@@ -15,33 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-sockaddr_in loopback(int port) {
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return at;
-}
-
 /// A server, and the connections of one process to it.
 class StoreConnected : public ::testing::Test {
  protected:
-  StoreConnected() {
-    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    auto at = loopback(0);
-    socklen_t size = sizeof at;
-    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
-    port_ = ntohs(at.sin_port);
-    server_.emplace(std::move(socket), identity_);
-  }
+  StoreConnected() { server_.emplace(testing::bound_socket(port_), identity_); }
 
-  FileDescriptor connect() const {
-    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto at = loopback(port_);
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) socket.reset();
-    return socket;
-  }
   std::vector<std::string> ask(StoreOperation operation, std::vector<std::string> fields,
                                milliseconds time = seconds(20)) {
     return connections_.ask({operation, 1, std::move(fields)}, Clock::now() + time);
@@ -50,7 +27,7 @@ class StoreConnected : public ::testing::Test {
   StoreIdentity identity_{Secret::make(), "test"};
   int port_ = 0;
   std::optional<StoreServer> server_;
-  StoreConnections connections_{[this](auto) { return connect(); }, identity_};
+  StoreConnections connections_{[this](auto) { return testing::try_to_connect(port_); }, identity_};
 };
 
 TEST_F(StoreConnected, AThreadThatWaitsHoldsUpNoOther) {

@@ -106,7 +106,7 @@ fs::path secret_folder(const fs::path& run_dir, const std::string& start, const 
   return fs::absolute(cache_folder(env)) / "meeting" / name;
 }
 
-SecretFile::SecretFile(fs::path folder) : path_(std::move(folder) / "secret") {}
+SecretFile::SecretFile(const fs::path& folder) : path_(folder / "secret") {}
 
 Secret SecretFile::create() {
   if (made_folders_.empty()) made_folders_ = missing_folders(path_.parent_path());

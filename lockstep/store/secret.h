@@ -46,7 +46,7 @@ std::filesystem::path secret_folder(const std::filesystem::path& run_dir, const 
 /// or in use by another start of the same run, is taken over: it is as good as a new one.
 class SecretFile {
  public:
-  explicit SecretFile(std::filesystem::path folder);
+  explicit SecretFile(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
 

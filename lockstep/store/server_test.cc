@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "lockstep/store/client.h"
+#include "tests/support/loopback.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -26,30 +27,12 @@ namespace {
 using Op = StoreOperation;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::bound_socket;
 using testing::message_of;
 
-sockaddr_in loopback(int port) {
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return at;
-}
-
-FileDescriptor bound_socket(int& port) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  auto at = loopback(0);
-  socklen_t size = sizeof at;
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
-  port = ntohs(at.sin_port);
-  return socket;
-}
-
 FileDescriptor connect_to(int port) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto at = loopback(port);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  auto socket = testing::try_to_connect(port);
+  EXPECT_TRUE(socket);
   return socket;
 }
 

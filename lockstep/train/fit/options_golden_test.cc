@@ -13,6 +13,7 @@
 #include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/weight_average.h"
 #include "tests/support/source_root.h"
+#include "tests/support/step_losses.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -178,16 +179,6 @@ struct Net : Module {
   at::Tensor seen;  ///< fc2's weight in the last validation.
 };
 
-struct Losses : Listener {
-  using Listener::on;
-  std::string name() const override { return "losses"; }
-  Verdict on(const StepEnded& event) override {
-    values.push_back(event.loss.value());
-    return Verdict::kContinue;
-  }
-  std::vector<double> values;
-};
-
 double largest_difference(const at::Tensor& tensor, const json& wanted) {
   const auto values = wanted.get<std::vector<double>>();
   return (tensor.detach().to(at::kDouble).flatten() - at::tensor(values, at::kDouble)).abs().max().item<double>();
@@ -204,7 +195,7 @@ void expect_run(const Run& run) {
   auto group = join(Placement{}, Environment{});
   Net net(weights_type(run.step.precision));
   Data data;
-  Losses losses;
+  testing::StepLosses losses;
   Trainer trainer({.max_epochs = 4, .log_every = 1, .step = run.step});
   trainer.add(losses);
   std::optional<WeightAverage> average;

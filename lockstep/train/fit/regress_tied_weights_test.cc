@@ -8,6 +8,7 @@
 #include "lockstep/train/optim/parameter_groups.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
+#include "tests/support/step_losses.h"
 
 namespace lockstep {
 namespace {
@@ -36,20 +37,10 @@ struct TiedNet : Module {
   at::Tensor weight, bias;
 };
 
-struct Losses : Listener {
-  using Listener::on;
-  std::string name() const override { return "losses"; }
-  Verdict on(const StepEnded& event) override {
-    values.push_back(event.loss.value());
-    return Verdict::kContinue;
-  }
-  std::vector<double> values;
-};
-
 std::vector<double> losses_of_training(Group& group, std::int64_t replicas) {
   TiedNet net;
   MadeUpData data(8);
-  Losses losses;
+  testing::StepLosses losses;
   Trainer trainer({.max_epochs = 3, .log_every = 1, .step = {.replicas = replicas}});
   trainer.add(losses);
   trainer.fit(net, data, group);

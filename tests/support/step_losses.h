@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/observe/events.h"
+
+namespace lockstep::testing {
+
+/// Keeps the loss of each step; the trainer must log every one.
+struct StepLosses : Listener {
+  using Listener::on;
+  std::string name() const override { return "losses"; }
+  Verdict on(const StepEnded& event) override {
+    values.push_back(event.loss.value());
+    return Verdict::kContinue;
+  }
+  std::vector<double> values;
+};
+
+}  // namespace lockstep::testing
