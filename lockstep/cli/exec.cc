@@ -34,7 +34,7 @@ nlohmann::json changes(const Environment& before, const Environment& after) {
   return changed;
 }
 
-void print_plan(const ExecTask& task, const Environment& env) {
+void print_plan(const ExecTask& task, const Context& context) {
   nlohmann::json device = nullptr;
   if (task.at.device) device = *task.at.device;
   print_json({{"rank", task.at.rank},
@@ -42,7 +42,8 @@ void print_plan(const ExecTask& task, const Environment& env) {
               {"cluster", task.settings.cluster},
               {"cpus", list_of(task.binding.cpus)},
               {"binding", report_of(task.binding, Topology())},
-              {"variables", changes(env, task.environment.env)},
+              {"command", started_command(task, context.env, context.program)},
+              {"variables", changes(context.env, task.environment.env)},
               {"notes", task.environment.notes}});
 }
 
@@ -90,8 +91,9 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
 bool names_torchrun(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
     const auto name = std::filesystem::path(word).filename().string();
-    return name == "torchrun" || name == "accelerate" || word == "torch.distributed.run" ||
-           word == "torch.distributed.launch" || word == "accelerate.commands.launch";
+    return name == "torchrun" || name == "accelerate" || name == "accelerate-launch" ||
+           word == "torch.distributed.run" || word == "torch.distributed.launch" ||
+           word == "accelerate.commands.launch";
   });
 }
 
@@ -107,7 +109,7 @@ void run(ExecOptions options, Context& context) {
     throw Error(ErrorKind::kUsage, "no program was given", "write it after two dashes: srun lockstep exec -- program");
   }
   if (options.dry_run) {
-    print_plan(prepare_task(options, context.env, context.log), context.env);
+    print_plan(prepare_task(options, context.env, context.log), context);
     return;
   }
   // Before anything is made or awaited: a misspelt name should not cost the other ranks their patience.
@@ -117,8 +119,9 @@ void run(ExecOptions options, Context& context) {
   warn_of_missing_srun(task, context.env, context.log);
   if (!options.no_agent) start_task_agent(task, context.env, context.log);
   if (!is_own_training(program, context.program)) release_early_signal();
-  if (!options.stays()) become(program, context.program, task.environment.env);
-  const auto end = attended(program, context.program, task.environment.env);
+  const auto command = started_command(task, context.env, context.program);
+  if (!options.stays()) become(program, command, task.environment.env);
+  const auto end = attended(program, command, task.environment.env);
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.

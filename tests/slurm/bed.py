@@ -127,7 +127,17 @@ class BedTest(unittest.TestCase):
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))
+        self.addCleanup(self.end_jobs)
         self.environment = self.bed.environment | {"HOME": str(self.folder), "LOCKSTEP_RUNS": str(self.folder / "runs")}
+
+    def end_jobs(self):
+        """Ends what still runs: a job writes into the test's folder to its last moment."""
+        jobs = self.bed.run("squeue", "--noheader", "--format=%A").split()
+        if not jobs:
+            return
+        subprocess.run(["scancel", *jobs], env=self.bed.environment, check=False, stderr=subprocess.DEVNULL)
+        waits = ",".join(f"afterany:{job}" for job in sorted(set(jobs)))
+        self.bed.run("srun", "-Q", "-n1", f"--dependency={waits}", "true", timeout=180)
 
     def lockstep(self, *words, code=0, cwd=None, **variables):
         """`lockstep WORDS`, once it has ended with `code`."""

@@ -4,10 +4,12 @@
 
 LOCKSTEP_BENCH_PYTHON is a Python with PyTorch and Lightning; without it the tests that train are skipped.
 """
+import contextlib
 import functools
 import json
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import unittest
@@ -145,6 +147,11 @@ class UnderSlurm(test_bed.BedTest):
 
     @unittest.skipUnless(PYTHON, peers.REASON)
     def test_accelerate_on_each_node_starts_the_ranks_of_one_world(self):
+        other = self.enterContext(socket.socket())
+        with contextlib.suppress(OSError):  # Some other program's already.
+            # Accelerate's own port: where it is taken, it would quietly start a world of its own on each node.
+            other.bind(("127.0.0.1", 29500))
+            other.listen()
         self.four_ranks(PYTHON, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2")
 
     def lines_until(self, words, run="run"):

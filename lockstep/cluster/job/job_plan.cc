@@ -164,7 +164,7 @@ ProfileContainer container_of(const JobSoftware& software, const Profile& profil
 
 /// True for a launcher that torchrun can stand for, also over several nodes.
 bool starts_over_nodes(const NestedLauncher& launcher) {
-  return launcher.name.starts_with("torch") || launcher.name == "accelerate" || launcher.name == "deepspeed";
+  return launcher.name.starts_with("torch") || launcher.name.starts_with("accelerate") || launcher.name == "deepspeed";
 }
 
 /// True if a line of DeepSpeed's launcher says itself where ranks are to run.

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "lockstep/launch/launcher_flags.h"
+
 namespace lockstep {
 namespace {
 
@@ -16,14 +18,14 @@ struct Launcher {
   bool runs_scripts;       ///< It is given a Python file, not a program.
 };
 
-constexpr std::string_view kTorchFlags =
-    " --standalone --no-python --no_python --run-path --run_path --module -m --monitor-interval-off ";
 constexpr auto kLaunchers = std::to_array<Launcher>({
-    {"torchrun", kTorchFlags, true},
-    {"torch.distributed.run", kTorchFlags, true},
-    {"torch.distributed.launch", " --use_env --use-env --standalone --module -m --no_python --no-python ", true},
-    {"accelerate", " --multi_gpu --cpu --use_deepspeed --use_fsdp --same_network --quiet -q --no_python ", true},
-    {"deepspeed", " --force_multi --no_python --module --no_local_rank --no_ssh_check ", true},
+    {"torchrun", "", true},
+    {"torch.distributed.run", "", true},
+    {"torch.distributed.launch", "", true},
+    {"accelerate", "", true},
+    {"accelerate-launch", "", true},
+    {"accelerate.commands.launch", "", true},
+    {"deepspeed", "", true},
     {"horovodrun", " --verbose --disable-cache --gloo --mpi ", false},
     {"mpirun", " --oversubscribe --bind-to-none --allow-run-as-root --tag-output ", false},
     {"mpiexec", " --oversubscribe --allow-run-as-root ", false},
@@ -37,8 +39,14 @@ const Launcher* launcher_of(std::string_view name) {
   return found == kLaunchers.end() ? nullptr : &*found;
 }
 
-bool is_flag(const Launcher& launcher, const std::string& word) {
-  return launcher.flags.find(" " + word + " ") != std::string_view::npos || word.find('=') != std::string::npos;
+/// Returns where the program begins that the launcher starts.
+std::size_t program_begin(const Launcher& launcher, const std::vector<std::string>& command, std::size_t at) {
+  if (launcher.runs_scripts) return launcher_options_end(command, at);
+  while (at < command.size() && command[at].starts_with('-')) {
+    const bool is_flag = launcher.flags.find(" " + command[at] + " ") != std::string_view::npos;
+    at += is_flag || command[at].find('=') != std::string::npos ? 1 : 2;
+  }
+  return std::min(at, command.size());
 }
 
 }  // namespace
@@ -58,15 +66,14 @@ std::optional<NestedLauncher> nested_launcher(const std::vector<std::string>& co
     if (command.size() < 2 || command[1] != "launch") return std::nullopt;
     at = 2;
   }
-  bool is_module = false;
-  while (at < command.size() && command[at].starts_with('-')) {
-    is_module = is_module || command[at] == "-m" || command[at] == "--module";
-    at += is_flag(*launcher, command[at]) ? 1 : 2;
-  }
+  const auto begin = program_begin(*launcher, command, at);
+  const auto is_module = std::any_of(command.begin() + static_cast<std::ptrdiff_t>(at),
+                                     command.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     [](const auto& word) { return word == "-m" || word == "--module"; });
   NestedLauncher found{.name = std::string(launcher->name), .launched = {}};
-  if (at < command.size() && launcher->runs_scripts) found.launched.push_back(python);
+  if (begin < command.size() && launcher->runs_scripts) found.launched.push_back(python);
   if (is_module) found.launched.emplace_back("-m");
-  for (; at < command.size(); ++at) found.launched.push_back(command[at]);
+  found.launched.insert(found.launched.end(), command.begin() + static_cast<std::ptrdiff_t>(begin), command.end());
   return found;
 }
 

@@ -65,6 +65,8 @@ RunEnd end_by_slurm(const JobExit& exit, std::optional<int> script) {
   const auto* known = final_state(exit.state);
   const auto code = script.value_or(0) != 0 ? *script : exit.code;
   if (known == nullptr || known->ours == std::string_view("failed")) return end_by_code(code != 0 ? code : 1);
+  // The script and the ranks may still have said how they were killed, on the nodes that are left.
+  if (known->code == exit_code(ErrorKind::kPeer)) return {.state = known->ours, .code = known->code};
   return {.state = known->ours, .code = code != 0 ? code : known->code};
 }
 

@@ -50,6 +50,16 @@ TEST_F(RunEndTest, IsTheScriptsOwnUnlessSlurmKnowsBetter) {
   EXPECT_EQ(end(R"({"job":"45","start":0,"code":75,"time":1})").state, "stopped");
 }
 
+TEST_F(RunEndTest, OfALostNodeHasItsOwnCodeWhateverTheKilledScriptCouldSay) {
+  const auto found = end(R"({"job":"45","rank":0,"start":0,"node":"n3","code":143,"signal":15,"time":1,"last":[]})"
+                         "\n"
+                         R"({"job":"45","start":0,"code":143,"time":1})"
+                         "\n"
+                         R"({"job":"45","code":0,"state":"NODE_FAIL"})");
+  EXPECT_EQ(found.state, "node lost");
+  EXPECT_EQ(found.code, 7);
+}
+
 TEST_F(RunEndTest, HasACodeAlsoIfSlurmGivesNone) {
   EXPECT_EQ(end(R"({"job":"45","code":0,"state":"TIMEOUT"})").code, 143);
   EXPECT_EQ(end(R"({"job":"45","code":0,"state":"NODE_FAIL"})").code, 7);

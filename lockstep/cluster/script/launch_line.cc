@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lockstep/base/text.h"
+#include "lockstep/launch/launcher_flags.h"
 
 namespace lockstep {
 namespace {
@@ -22,16 +23,6 @@ bool is_python_name(std::string_view name) {
 bool is_one_of(std::string_view word, std::span<const std::string_view> list) {
   return std::ranges::find(list, word) != list.end();
 }
-
-std::string with_dashes(std::string text) {
-  std::ranges::replace(text, '_', '-');
-  return text;
-}
-
-/// Flags of torchrun, accelerate launch and deepspeed that take no value.
-constexpr auto kBareFlags = std::to_array<std::string_view>(
-    {"standalone", "module", "no-python", "run-path", "multi-gpu", "cpu", "tpu", "ipex", "use-deepspeed", "use-fsdp",
-     "use-megatron-lm", "debug", "quiet", "same-network", "no-local-rank", "force-multi", "no-ssh", "use-env"});
 
 class LaunchReader {
  public:
@@ -176,15 +167,14 @@ class LaunchReader {
     while (has(at_) && text(at_).size() > 1 && text(at_).starts_with('-')) {
       const auto& word = into_.words[at_++];
       if (word.value.text == "--") return;
-      const auto begin = word.value.text.find_first_not_of('-');
-      if (begin == std::string::npos) return;
+      auto name = launcher_option(word.value.text);
+      if (name.empty()) return;
       const auto equals = word.value.text.find('=');
-      auto name = with_dashes(word.value.text.substr(begin, equals == std::string::npos ? equals : equals - begin));
       if (name == "n" && launcher.name == "lockstep") name = "nproc-per-node";
       LaunchWord value{.raw = word.raw, .value = {}};
       if (equals != std::string::npos) {
         value.value = {word.value.text.substr(equals + 1), word.value.is_known};
-      } else if (!is_one_of(name, kBareFlags) && name != "m" && has(at_)) {
+      } else if (!is_bare_launcher_option(name) && has(at_)) {
         value = into_.words[at_++];
       }
       launcher.flags[name] = std::move(value);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "lockstep/agent/cache_pack.h"
 #include "lockstep/base/cache_folder.h"
@@ -11,6 +12,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile/library.h"
+#include "lockstep/launch/accelerate_line.h"
 #include "lockstep/launch/node_folder.h"
 #include "lockstep/store/secret.h"
 
@@ -162,6 +164,19 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   task.environment = task_environment(task.at, env, task.settings, task.facts);
   name_meeting(task, env);
   return task;
+}
+
+std::vector<std::string> started_command(const ExecTask& task, const Environment& process,
+                                         std::vector<std::string> command) {
+  const bool is_told =
+      std::ranges::any_of(process.all(), [](const auto& variable) { return variable.first.starts_with("PET_"); });
+  if (is_told || !task.facts.starts_ranks) return command;
+  const auto& env = task.environment.env;
+  return with_accelerate_nodes(std::move(command), {.nodes = task.at.world,
+                                                    .node = task.at.rank,
+                                                    .master = task.facts.master,
+                                                    .devices = shown_devices(env).value_or(0),
+                                                    .has_config = has_accelerate_config(env)});
 }
 
 fs::path task_run_dir(const ExecOptions& options, const Environment& env) {

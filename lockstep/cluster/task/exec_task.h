@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "lockstep/agent/agent.h"
 #include "lockstep/base/environment.h"
@@ -64,6 +65,11 @@ TaskSettings settings_of(const Profile& profile);
 /// Blocks: until ranks on other nodes know the address of rank 0, see rendezvous_of(); never with `dry_run`.
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
 ExecTask prepare_task(const ExecOptions& options, const Environment& env, const Log& log);
+
+/// Returns the command that this task starts: `command`, which with a launcher of ranks in it is told of the job's
+/// other nodes where its variables do not tell it. `process` is the environment that this process was started with.
+std::vector<std::string> started_command(const ExecTask& task, const Environment& process,
+                                         std::vector<std::string> command);
 
 /// Returns the run folder that a task was given, by flag or by variable; empty if none was.
 std::filesystem::path task_run_dir(const ExecOptions& options, const Environment& env);
