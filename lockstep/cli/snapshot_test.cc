@@ -55,8 +55,8 @@ class SnapshotCommand : public ::testing::Test {
 
 TEST_F(SnapshotCommand, ListsOneLineASnapshot) {
   const std::string lines =
-      "    step 420        72 B   2 files  whole\n"
-      "    step 840        72 B   2 files  whole\n";
+      "    step 420       132 B   2 files  whole\n"
+      "    step 840       132 B   2 files  whole\n";
   EXPECT_EQ(output_of("ls", run()), lines);
   EXPECT_EQ(output_of("ls", run() / "snapshots"), lines);
   EXPECT_EQ(output_of("verify", run()), lines);
@@ -67,8 +67,8 @@ TEST_F(SnapshotCommand, ListsDamagedOnesWithTheReason) {
   damage("step-0000000840");
   std::ofstream(snapshot("step-0000000420") / "notes.txt") << "mine";
   EXPECT_EQ(output_of("ls", run()),
-            "    step 420        72 B   2 files  whole; not in MANIFEST: notes.txt\n"
-            "    step 840        71 B   2 files  not whole: state.json has 2 bytes, want 3\n");
+            "    step 420       132 B   2 files  whole; not in MANIFEST: notes.txt\n"
+            "    step 840       131 B   2 files  not whole: state.json has 2 bytes, want 3\n");
 }
 
 TEST_F(SnapshotCommand, VerifyRefusesWhereOneIsDamaged) {
@@ -89,7 +89,7 @@ TEST_F(SnapshotCommand, WritesJson) {
   EXPECT_EQ(found.at("whole"), false);
   EXPECT_EQ(found.at("snapshots").at(0), nlohmann::json({{"path", snapshot("step-0000000420").string()},
                                                          {"step", 420},
-                                                         {"bytes", 72},
+                                                         {"bytes", 132},
                                                          {"files", 2},
                                                          {"whole", true},
                                                          {"faults", nlohmann::json::array()},
@@ -99,7 +99,7 @@ TEST_F(SnapshotCommand, WritesJson) {
 
 TEST_F(SnapshotCommand, KnowsASnapshotUnderAnotherName) {
   fs::rename(snapshot("step-0000000840"), run() / "best");
-  EXPECT_EQ(output_of("verify", run() / "best"), "        best        72 B   2 files  whole\n");
+  EXPECT_EQ(output_of("verify", run() / "best"), "        best       132 B   2 files  whole\n");
   EXPECT_EQ(nlohmann::json::parse(output_of("verify", run() / "best", true)).at("snapshots").at(0).at("step"), nullptr);
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep {
 namespace {
@@ -90,6 +91,7 @@ void RunRecord::put_run_aside() {
   // The links go first: a start that is killed here leaves none that names a snapshot of the new run.
   move_to(folder_.snapshots() / "best", aside);
   move_to(folder_.snapshots() / "latest", aside);
+  move_to(folder_.snapshots() / kRunIdName, aside);
   for (const auto& each : moved) move_to(each, aside);
   sync_folder(run);
   log_.info("put the run before aside, with its " + std::to_string(snapshots.size()) + " snapshots, in " +

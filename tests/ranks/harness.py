@@ -159,7 +159,7 @@ def epoch_losses(run_dir):
 
 def snapshots(run_dir):
     folder = pathlib.Path(run_dir) / "snapshots"
-    return sorted(path.name for path in folder.iterdir() if path.name != "latest") if folder.exists() else []
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("latest", "run-id")) if folder.exists() else []
 
 
 def snapshot_name(step):

@@ -63,7 +63,10 @@ class Resume(harness.RanksTest):
                                                          *run.glob("events.out.tfevents.*")]}
         best = os.readlink(self.snapshots() / "best")
         steps = harness.snapshots(run)
+        run_id = (self.snapshots() / "run-id").read_text()
         self.trained("trainer.max_epochs=4", options=("--resume", "none"))
+        self.assertEqual((self.aside() / "run-id").read_text(), run_id)
+        self.assertNotEqual((self.snapshots() / "run-id").read_text(), run_id)
         for name, content in old.items():
             self.assertEqual((self.aside() / name).read_bytes(), content, name)
         self.assertEqual(os.readlink(self.aside() / "best"), best)

@@ -20,6 +20,8 @@ using lockstep::testing::message_of;
 std::string sealed(const std::string& lines) { return lines + hex64(xxh3_64(lines)) + "\n"; }
 
 const std::string kFirst = "lockstep-snapshot 1\n";
+const std::string kRun = "0123456789abcdef0123456789abcdef";
+const std::string kSecond = "lockstep-snapshot 2\nchecksum xxh3\nrun " + kRun + "\nstep 420\n";
 const std::string kModel = "0123456789abcdef  42  model.safetensors\n";
 
 std::string refusal_of(const std::string& text) {
@@ -28,16 +30,41 @@ std::string refusal_of(const std::string& text) {
 }
 
 TEST(Manifest, IsTextWithOneLineAFileAndAChecksumBelow) {
-  const std::vector<ManifestEntry> entries = {{"model.safetensors", {.bytes = 42, .xxh3 = 0x0123456789abcdef}},
-                                              {"state of it.json", {.bytes = 0, .xxh3 = 1}}};
-  const std::string text = manifest_text(entries);
-  EXPECT_EQ(text, sealed(kFirst + kModel + "0000000000000001  0  state of it.json\n"));
-  const auto read = parsed_manifest(text, "MANIFEST");
-  ASSERT_EQ(read.size(), 2U);
-  for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(read[i].file, entries[i].file);
-    EXPECT_EQ(read[i].written, entries[i].written);
+  Manifest manifest{.entries = {{"model.safetensors", 42, 0x0123456789abcdef}, {"state of it.json", 0, 1}}};
+  const std::string lines = kModel + "0000000000000001  0  state of it.json\n";
+  EXPECT_EQ(manifest_text(manifest), sealed(kFirst + lines)) << "version 1, as older versions wrote it";
+  EXPECT_EQ(parsed_manifest(sealed(kFirst + lines), "MANIFEST"), manifest);
+  manifest.run = kRun;
+  manifest.step = 420;
+  EXPECT_EQ(manifest_text(manifest), sealed(kSecond + lines));
+  EXPECT_EQ(parsed_manifest(sealed(kSecond + lines), "MANIFEST"), manifest);
+}
+
+/// The numbers are those of Python's zlib.crc32().
+TEST(Manifest, OfPythonHasChecksumsOfPythonsOwn) {
+  const std::string lines = "lockstep-snapshot 2\nchecksum crc32\nrun " + kRun + "\nstep 0\ncbf43926  9  a\n";
+  const auto manifest = parsed_manifest(lines + "28be2671\n", "MANIFEST");
+  EXPECT_EQ(manifest.checksum, ChecksumKind::kCrc32);
+  EXPECT_EQ(manifest.entries, (std::vector<ManifestEntry>{{"a", 9, 0xcbf43926}}));
+  EXPECT_EQ(manifest_text(manifest), lines + "28be2671\n");
+  EXPECT_EQ(refusal_of(lines + "00000000\n"),
+            "MANIFEST: the lines have the checksum 28be2671, want 00000000 as the last line says");
+  EXPECT_EQ(refusal_of(sealed(lines)),
+            "MANIFEST: the last line is '" + hex64(xxh3_64(lines)) + "', want a checksum of 8 hexadecimal digits");
+}
+
+TEST(Manifest, RefusesAnotherIdentityThanItWouldWrite) {
+  const auto with = [](const std::string& identity) { return refusal_of(sealed("lockstep-snapshot 2\n" + identity)); };
+  const std::string run = "run " + kRun + "\n";
+  EXPECT_EQ(with("checksum md5\n"), "MANIFEST:2: found 'checksum md5', want 'checksum xxh3' or 'checksum crc32'");
+  EXPECT_EQ(with("checksum xxh3\nrun 12\n"), "MANIFEST:3: found 'run 12', want 'run ' and 32 hexadecimal digits");
+  EXPECT_EQ(with("checksum xxh3\n"), "MANIFEST:3: found '', want 'run ' and 32 hexadecimal digits");
+  for (const std::string step : {"step -1", "step 042", "step", "stepp 4", "step 4 "}) {
+    EXPECT_EQ(with("checksum xxh3\n" + run + step + "\n"),
+              "MANIFEST:4: found '" + step + "', want 'step ' and a whole number");
   }
+  EXPECT_EQ(with("checksum xxh3\n" + run + "step 4\n"), "MANIFEST: no file is listed, want at least one");
+  message_of(ErrorKind::kBug, [] { manifest_text({.run = "mine", .step = 4, .entries = {}}); });
 }
 
 TEST(Manifest, RefusesTextWithoutItsLastLine) {
@@ -53,10 +80,9 @@ TEST(Manifest, RefusesTextWithoutItsLastLine) {
 }
 
 TEST(Manifest, RefusesAnotherFormatAndVersion) {
-  EXPECT_EQ(refusal_of(sealed("lockstep-snapshot 2\n" + kModel)),
-            "MANIFEST: the first line is 'lockstep-snapshot 2', want 'lockstep-snapshot 1'");
+  EXPECT_EQ(refusal_of(sealed("lockstep-snapshot 3\n" + kModel)),
+            "MANIFEST: the first line is 'lockstep-snapshot 3', want 'lockstep-snapshot 2' or 'lockstep-snapshot 1'");
   EXPECT_EQ(refusal_of(sealed(kFirst)), "MANIFEST: no file is listed, want at least one");
-  EXPECT_EQ(refusal_of(sealed("")), "MANIFEST: no file is listed, want at least one");
 }
 
 TEST(Manifest, RefusesNamesThatLeadOutOfTheSnapshot) {
@@ -67,7 +93,7 @@ TEST(Manifest, RefusesNamesThatLeadOutOfTheSnapshot) {
   }
   EXPECT_EQ(refusal_of(sealed(kFirst + "0123456789abcdef  42  a\tb\n")),
             "MANIFEST:2: the file's name is 'a?b', want one directly within the snapshot");
-  message_of(ErrorKind::kBug, [] { manifest_text(std::vector<ManifestEntry>{{"../x", {}}}); });
+  message_of(ErrorKind::kBug, [] { manifest_text({.entries = {{"../x", 0, 0}}}); });
 }
 
 TEST(Manifest, RefusesLinesThatItWouldNotWrite) {
@@ -90,7 +116,7 @@ TEST(Manifest, TakesOnlyWhatItWouldWriteOfAnyText) {
   int taken = 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (int round = 0; round < 20'000 && std::chrono::steady_clock::now() < until; ++round) {
-    std::string lines = kFirst + kModel + "0000000000000001  0  state.json\n";
+    std::string lines = (below(2) == 0 ? kFirst : kSecond) + kModel + "0000000000000001  0  state.json\n";
     for (std::size_t n = below(4); n > 0; --n) {
       const std::size_t at = below(lines.size());
       if (below(2) == 0) {

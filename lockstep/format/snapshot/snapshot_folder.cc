@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,20 +18,41 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
+#include "lockstep/format/snapshot/run_id.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep {
 namespace {
 
+/// A checksum of bytes that come in parts.
+class RunningChecksum {
+ public:
+  explicit RunningChecksum(ChecksumKind kind) : kind_(kind) {}
+
+  void update(std::span<const std::byte> bytes) {
+    if (kind_ == ChecksumKind::kXxh3) {
+      xxh3_.update(bytes);
+    } else {
+      crc_ = ::crc32_z(crc_, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+    }
+  }
+  std::uint64_t value() const { return kind_ == ChecksumKind::kXxh3 ? xxh3_.digest64() : crc_; }
+
+ private:
+  ChecksumKind kind_;
+  Xxh3Stream xxh3_;
+  uLong crc_ = 0;
+};
+
 /// Reads a file of about `size` bytes to its end. read() and not a mapping: a disk that fails is then an error and no
 /// signal.
 ///
 /// Throws: Error(kIo).
-WrittenFile read_file(int fd, const std::filesystem::path& path, std::uint64_t size) {
+ManifestEntry read_file(int fd, const std::filesystem::path& path, std::uint64_t size, ChecksumKind kind) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
   std::vector<std::byte> block(std::clamp<std::uint64_t>(size, 1, kBlock));
-  Xxh3Stream sum;
-  WrittenFile found;
+  RunningChecksum sum(kind);
+  ManifestEntry found{.file = path.filename()};
   while (true) {
     const ssize_t got = ::read(fd, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
@@ -39,13 +61,13 @@ WrittenFile read_file(int fd, const std::filesystem::path& path, std::uint64_t s
     sum.update(std::span(block).first(static_cast<std::size_t>(got)));
     found.bytes += static_cast<std::uint64_t>(got);
   }
-  found.xxh3 = sum.digest64();
+  found.checksum = sum.value();
   return found;
 }
 
 /// How a file on disk differs from its line in MANIFEST, or nothing. Adds its bytes to `bytes`.
 std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const ManifestEntry& entry,
-                                    std::uint64_t& bytes) {
+                                    ChecksumKind kind, std::uint64_t& bytes) {
   const std::filesystem::path path = snapshot / entry.file;
   // O_NONBLOCK: a pipe in the file's place must not be waited for.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -54,22 +76,43 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return std::string(io_error("read", path, errno).fact());
   if (!S_ISREG(status.st_mode)) return entry.file + " is no plain file";
-  auto found = WrittenFile{.bytes = static_cast<std::uint64_t>(status.st_size), .xxh3 = 0};
-  if (found.bytes == entry.written.bytes) {
+  ManifestEntry found{.bytes = static_cast<std::uint64_t>(status.st_size)};
+  if (found.bytes == entry.bytes) {
     try {
-      found = read_file(file.get(), path, found.bytes);
+      found = read_file(file.get(), path, found.bytes, kind);
     } catch (const Error& error) {
       return std::string(error.fact());
     }
   }
   bytes += found.bytes;
-  if (found.bytes != entry.written.bytes) {
-    return entry.file + " has " + std::to_string(found.bytes) + " bytes, want " + std::to_string(entry.written.bytes);
+  if (found.bytes != entry.bytes) {
+    return entry.file + " has " + std::to_string(found.bytes) + " bytes, want " + std::to_string(entry.bytes);
   }
-  if (found.xxh3 != entry.written.xxh3) {
-    return entry.file + " has the checksum " + hex64(found.xxh3) + ", want " + hex64(entry.written.xxh3);
+  if (found.checksum != entry.checksum) {
+    return entry.file + " has the checksum " + checksum_text(kind, found.checksum) + ", want " +
+           checksum_text(kind, entry.checksum);
   }
   return std::nullopt;
+}
+
+/// Why a snapshot does not belong where it lies: its folder's name is of another step, or the folder around it of
+/// another run.
+void add_misplacement(const std::filesystem::path& snapshot, const Manifest& manifest, SnapshotCheck& check) {
+  if (!manifest.step) return;
+  std::error_code error;
+  const auto real = std::filesystem::canonical(snapshot, error);  // `latest` is a link.
+  if (error) return;
+  const auto named = parsed_snapshot_name(real.filename().string());
+  if (!named) return;
+  if (named->step != *manifest.step) {
+    check.faults.push_back(std::string(kManifestName) + " is of step " + std::to_string(*manifest.step) + ", want " +
+                           std::to_string(named->step) + " as the folder's name says");
+  }
+  const auto run = run_id_of(real.parent_path());
+  if (!run.empty() && run != manifest.run) {
+    check.faults.push_back(std::string(kManifestName) + " is of run " + manifest.run + ", want " + run +
+                           ", whose folder this is");
+  }
 }
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
@@ -105,7 +148,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
   const std::string manifest_name(kManifestName);
   SnapshotCheck check;
   std::vector<std::string> names;
-  std::vector<ManifestEntry> entries;
+  Manifest manifest;
   try {
     names = names_in(snapshot);
     if (!std::ranges::binary_search(names, manifest_name)) {
@@ -116,15 +159,17 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
     }
     const std::string text = text_of_file(snapshot / manifest_name);
     check.bytes = text.size();
-    entries = parsed_manifest(text, manifest_name);
+    manifest = parsed_manifest(text, manifest_name);
   } catch (const Error& error) {
     check.faults.emplace_back(error.fact());
     return check;
   }
-  check.files = entries.size() + 1;
+  check.files = manifest.entries.size() + 1;
+  add_misplacement(snapshot, manifest, check);
   std::set<std::string> known = {manifest_name};
-  for (const auto& entry : entries) {
-    if (auto fault = fault_of(snapshot, entry, check.bytes)) check.faults.push_back(std::move(*fault));
+  for (const auto& entry : manifest.entries) {
+    if (auto fault = fault_of(snapshot, entry, manifest.checksum, check.bytes))
+      check.faults.push_back(std::move(*fault));
     known.insert(entry.file);
   }
   std::ranges::set_difference(names, known, std::back_inserter(check.extra));

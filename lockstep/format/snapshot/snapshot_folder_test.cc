@@ -10,6 +10,7 @@
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/format/snapshot/run_id.h"
 #include "lockstep/format/snapshot/snapshot_writer.h"
 #include "tests/support/temporary_folder.h"
 
@@ -168,7 +169,66 @@ TEST_F(SnapshotFolder, PruneKeepsTheNewestAndTheProtected) {
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 5}));
   prune_snapshots(snapshots(), 1);
   EXPECT_EQ(steps(), std::vector<std::int64_t>{5});
-  EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), 2) << "latest and step 5";
+  EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), 3)
+      << "latest, run-id and step 5";
+}
+
+TEST_F(SnapshotFolder, FindsASnapshotUnderAnotherStepsName) {
+  const auto snapshot = write(4);
+  const auto renamed = snapshots() / "step-0000000008";
+  fs::rename(snapshot, renamed);
+  EXPECT_EQ(refusal_of(renamed), "MANIFEST is of step 4, want 8 as the folder's name says");
+  fs::rename(renamed, snapshots() / "mine");
+  verify_snapshot(snapshots() / "mine");
+}
+
+TEST_F(SnapshotFolder, FindsASnapshotOfAnotherRun) {
+  const auto own = write(4);
+  fs::rename(snapshots(), folder_.path() / "first");
+  write(8);
+  verify_snapshot(snapshots() / "latest");
+  fs::copy(folder_.path() / "first/step-0000000004", snapshots() / "step-0000000012", fs::copy_options::recursive);
+  fs::copy(folder_.path() / "first/step-0000000004", snapshots() / own.filename(), fs::copy_options::recursive);
+  const auto first = run_id_of(folder_.path() / "first");
+  const auto second = run_id_of(snapshots());
+  EXPECT_TRUE(is_run_id(first));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(refusal_of(snapshots() / own.filename()),
+            "MANIFEST is of run " + first + ", want " + second + ", whose folder this is");
+  std::vector<std::string> skipped;
+  const auto newest = newest_whole_snapshot(
+      snapshots(), [&](const auto& entry, const auto&) { skipped.push_back(entry.path.filename()); });
+  EXPECT_EQ(newest->step, 8);
+  EXPECT_EQ(skipped, (std::vector<std::string>{"step-0000000012"}));
+}
+
+TEST_F(SnapshotFolder, KeepsItsRunsIdAlsoIfTheFileThatNamesItIsLost) {
+  write(4);
+  const auto run = run_id_of(snapshots());
+  for (const std::string damage : {"", "no id"}) {
+    overwrite(snapshots() / "run-id", damage);
+    EXPECT_EQ(run_id_of(snapshots()), "");
+    verify_snapshot(snapshots() / "latest");
+    write(5);
+    EXPECT_EQ(run_id_of(snapshots()), run);
+  }
+}
+
+TEST_F(SnapshotFolder, ReadsWhatOlderVersionsAndPythonWrote) {
+  write(4);
+  const auto snapshot = snapshots() / "step-0000000004";
+  const auto manifest = parsed_manifest(text_of_file(snapshot / "MANIFEST"), "MANIFEST");
+  overwrite(snapshot / "MANIFEST", manifest_text({.entries = manifest.entries}));
+  verify_snapshot(snapshot);
+  overwrite(snapshot / "state.json", "123456789");
+  // The check value of CRC-32, as every list of such sums has it.
+  overwrite(snapshot / "MANIFEST", manifest_text({.checksum = ChecksumKind::kCrc32,
+                                                  .run = run_id_of(snapshots()),
+                                                  .step = 4,
+                                                  .entries = {{"state.json", 9, 0xcbf43926}}}));
+  verify_snapshot(snapshot);
+  overwrite(snapshot / "state.json", "123456780");
+  EXPECT_TRUE(refusal_of(snapshot).ends_with(", want cbf43926"));
 }
 
 }  // namespace

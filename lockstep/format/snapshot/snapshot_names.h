@@ -13,6 +13,7 @@ namespace lockstep {
 
 inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
+inline constexpr std::string_view kRunIdName = "run-id";
 
 /// In a snapshot: what goes along with the model, and what the average of a parameter or buffer is named there, before
 /// its own name. "average.count" tells how many weights are in it, "average.kind" whether they are of EMA (1) or SWA

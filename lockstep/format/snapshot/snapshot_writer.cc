@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/format/snapshot/run_id.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep {
@@ -40,12 +41,13 @@ std::filesystem::path put_in_place(const std::filesystem::path& made, const std:
 }  // namespace
 
 SnapshotWriter::SnapshotWriter(const std::filesystem::path& snapshots, std::int64_t step)
-    : snapshots_(snapshots), temporary_(snapshots / temporary_name(snapshot_name(step))), step_(step) {
+    : snapshots_(snapshots), temporary_(snapshots / temporary_name(snapshot_name(step))) {
   if (!std::filesystem::is_directory(snapshots_)) {
     make_folder(snapshots_);
     sync_folder(snapshots_.parent_path());
   }
   remove_stale_temporaries(snapshots_);
+  manifest_.step = step;
   if (::mkdir(temporary_.c_str(), 0777) != 0) throw io_error("create", temporary_, errno);
 }
 
@@ -61,21 +63,23 @@ void SnapshotWriter::add_tensors(const std::string& file, std::span<const Tensor
     // Hugging Face's loaders ask for this key.
     return write_safetensors(fd, path, tensors, {{"format", "pt"}});
   });
-  entries_.push_back({file, written});
+  manifest_.entries.push_back({file, written.bytes, written.xxh3});
 }
 
 void SnapshotWriter::add_text(const std::string& file, std::string_view text) {
   LOCKSTEP_ASSERT(is_manifest_file_name(file));
-  entries_.push_back({file, written_text(file, text)});
+  const auto written = written_text(file, text);
+  manifest_.entries.push_back({file, written.bytes, written.xxh3});
 }
 
 std::filesystem::path SnapshotWriter::commit() {
-  LOCKSTEP_ASSERT(!entries_.empty());
-  written_text(std::string(kManifestName), manifest_text(entries_));
-  entries_.clear();
+  LOCKSTEP_ASSERT(!manifest_.entries.empty());
+  manifest_.run = ensure_run_id(snapshots_);
+  written_text(std::string(kManifestName), manifest_text(manifest_));
+  manifest_.entries.clear();
   sync_folder(temporary_);
 
-  const std::string name = snapshot_name(step_);
+  const std::string name = snapshot_name(*manifest_.step);
   const std::filesystem::path place = snapshots_ / name;
   const std::filesystem::path link = snapshots_ / temporary_name(kLatestName);
   // Made before the snapshot shows: from then on there are only renames, which a full disk does not stop.

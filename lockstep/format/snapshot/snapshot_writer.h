@@ -29,9 +29,9 @@ class SnapshotWriter {
   void add_tensors(const std::string& file, std::span<const TensorEntry> tensors);
   void add_text(const std::string& file, std::string_view text);
 
-  /// Writes MANIFEST, syncs, renames, moves `latest`. A snapshot of the same step is replaced; readers find one of the
-  /// two at any moment. Nothing may be added afterwards. Blocks: until the data is on disk. Returns the snapshot's
-  /// path.
+  /// Writes MANIFEST, and `run-id` where there is none, syncs, renames, moves `latest`. A snapshot of the same step is
+  /// replaced; readers find one of the two at any moment. Nothing may be added afterwards. Blocks: until the data is on
+  /// disk. Returns the snapshot's path.
   std::filesystem::path commit();
 
   /// Bytes written until now, MANIFEST's included.
@@ -44,8 +44,7 @@ class SnapshotWriter {
 
   std::filesystem::path snapshots_;
   std::filesystem::path temporary_;
-  std::int64_t step_;
-  std::vector<ManifestEntry> entries_;
+  Manifest manifest_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -75,7 +75,8 @@ class SnapshotWriterTest : public ::testing::Test {
 TEST_F(SnapshotWriterTest, MakesFolderAndLatestAndNothingElse) {
   EXPECT_EQ(write_snapshot(snapshots(), 7, "a"), snapshots() / "step-0000000007");
   EXPECT_EQ(write_snapshot(snapshots(), 8, "b"), snapshots() / "step-0000000008");
-  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "step-0000000007", "step-0000000008"}));
+  EXPECT_EQ(names_in(snapshots()),
+            (std::vector<std::string>{"latest", "run-id", "step-0000000007", "step-0000000008"}));
   EXPECT_EQ(fs::read_symlink(snapshots() / "latest"), "step-0000000008");
   EXPECT_EQ(names_in(snapshots() / "latest"),
             (std::vector<std::string>{"MANIFEST", "model.safetensors", "state.json"}));
@@ -97,7 +98,7 @@ TEST_F(SnapshotWriterTest, LeavesNothingWhereItWasNotCommitted) {
     writer.add_text("state.json", "{}");
     EXPECT_EQ(writer.bytes(), 2U);
   }
-  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "step-0000000007"}));
+  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "run-id", "step-0000000007"}));
 }
 
 TEST_F(SnapshotWriterTest, AssertsNamesAndOrderOfCalls) {
@@ -118,7 +119,7 @@ TEST_F(SnapshotWriterTest, SaysThatTheFolderCannotBeMade) {
 TEST_F(SnapshotWriterTest, ReplacesASnapshotOfTheSameStep) {
   write_snapshot(snapshots(), 7, "old");
   EXPECT_EQ(numbers_in(write_snapshot(snapshots(), 7, "new")), "new");
-  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "step-0000000007"}));
+  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "run-id", "step-0000000007"}));
   expect_all_whole(snapshots());
 }
 
@@ -145,7 +146,7 @@ TEST_F(SnapshotWriterTest, RemovesWhatDeadWritersLeftAndNothingOfLiveOnes) {
   fs::last_write_time(snapshots() / foreign_fresh, two_hours_ago);
 
   write_snapshot(snapshots(), 3, "b");
-  std::vector<std::string> wanted = {of_live, foreign_fresh, "latest", "step-0000000001", "step-0000000003"};
+  std::vector<std::string> wanted = {of_live, foreign_fresh, "latest", "run-id", "step-0000000001", "step-0000000003"};
   std::ranges::sort(wanted);
   EXPECT_EQ(names_in(snapshots()), wanted);
 }
@@ -188,7 +189,7 @@ TEST_F(SnapshotWriterTest, ReplacesWhereTwoNamesCannotBeExchanged) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 99) GTEST_SKIP() << "seccomp filters are not allowed here";
   EXPECT_EQ(status, 0);
   EXPECT_EQ(numbers_in(snapshots() / "latest"), "new");
-  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "step-0000000007"}));
+  EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "run-id", "step-0000000007"}));
 }
 
 /// Runs `action` in a process of its own and kills it (signal 9) where it is about to make system call number `call`,
@@ -293,7 +294,7 @@ TEST_F(SnapshotWriterTest, StoppedByALimitOnFileSizeItLeavesTheEarlierOneAlone) 
   write_snapshot(snapshots(), 7, "earlier");
   const auto before = names_in(snapshots());
   int refused = 0;
-  for (rlim_t limit = 0; limit < 160; limit += 5) {
+  for (rlim_t limit = 0; limit < 300; limit += 5) {
     const int status = ended([&] {
       ::signal(SIGXFSZ, SIG_IGN);
       const rlimit most{.rlim_cur = limit, .rlim_max = limit};
@@ -323,8 +324,8 @@ TEST_F(SnapshotWriterTest, OnAFullDiskItLeavesTheEarlierOneAlone) {
     ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     std::vector<std::string> options;
     // Blocks run out within each of the files, inodes at each file and at the link.
-    for (int kib = 16; kib <= 40; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
-    for (int inodes = 6; inodes <= 12; ++inodes) options.push_back("size=1m,nr_inodes=" + std::to_string(inodes));
+    for (int kib = 20; kib <= 44; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
+    for (int inodes = 7; inodes <= 13; ++inodes) options.push_back("size=1m,nr_inodes=" + std::to_string(inodes));
     int refused = 0;
     for (const auto& option : options) {
       const fs::path disk = folder_.path() / "disk";

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/format/snapshot/run_id.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <random>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/format/snapshot/manifest.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
+
+namespace lockstep {
+namespace {
+
+std::string text_or_empty(const std::filesystem::path& path) {
+  try {
+    return text_of_file(path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string newest_named_run(const std::filesystem::path& snapshots) {
+  const auto entries = listed_snapshots(snapshots);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    try {
+      const auto manifest = parsed_manifest(text_or_empty(entry->path / kManifestName), std::string(kManifestName));
+      if (!manifest.run.empty()) return manifest.run;
+    } catch (const Error&) {
+      // Damaged; the one before it tells as well.
+    }
+  }
+  return {};
+}
+
+std::string new_run_id() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 2; ++i) id += hex64((std::uint64_t{random()} << 32U) | random());
+  return id;
+}
+
+/// Under a temporary name first that the next writer would remove.
+void write_run_id(const std::filesystem::path& snapshots, const std::string& id) {
+  const auto made = snapshots / temporary_name(kRunIdName);
+  FileDescriptor file(::open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) throw io_error("create", made, errno);
+  const std::string text = id + "\n";
+  write_all(file.get(), std::as_bytes(std::span(text)), made);
+  if (::fsync(file.get()) != 0) throw io_error("sync", made, errno);
+  if (::close(file.release()) != 0) throw io_error("close", made, errno);
+  const auto place = snapshots / kRunIdName;
+  if (::rename(made.c_str(), place.c_str()) != 0) throw io_error("rename", place, errno);
+  sync_folder(snapshots);
+}
+
+}  // namespace
+
+std::string run_id_of(const std::filesystem::path& snapshots) {
+  auto text = text_or_empty(snapshots / kRunIdName);
+  if (text.ends_with('\n')) text.pop_back();
+  return is_run_id(text) ? text : std::string();
+}
+
+std::string ensure_run_id(const std::filesystem::path& snapshots) {
+  auto id = run_id_of(snapshots);
+  if (!id.empty()) return id;
+  id = newest_named_run(snapshots);
+  if (id.empty()) id = new_run_id();
+  write_run_id(snapshots, id);
+  return id;
+}
+
+}  // namespace lockstep
