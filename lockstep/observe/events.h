@@ -103,6 +103,10 @@ class Listener {
   virtual Verdict on(const SnapshotWritten&) { return Verdict::kContinue; }
   virtual Verdict on(const RunEnded&) { return Verdict::kContinue; }
 
+  /// Returns the metric without which it cannot decide: "val_loss"; empty if it needs none. A training that will not
+  /// give that metric ends before its first step.
+  virtual std::string monitor() const { return {}; }
+
   /// Returns the numbers that a snapshot keeps, so that a resumed run decides as an uninterrupted one; finite ones
   /// only.
   virtual std::map<std::string, double> state() const { return {}; }
