@@ -35,6 +35,8 @@ struct RunStarted {
   std::int64_t global_batch = 0;
   std::int64_t parameters = 0;  ///< Number of trained parameters.
   std::int64_t first_step = 0;  ///< Steps done before; 0 for a new run.
+  std::int64_t first_epoch =
+      0;  ///< Epochs completed before. Later ones that the run had validated are validated again.
   std::optional<std::filesystem::path> resumed_from{};
   std::map<std::string, std::string> facts{};  ///< device, precision, torch, host…, for the record.
 };

@@ -115,6 +115,7 @@ void FitLoop::announce() {
   event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
   event.parameters = parameter_count(model_.module());
   event.first_step = state_.step;
+  event.first_epoch = state_.epoch;
   event.resumed_from = options_.snapshot.resume_from;
   event.facts = facts(group_, model_, options_.step.precision);
   participants_.tell(event, stop_);
