@@ -11,6 +11,7 @@
 #include "lockstep/train/optim/optimizer.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
+#include "tests/support/training_parts.h"
 
 namespace lockstep {
 namespace {
@@ -64,20 +65,11 @@ struct Net : Module {
   at::Tensor calls;
 };
 
-// All that one check takes, as FitLoop has it.
-struct Parts {
-  explicit Parts(Group& group_of_ranks) : group(group_of_ranks) { model.connect({}); }
+struct Parts : testing::TrainingParts<Net> {
+  explicit Parts(Group& group_of_ranks) : TrainingParts(group_of_ranks, MadeUpData(4)) {}
   void check(const std::vector<Monitor>& monitors) {
     SanityCheck(model, training_data, forward, options.step).run(monitors);
   }
-
-  Group& group;
-  TrainerOptions options;
-  MadeUpData data{4};
-  Net net;
-  TrainingData training_data{data, options, group};
-  TrainedModel model{net, group, options.step, training_plan(options, training_data)};
-  ForwardPass forward{net, group, options, training_data};
 };
 
 void expect_no_trace(const std::string& monitor, int trained) {
