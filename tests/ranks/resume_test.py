@@ -51,6 +51,46 @@ class Resume(harness.RanksTest):
         self.assertEqual(other.code, 0, other.err)
         self.assertIn("trainer.bucket_mb = 5, before 0.01, has no effect", other.err)
 
+    def rates(self, run):
+        return {line["step"]: line["learning_rate"] for line in harness.metrics(self.folder / run) if line["event"] == "step"}
+
+    def test_a_schedule_by_steps_needs_the_same_samples_a_step(self):
+        """Regression: with a batch per rank, fewer ranks took more steps, and the schedule was at its end too early."""
+        by_steps = ("scheduler.name=cosine", "scheduler.interval=step", "scheduler.T_max=87", "observe.log_every=1")
+        for name, sizes in (("batch", ("data.batch=25",)), ("accumulated", ("data.batch=12", "trainer.accumulate=3"))):
+            self.trained(*by_steps, *sizes, "trainer.max_steps=20", "trainer.max_epochs=3", ranks=2, run=name)
+        self.trained(*by_steps, "data.global_batch=50", "trainer.max_epochs=3", ranks=2, run="whole")
+        on_one = self.train(*by_steps, "data.batch=25", "trainer.max_epochs=3", ranks=1, run="batch")
+        self.assert_failed(on_one, 3, "a step has 25 samples, and in ", "step-0000000020 it had 50: the schedule goes by steps",
+                           "set data.global_batch = 50, which holds on any number of ranks")
+        accumulated = self.train(*by_steps, "data.batch=12", "trainer.accumulate=3", "trainer.max_epochs=3", ranks=1, run="accumulated")
+        self.assert_failed(accumulated, 3, "a step has 36 samples, and in ", " it had 72", "set data.global_batch = 24,")
+        other = self.train(*by_steps, "data.batch=20", "trainer.accumulate=5", "trainer.max_epochs=3", ranks=1, run="accumulated")
+        self.assert_failed(other, 3, "set data.global_batch and trainer.accumulate so that their product is 72")
+        resumed = self.trained(*by_steps, "data.global_batch=50", "trainer.max_epochs=3", ranks=1, run="batch")
+        self.assertEqual((resumed["resumed_from"], resumed["steps"]), (str(self.folder / "batch/snapshots" / harness.snapshot_name(20)), 87))
+        self.assertEqual(self.rates("batch"), self.rates("whole"))
+
+    def test_a_schedule_by_epochs_takes_any_number_of_samples_a_step(self):
+        for name, settings in (("constant", ()), ("cosine", ("scheduler.name=cosine", "scheduler.T_max=3")),
+                               ("warm", ("scheduler.interval=step", "scheduler.warmup=15"))):
+            with self.subTest(name):
+                self.trained(*settings, "data.batch=25", "trainer.max_steps=20", "trainer.max_epochs=3", ranks=2, run=name)
+                resumed = self.trained(*settings, "data.batch=25", "trainer.max_epochs=3", ranks=1, run=name)
+                self.assertEqual(resumed["steps"], 20 + 18 + 2 * 58)
+        self.trained("scheduler.interval=step", "scheduler.warmup=25", "data.batch=25", "trainer.max_steps=20", ranks=2, run="warming")
+        result = self.train("scheduler.interval=step", "scheduler.warmup=25", "data.batch=25", ranks=1, run="warming")
+        self.assert_failed(result, 3, "the schedule goes by steps")
+
+    def test_a_snapshot_that_does_not_tell_its_samples_a_step_is_taken_as_it_is(self):
+        by_steps = ("scheduler.name=cosine", "scheduler.interval=step", "scheduler.T_max=87", "data.batch=25", "trainer.max_epochs=1")
+        self.trained(*by_steps, "trainer.max_steps=20", ranks=2)
+        latest = self.snapshots() / harness.snapshot_name(20)
+        state = json.loads((latest / "state.json").read_text())
+        self.assertEqual(state["numbers"].pop("run.step_samples"), 50)
+        self.rewrite_state(latest, json.dumps(state))
+        self.trained(*by_steps, ranks=1)
+
     def test_a_state_that_does_not_fit_the_model_is_an_error(self):
         self.trained("trainer.max_epochs=2", "trainer.max_steps=40")
         self.assert_failed(self.train("trainer.max_epochs=2", "model.hidden=[64]"), 5, "does not fit the model")

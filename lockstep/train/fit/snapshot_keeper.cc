@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
+constexpr const char* kStepSamples = "run.step_samples";
 
 using Numbers = std::map<std::string, double>;
 
@@ -48,6 +49,7 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
     if (state.world == world && world > 1) connection.layout = state.bucket_layout;
   }
   state.data_size = data_.train().source().size();
+  state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
   model_.connect(connection);
   if (options_.resume_from && parallel.compression.kind != Compression::kNone) {
     model_.parallel().restore_compression(of_owner(extension_tensors(*options_.resume_from), kCompression));
@@ -71,10 +73,30 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
                     " samples, the data set has " + std::to_string(loader.source().size()),
                 "resume with the same data set, or start anew with --resume none");
   }
+  require_same_steps(state, snapshot);
   saved_ = {state.step, state.epoch};
   restore_participants(
       state, participants_.extensions().empty() ? std::map<std::string, at::Tensor>{} : extension_tensors(snapshot));
   return state;
+}
+
+// The step is where a schedule by steps goes on. With more or fewer samples a step it would be another place.
+void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
+  const auto it = state.numbers.find(kStepSamples);
+  if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
+  const auto wanted = static_cast<std::int64_t>(it->second);
+  const auto found = data_.step_samples();
+  if (found == wanted) return;
+  const auto accumulate = found / data_.train().options().global_batch;
+  const auto setting = wanted % accumulate == 0 ? "data.global_batch = " + std::to_string(wanted / accumulate)
+                                                : "data.global_batch and trainer.accumulate so that their product is " +
+                                                      std::to_string(wanted);
+  throw Error(ErrorKind::kRecipe,
+              "a step has " + std::to_string(found) + " samples, and in " + snapshot.string() + " it had " +
+                  std::to_string(wanted) + ": the schedule goes by steps, and its rates would no longer fit",
+              "set " + setting +
+                  ", which holds on any number of ranks; or let the schedule go by epochs, with scheduler.interval = "
+                  "\"epoch\"; or start anew with --resume none");
 }
 
 void SnapshotKeeper::restore_participants(const TrainingState& state,

@@ -24,7 +24,8 @@ class SnapshotKeeper {
 
   /// Returns the state to begin with: that of the snapshot to resume from, which is put back into the model and all
   /// that takes part, or that of a new training. Connects the model.
-  /// Collective: yes. Throws: as restore_snapshot(); Error(kRecipe) for another seed, Error(kData) for other data.
+  /// Collective: yes. Throws: as restore_snapshot(); Error(kData) for other data; Error(kRecipe) for another seed, or
+  /// for another number of samples a step if the schedule goes by steps.
   TrainingState begin(const DataParallelOptions& parallel);
 
   /// True if there is nothing to write: no folder, or the last snapshot holds this very step and epoch.
@@ -54,6 +55,7 @@ class SnapshotKeeper {
   };
 
   TrainingState restore(const std::filesystem::path& snapshot);
+  void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
   void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
   void restore_sums(TrainingState& state);
   std::vector<SavedTensor> tensors_besides() const;
