@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/format/optimizer_names.h"
 
-#include "lockstep/base/text_format.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 
