@@ -3,6 +3,8 @@
 """What a start takes over from a used run folder, and what it puts aside."""
 import json
 import os
+import signal
+import struct
 
 import harness
 
@@ -129,6 +131,50 @@ class Resume(harness.RanksTest):
             self.assertEqual(os.path.lexists(link), link.exists(), f"{name} is broken")
         self.assertTrue((self.aside() / "best/MANIFEST").is_file())
         self.assertEqual((self.aside() / "metrics.jsonl").read_bytes(), old)
+
+    def killed(self, settings, moment):
+        """A run of two ranks, of which the second is killed once it has come to `moment`."""
+        command = self.start_train(*settings, "observe.log_every=1", "snapshot.every_steps=5")
+        command.wait_for_step(self.folder / "run", moment)
+        os.kill(command.ranks()[1], signal.SIGKILL)
+        self.assertEqual(command.finish().code, harness.PEER_LOST)
+
+    def test_each_rank_takes_its_own_errors_and_sums_back(self):
+        """Regression: both were made one over all ranks, so a save or a resume moved weights and epochs' losses."""
+        settings = ("trainer.max_epochs=3", "trainer.precision=fp64", "model.hidden=[64]", "trainer.compression=powersgd",
+                    "trainer.compression_start=3", "trainer.compression_rank=2", "snapshot.keep=0")
+        whole = self.trained(*settings, run="whole")
+        self.killed(settings, 40)
+        resumed = self.trained(*settings)
+        self.assertIn("run/snapshots/step-", resumed["resumed_from"])
+        for key in ("weights_digest", "sample_digest", "train_loss", "val_loss"):
+            self.assertEqual(resumed[key], whole[key], key)
+        self.assertEqual(harness.epoch_losses(self.folder / "run"), harness.epoch_losses(self.folder / "whole"))
+        middle = self.snapshots() / harness.snapshot_name(35)
+        self.assertEqual(saved_shapes(middle)["compression.error.0"], [2, 64, 64])
+        self.assertEqual(len(harness.state_of(self.folder / "run", 35)["rank_sums"]["loss"]), 2)
+        for ranks in (1, 3):
+            other = self.trained(*settings, ranks=ranks, run=f"on-{ranks}", options=("--resume", middle))
+            self.assertEqual((other["steps"], other["sample_digest"]), (whole["steps"], whole["sample_digest"]), ranks)
+            self.assertAlmostEqual(other["train_loss"], whole["train_loss"], delta=0.05 * whole["train_loss"])
+
+    def test_a_snapshot_of_an_older_version_goes_on(self):
+        old = harness.SOURCE / "tests/golden/snapshot/step-0000000012"
+        settings = ("model.hidden=[8]", "trainer.max_epochs=1", "trainer.average=ema", "trainer.compression=powersgd",
+                    "trainer.compression_start=3")
+        self.assertEqual(saved_shapes(old)["compression.error.0"], [8, 64])
+        for ranks in (1, 2, 3):
+            run = self.trained(*settings, ranks=ranks, run=f"on-{ranks}", options=("--resume", old))
+            self.assertEqual((run["steps"], run["sample_digest"]), (29, harness.digits_digest(29)), ranks)
+            last = self.folder / f"on-{ranks}/snapshots" / harness.snapshot_name(29)
+            self.assertEqual(saved_shapes(last)["compression.error.0"], [ranks, 8, 64])
+
+
+def saved_shapes(snapshot):
+    """{name: shape} of the tensors of extensions."""
+    content = (snapshot / "extensions.safetensors").read_bytes()
+    size, = struct.unpack_from("<Q", content)
+    return {name: each["shape"] for name, each in json.loads(content[8:8 + size]).items() if name != "__metadata__"}
 
 
 if __name__ == "__main__":

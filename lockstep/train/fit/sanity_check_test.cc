@@ -9,9 +9,9 @@
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/optim/optimizer.h"
+#include "tests/support/connected_parts.h"
 #include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
-#include "tests/support/training_parts.h"
 
 namespace lockstep {
 namespace {
@@ -65,11 +65,9 @@ struct Net : Module {
   at::Tensor calls;
 };
 
-struct Parts : testing::TrainingParts<Net> {
-  explicit Parts(Group& group_of_ranks) : TrainingParts(group_of_ranks, MadeUpData(4)) {}
-  void check(const std::vector<Monitor>& monitors) {
-    SanityCheck(model, training_data, forward, options.step).run(monitors);
-  }
+struct Parts : testing::ConnectedParts<Net> {
+  explicit Parts(Group& group_of_ranks) : ConnectedParts(group_of_ranks, MadeUpData(4)) {}
+  void check(const std::vector<Monitor>& monitors) { SanityCheck(model, data, forward, options.step).run(monitors); }
 };
 
 void expect_no_trace(const std::string& monitor, int trained) {
@@ -100,8 +98,8 @@ TEST(SanityCheck, TrainsOnABatchWithoutATraceIfValidationDoesNotGiveTheMetric) {
 TEST(SanityCheck, LeavesTheLoadersWhereTheyWere) {
   auto group = one_rank();
   Parts parts(group);
-  auto& loader = parts.training_data.train();
-  auto& validation = *parts.training_data.validation();
+  auto& loader = parts.data.train();
+  auto& validation = *parts.data.validation();
   loader.next();
   validation.next();
   parts.check({{"early_stopping", "train_mean"}});

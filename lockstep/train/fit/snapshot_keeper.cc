@@ -31,6 +31,43 @@ Map of_owner(const Map& all, const std::string& owner) {
   return out;
 }
 
+// Sums with zeros but for one's own row, which change no bit of it. A name of `all` that this rank lacks is zero here.
+std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const MetricSums& own,
+                                    const MetricSums& all) {
+  const auto columns = static_cast<std::int64_t>(2 + all.size());
+  auto totals = at::zeros({group.world(), columns}, at::kDouble);
+  auto samples = at::zeros({group.world(), columns}, at::kLong);
+  std::int64_t column = 0;
+  const auto write = [&](double total, std::int64_t count) {
+    totals.accessor<double, 2>()[group.rank()][column] = total;
+    samples.accessor<std::int64_t, 2>()[group.rank()][column++] = count;
+  };
+  write(losses.epoch.total, losses.epoch.samples);
+  write(losses.since_logged.total, losses.since_logged.samples);
+  for (const auto& [name, sum] : all) {
+    const auto it = own.find(name);
+    const auto mine = it == own.end() ? MetricSum{} : it->second;
+    write(mine.total, mine.samples);
+  }
+  group.all_reduce_sum(totals);
+  group.all_reduce_sum(samples);
+  std::vector<RankSums> ranks;
+  for (std::int64_t rank = 0; rank < group.world(); ++rank) {
+    column = 0;
+    const auto read = [&]() -> MetricSum {
+      const MetricSum sum{totals.accessor<double, 2>()[rank][column],
+                          samples.accessor<std::int64_t, 2>()[rank][column]};
+      ++column;
+      return sum;
+    };
+    auto& each = ranks.emplace_back();
+    each.loss = read();
+    each.since_logged = read();
+    for (const auto& [name, sum] : all) each.logged[name] = read();
+  }
+  return ranks;
+}
+
 }  // namespace
 
 SnapshotKeeper::SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses,
@@ -52,7 +89,7 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
   state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
   model_.connect(connection);
   if (options_.resume_from && parallel.compression.kind != Compression::kNone) {
-    model_.parallel().restore_compression(of_owner(extension_tensors(*options_.resume_from), kCompression));
+    restore_compression(*options_.resume_from);
   }
   restore_sums(state);
   return state;
@@ -107,22 +144,35 @@ void SnapshotKeeper::restore_participants(const TrainingState& state,
   for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
+// One tensor after the other: each rank takes its part of what all had.
+void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
+  const auto owner = std::string(kCompression) + ".";
+  for_each_extension_tensor(snapshot, [&](const std::string& name, const at::Tensor& tensor) {
+    if (name.starts_with(owner)) model_.parallel().restore_compression({{name.substr(owner.size()), tensor}});
+  });
+}
+
 void SnapshotKeeper::restore_sums(TrainingState& state) {
-  if (model_.group().is_main()) {
-    LossSums sums{.epoch = {state.loss_sum, state.loss_samples}, .since_logged = {}};
+  const auto& group = model_.group();
+  RankSums own;
+  if (std::ssize(state.rank_sums) == group.world()) {
+    own = state.rank_sums[static_cast<std::size_t>(group.rank())];
+  } else if (group.is_main()) {
     const auto since_logged = of_owner(state.numbers, kSinceLogged);
     if (since_logged.contains("loss_sum")) {
-      sums.since_logged = {since_logged.at("loss_sum"), static_cast<std::int64_t>(since_logged.at("samples"))};
+      own.since_logged = {since_logged.at("loss_sum"), static_cast<std::int64_t>(since_logged.at("samples"))};
     }
-    losses_.restore(sums);
-  } else {
-    losses_.restore({});
-    state.digest = {};
-    state.logged.clear();
+    own.loss = {state.loss_sum, state.loss_samples};
+    own.logged = state.logged;
   }
+  losses_.restore({.epoch = {own.loss.total, own.loss.samples},
+                   .since_logged = {own.since_logged.total, own.since_logged.samples}});
+  model_.module().metrics().restore(own.logged);
+  if (!group.is_main()) state.digest = {};
   state.loss_sum = 0;
   state.loss_samples = 0;
-  model_.module().metrics().restore(std::exchange(state.logged, {}));
+  state.logged.clear();
+  state.rank_sums.clear();
 }
 
 // Digests are sums modulo 2^64, so int64's wrap-around serves.
@@ -143,6 +193,7 @@ TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   state.loss_samples = counts[2];
   add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
   state.logged = model_.module().metrics().sums_over_ranks(group);
+  state.rank_sums = sums_of_ranks(group, sums, model_.module().metrics().sums(), state.logged);
   state.bucket_layout = model_.parallel().layout();
   state.world = group.world();
   add_numbers(state.numbers, "scheduler", model_.scheduler().state());
@@ -153,11 +204,8 @@ TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   return state;
 }
 
-std::vector<SavedTensor> SnapshotKeeper::tensors_besides() const {
+std::vector<SavedTensor> SnapshotKeeper::tensors_of_extensions() const {
   std::vector<SavedTensor> out;
-  for (const auto& [name, tensor] : model_.parallel().compression_state()) {
-    out.push_back({std::string(kCompression) + "." + name, tensor});
-  }
   for (const auto* extension : participants_.extensions()) {
     for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor});
   }
@@ -177,9 +225,14 @@ SnapshotWritten SnapshotKeeper::save(const TrainingState& own, bool is_best) {
   if (auto* update = model_.device_update()) update->settle();
   const auto state = all_ranks(own);
   SnapshotWritten event{.step = state.step, .epoch = state.epoch};
-  const auto besides = tensors_besides();
+  const auto tensors = tensors_of_extensions();
+  const auto compression = model_.parallel().compression_state();
   on_rank_zero(model_.group(), [&] {
-    auto content = content_of(model_.module(), model_.optimizer(), state, besides);
+    auto content = content_of(model_.module(), model_.optimizer(), state, tensors);
+    // Added here and not above, where each would be copied: there may be a model's size for each rank.
+    for (const auto& [name, tensor] : compression) {
+      content.extensions.push_back({std::string(kCompression) + "." + name, tensor});
+    }
     content.data = data_.schema();
     const auto written = write_snapshot(options_.folder, content, {.keep = options_.keep, .is_best = is_best});
     event.path = written.path;

@@ -14,8 +14,9 @@ namespace lockstep {
 
 /// Writes a training's snapshots and restores it from one.
 ///
-/// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part; in a
-/// snapshot they are those of all ranks. What was summed up before a resume stays with rank 0.
+/// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part. A snapshot
+/// holds those of all ranks together and each rank's part. The same number of ranks takes its parts back, so that no
+/// bit of a sum changes; with another number rank 0 takes over the whole.
 class SnapshotKeeper {
  public:
   /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and no snapshot can hold the optimizer.
@@ -58,7 +59,8 @@ class SnapshotKeeper {
   void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
   void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
   void restore_sums(TrainingState& state);
-  std::vector<SavedTensor> tensors_besides() const;
+  void restore_compression(const std::filesystem::path& snapshot);
+  std::vector<SavedTensor> tensors_of_extensions() const;
 
   TrainedModel& model_;
   const TrainingData& data_;

@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "lockstep/train/optim/optimizer.h"
+#include "tests/support/connected_parts.h"
 #include "tests/support/ranks.h"
-#include "tests/support/training_parts.h"
 
 namespace lockstep {
 namespace {
@@ -42,7 +42,7 @@ struct Net : Module {
   torch::nn::Linear fc = nullptr;
 };
 
-using Parts = testing::TrainingParts<Net>;
+using Parts = testing::ConnectedParts<Net>;
 
 StepBatches read_step(Loader& loader, int batches) {
   StepBatches step;
@@ -72,7 +72,7 @@ struct Expected {
 
 void expect_step(Parts& parts, int batches, const Expected& wanted) {
   StepRunner runner(parts.model, parts.forward, parts.losses, parts.options.step);
-  runner.run(read_step(parts.training_data.train(), batches), {});
+  runner.run(read_step(parts.data.train(), batches), {});
   EXPECT_TRUE(at::allclose(parts.net.fc->weight, wanted.weight, 1e-12, 1e-12));
   EXPECT_NEAR(parts.losses.epoch_mean(), wanted.loss, 1e-12);
   EXPECT_NEAR(parts.net.metrics().over_ranks(parts.group).at("train_mean"), wanted.loss, 1e-12);
@@ -83,38 +83,38 @@ void expect_step(Parts& parts, int batches, const Expected& wanted) {
 TEST(StepRunner, MakesTheStepOfPlainAutograd) {
   auto group = one_rank();
   Parts parts(group, MadeUpData(8));
-  expect_step(parts, 1, Expected(*parts.data.source, 8));
+  expect_step(parts, 1, Expected(*parts.made_up.source, 8));
 }
 
 // 22 samples: the third batch of 8 has 6.
 TEST(StepRunner, WeighsEachSampleOnceOverUnevenBatches) {
   auto group = one_rank();
   Parts parts(group, MadeUpData(8), {.step = {.accumulate = 3}});
-  expect_step(parts, 3, Expected(*parts.data.source, 22));
+  expect_step(parts, 3, Expected(*parts.made_up.source, 22));
 }
 
 RANKS_TEST(StepRunner, AveragesOverTheSamplesOfAllRanks, 3) {
   Parts parts(group, MadeUpData(8), {.step = {.accumulate = 3}});
-  expect_step(parts, 3, Expected(*parts.data.source, 22));
+  expect_step(parts, 3, Expected(*parts.made_up.source, 22));
 }
 
 RANKS_TEST(StepRunner, TakesARankWithoutSamplesAlong, 3) {
   Parts parts(group, MadeUpData(2));
-  expect_step(parts, 1, Expected(*parts.data.source, 2));
+  expect_step(parts, 1, Expected(*parts.made_up.source, 2));
   EXPECT_EQ(parts.net.drawn.size(), group.rank() == 2 ? 0U : 1U);
 }
 
 TEST(StepRunner, MakesTheSameStepWithReplicas) {
   auto group = one_rank();
   Parts parts(group, MadeUpData(8), {.step = {.replicas = 3}});
-  expect_step(parts, 1, Expected(*parts.data.source, 8));
+  expect_step(parts, 1, Expected(*parts.made_up.source, 8));
 }
 
 TEST(StepRunner, DrawsTheSameInAStepThatIsMadeAgain) {
   auto group = one_rank();
   Parts parts(group, MadeUpData(8));
   StepRunner runner(parts.model, parts.forward, parts.losses, parts.options.step);
-  const auto step = read_step(parts.training_data.train(), 2);
+  const auto step = read_step(parts.data.train(), 2);
   for (const std::int64_t number : {4, 4, 5}) runner.run(step, {.step = number});
   const auto& drawn = parts.net.drawn;
   ASSERT_EQ(drawn.size(), 6U);
@@ -129,7 +129,7 @@ TEST(StepRunner, NamesTheStepInWhichTheModelFailed) {
   Parts parts(group, MadeUpData(8));
   parts.net.fails = true;
   StepRunner runner(parts.model, parts.forward, parts.losses, parts.options.step);
-  const auto step = read_step(parts.training_data.train(), 1);
+  const auto step = read_step(parts.data.train(), 1);
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { runner.run(step, {.step = 6, .epoch = 2}); }),
              "the model failed in training step 7 of epoch 2");
 }

@@ -8,8 +8,8 @@
 #include "lockstep/models/batch_norm.h"
 #include "lockstep/train/fit/stop_signals.h"
 #include "lockstep/train/optim/optimizer.h"
+#include "tests/support/connected_parts.h"
 #include "tests/support/ranks.h"
-#include "tests/support/training_parts.h"
 
 namespace lockstep {
 namespace {
@@ -72,8 +72,8 @@ struct Sevens : Extension {
   at::Tensor mean;
 };
 
-struct Parts : testing::TrainingParts<Net> {
-  explicit Parts(Group& group_of_ranks) : TrainingParts(group_of_ranks, MadeUpData(6, 24)) {
+struct Parts : testing::ConnectedParts<Net> {
+  explicit Parts(Group& group_of_ranks) : ConnectedParts(group_of_ranks, MadeUpData(6, 24)) {
     net.metrics().begin_batch(3);
     net.metrics().add("train_mean", 0.25);
   }
@@ -90,7 +90,7 @@ struct Parts : testing::TrainingParts<Net> {
   StopSignals signals;  // One that came in another test of this process does not count.
   StopRequest stop;
   int saved = 0;
-  Validator validator{model, training_data, forward, participants, options.step};
+  Validator validator{model, data, forward, participants, options.step};
 };
 
 // The mean over all samples in one batch.
@@ -107,7 +107,7 @@ void expect_whole(Group& group) {
   Parts parts(group);
   const auto metrics = parts.validate();
   ASSERT_TRUE(metrics);
-  EXPECT_NEAR(metrics->at("val_loss"), loss_of_all(*parts.data.source), 1e-6);
+  EXPECT_NEAR(metrics->at("val_loss"), loss_of_all(*parts.made_up.source), 1e-6);
   EXPECT_EQ(metrics->at("twice"), 2 * metrics->at("val_loss"));
   EXPECT_EQ(metrics->at("samples"), 1.0);
   EXPECT_EQ(metrics->size(), 3U);
@@ -128,7 +128,7 @@ TEST(Validator, SeesTheWeightsOfExtensionsAndPutsTheModulesOwnBack) {
   Sevens sevens(parts.net);
   parts.extensions.push_back(&sevens);
   const auto metrics = parts.validate();
-  const auto wanted = loss_of_all(*parts.data.source, [](Net& net) { Sevens(net).swap(); });
+  const auto wanted = loss_of_all(*parts.made_up.source, [](Net& net) { Sevens(net).swap(); });
   EXPECT_NEAR(metrics.value().at("val_loss"), wanted, 1e-6);
   parts.expect_as_before();
 }
@@ -177,7 +177,7 @@ TEST(Validator, TakesTheStatisticsThatAnExtensionLacks) {
   parts.extensions.push_back(&sevens);
   EXPECT_TRUE(parts.validator.refresh_statistics({}, parts.stop));
   // The plain mean over four batches of six is that over all samples.
-  Loader loader(parts.data.source, {.global_batch = 24, .shuffle = false});
+  Loader loader(parts.made_up.source, {.global_batch = 24, .shuffle = false});
   EXPECT_TRUE(at::allclose(sevens.mean, loader.next()->input().mean(0), 1e-5, 1e-6));
   parts.expect_as_before();
 }
