@@ -21,7 +21,6 @@ using nlohmann::json;
 
 struct ProfileRequest {
   std::string name;
-  std::vector<std::string> files;
   bool with_origin = false;
   bool json = false;
 };
@@ -65,44 +64,10 @@ void show(const ProfileRequest& request, const Context& context) {
   print_json({{"name", profile.name}, {"keys", keys}});
 }
 
-std::string report_of(const std::string& file, const Profile& profile, const ProfileFindings& found) {
-  std::string out = file + ": " + (found.faults.empty() ? "ok" : std::to_string(found.faults.size()) + " faults") +
-                    ", facts of " + (profile.about.date.empty() ? "unknown date" : profile.about.date) + "\n";
-  for (const auto& fault : found.faults) out += "  fault: " + fault + "\n";
-  for (const auto& key : found.unverified) {
-    out += "  unverified: " + key;
-    if (profile.origins.contains(key)) out += " = " + toml_value(profile, key) + " (" + profile.origin(key) + ")";
-    out += "\n";
-  }
-  return out;
-}
-
-/// Goes on after a bad file.
-int check(const ProfileRequest& request, const Context& context) {
-  int exit_with = 0;
-  json files = json::array();
-  const ProfileLibrary library(context.env);
-  for (const auto& file : request.files) {
-    try {
-      const auto profile = library.named(file);
-      const auto found = checked(profile);
-      if (!found.faults.empty()) exit_with = exit_code(ErrorKind::kRecipe);
-      files.push_back({{"file", file}, {"error", nullptr}, {"faults", found.faults}, {"unverified", found.unverified}});
-      if (!request.json) print_text(report_of(file, profile, found));
-    } catch (const Error& error) {
-      exit_with = exit_code(error.kind());
-      files.push_back({{"file", file}, {"error", error.what()}, {"faults", {}}, {"unverified", {}}});
-      if (!request.json) context.log.error(error.what());
-    }
-  }
-  if (request.json) print_json({{"files", files}});
-  return exit_with;
-}
-
 }  // namespace
 
 void add_profile(CLI::App& app, Context& context) {
-  auto* profile = app.add_subcommand("profile", "List, show and check what is known of clusters");
+  auto* profile = app.add_subcommand("profile", "List, show, check and make what is known of clusters");
   profile->require_subcommand(1);
   const auto request = std::make_shared<ProfileRequest>();
   const auto add = [&](const char* name, const char* about) {
@@ -120,9 +85,8 @@ void add_profile(CLI::App& app, Context& context) {
   show_command->add_flag("--origin", request->with_origin, "Say beside each value which file and line it is from");
   show_command->callback([request, &context] { show(*request, context); });
 
-  auto* check_command = add("check", "Check profiles, and print what in them is unverified");
-  check_command->add_option("FILE", request->files, "TOML files, or names of profiles")->required();
-  check_command->callback([request, &context] { context.exit_code = check(*request, context); });
+  add_profile_check(*profile, context);
+  add_profile_new(*profile, context);
 }
 
 }  // namespace lockstep::cli

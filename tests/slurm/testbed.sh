@@ -7,6 +7,7 @@
 #   BED_CLUSTER=name BED_NODES=n BED_SOCKETS=s BED_CORES=cores a socket BED_THREADS=threads a core BED_MEMORY=MB
 #   BED_GPUS=gpus a node, 0 for no GresTypes at all   BED_GPU_TYPE=a100   BED_PLAIN_NODES=the first so many have no gpus
 #   BED_PARTITIONS: lines of slurm.conf; @NODES@ stands for all nodes
+#   BED_TASK_PLUGIN=task/none: tasks are not bound; the default binds, and fails where this machine has too few cores for that
 #   BED_ACCOUNT=required: a job that names no account is refused
 # Two beds live side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet; bed.py takes one that is free.
 # Needs root and the packages slurm-wlm and munge. Needs no host names: this machine's own may mean nothing to it.
@@ -112,7 +113,7 @@ AuthInfo=socket=$dir/munge/socket,cred_expire=5
 MpiDefault=none
 MpiParams=ports=$((base_port + 20))-$((base_port + 99))
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
+TaskPlugin=${BED_TASK_PLUGIN:-task/affinity}
 SwitchType=switch/none
 $(communication)
 SlurmctldPort=$base_port
