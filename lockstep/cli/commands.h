@@ -59,10 +59,6 @@ void add_recipe(CLI::App& app, Context& context);
 void add_setup(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 
-/// Each adds a command to `lockstep profile`.
-void add_profile_new(CLI::App& profile, Context& context);
-void add_profile_check(CLI::App& profile, Context& context);
-
 /// Each adds a command to `lockstep snapshot`.
 void add_snapshot_export(CLI::App& snapshot, Context& context);
 void add_snapshot_diff(CLI::App& snapshot, Context& context);

@@ -65,7 +65,9 @@ void draft_device_places(ProfileDraft& draft, const MachineFacts& facts) {
                      std::ranges::all_of(node->devices, [](const auto& each) { return each.numa >= 0; });
   if (!tells) {
     return draft.gap("devices.numa",
-                     "the NUMA domain of each device: `lockstep profile new --live`, or `nvidia-smi topo -m`");
+                     "the NUMA domain of each device: " +
+                         (node ? "the kernel of " + node->host + " does not say"
+                               : std::string("`lockstep profile new --live`, or `nvidia-smi topo -m`")));
   }
   for (const auto& each : node->devices) devices.numa.push_back(each.numa);
   draft.note("devices.numa", "/sys/bus/pci/devices/*/numa_node of " + node->host);
