@@ -154,6 +154,23 @@ class ProfileNew(unittest.TestCase):
         self.assertEqual({each["key"] for each in differences}, {"node.memory_gib", "network.interfaces", "storage.scratch"}, differences)
         self.assertEqual({each["wanted"] for each in differences if each["key"] == "node.memory_gib"}, {"9000 GiB"})
 
+    def test_the_ten_lines_of_day_one(self):
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/day-one/your-cluster.md").read_text()
+        lines = re.findall(r"(?m)^    \$ (.*)$", page.split("## Ten lines")[1].split("\n## ")[0])
+        self.assertEqual(len(lines), 10)
+        site = Site(self, cluster="ours", cores=CORES, plain_nodes=2, gpus=CORES, gpu_type="a100", partitions=SEVERAL)
+        programs = site.home / "bin"
+        programs.mkdir()
+        (programs / "lockstep").symlink_to(LOCKSTEP)
+        # What costs 20 seconds on the page need not cost them here.
+        script = "\n".join(lines).replace("+ 20", "+ 1")
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=site.home, text=True, capture_output=True, check=False, timeout=300,
+                              env=site.environment | {"PATH": f"{programs}:{site.environment['PATH']}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("ours: job", done.stdout)
+        self.assertEqual(len(re.findall(r"rank \d+ has device \d+", done.stdout)), 2 * CORES, done.stdout)
+        self.assertRegex(done.stdout, r"state +ended")
+
     def test_a_file_that_is_there_is_kept(self):
         site = Site(self, cluster="kept", nodes=1, gpus=0, cores=1)
         site.lockstep("profile", "new")
