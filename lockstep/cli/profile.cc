@@ -156,6 +156,9 @@ std::string next_steps(const NewProfile& made) {
     out += "your profile '" + made.recognised_as + "' is the one that is found here; this one is for --cluster " +
            made.name + "\n";
   }
+  if (!made.built_in.empty()) {
+    out += "lockstep brings a profile of this system, '" + made.built_in + "', with more in it; yours goes before it\n";
+  }
   return out + "next: lockstep profile check --live " + made.name + "; then lockstep submit" + cluster +
          " -- python train.py\n";
 }

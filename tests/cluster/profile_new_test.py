@@ -100,6 +100,11 @@ class ProfileNew(unittest.TestCase):
         self.assertEqual(profile["software"]["torch"], "a module: PyTorch/2.5.1")
         self.assertIn('# not known: modules.load: what your programs need, as in ["PyTorch/2.5.1"]', toml)
 
+    def test_a_system_that_has_a_profile_already(self):
+        self.assertIn("lockstep brings a profile of this system, 'lumi-g', with more in it; yours goes before it",
+                      self.lockstep("profile", "new", LUMI_STACK_NAME="LUMI").stdout)
+        self.assertIn("* recorded", self.lockstep("profile", "ls", LUMI_STACK_NAME="LUMI").stdout, "Slurm tells it")
+
     def test_the_users_own_beats_one_that_is_built_in(self):
         config = self.folder / ".config/lockstep/profiles"
         config.mkdir(parents=True)

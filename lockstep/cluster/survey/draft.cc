@@ -57,14 +57,19 @@ void draft_about(ProfileDraft& draft, const MachineFacts& facts, const ChosenQue
   about.description = "Partition " + queue.partition.name + " of " + facts.setting("ClusterName") + ": " +
                       counted(std::ssize(nodes.names), "node") + " with " + what + " each";
   about.date = facts.answers.date;
-  about.sources = {"scontrol, sinfo and files of " + facts.answers.host + ", Slurm " + facts.setting("SLURM_VERSION")};
+  about.sources = {"scontrol, sacctmgr and files of " + facts.answers.host + ", Slurm " +
+                   facts.setting("SLURM_VERSION")};
   if (facts.answers.node) about.sources.push_back("a task on the compute node " + facts.answers.node->host);
   for (const auto* key : {"about.description", "about.date", "about.sources"}) draft.note(key, "");
   for (const auto& other : queue.others) {
     about.notes.push_back(counted(std::ssize(other.names), "node") + " of " + queue.partition.name +
                           " are another kind: " + (other.gres.empty() ? "no devices" : other.gres));
   }
-  if (!about.notes.empty()) draft.note("about.notes", "scontrol show node");
+  if (facts.setting("TaskPlugin").ends_with("none")) {
+    about.notes.emplace_back(
+        "TaskPlugin is task/none: Slurm binds no task to its cores; lockstep exec does, by the device");
+  }
+  if (!about.notes.empty()) draft.note("about.notes", "scontrol show node, config");
   draft.profile.detect.slurm_cluster = slurm_name(facts);
   if (!draft.profile.detect.slurm_cluster.empty()) {
     draft.note("detect.slurm_cluster", "scontrol show config: ClusterName");

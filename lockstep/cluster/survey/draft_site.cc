@@ -92,6 +92,11 @@ void draft_node_local(ProfileDraft& draft, const MachineFacts& facts) {
 void draft_network(ProfileDraft& draft, const MachineFacts& facts) {
   const auto& node = facts.answers.node;
   if (!node) {
+    if (!facts.answers.network.empty()) {
+      draft.profile.network.kind = facts.answers.network;
+      draft.note("network.kind", "adapters of the login node in /sys/class");
+      draft.profile.about.unverified.emplace_back("network.kind");
+    }
     return draft.gap("network.interfaces", std::string("generic's list of usual names is tried: ") + kAskLive);
   }
   if (auto ranked = ranked_interfaces(*node); !ranked.empty()) {

@@ -84,6 +84,18 @@ TEST(ProfileDraft, TakesTheDevicesOfARecordedMachine) {
   EXPECT_FALSE(gap(draft, "network.interfaces").empty()) << "a login node is no compute node";
 }
 
+TEST(ProfileDraft, DoubtsWhatOnlyTheLoginNodeTells) {
+  auto answers = recorded();
+  answers.network = "InfiniBand";
+  answers.config += "\nTaskPlugin = task/none\n";
+  EXPECT_EQ(drafted(answers, "").profile.network.kind, "InfiniBand");
+  EXPECT_EQ(drafted(answers, "").profile.about.unverified,
+            (std::vector<std::string>{"devices.backend", "network.kind"}));
+  EXPECT_TRUE(drafted(answers, "").profile.about.notes.empty()) << "of a setting that comes twice the first counts";
+  answers.config = "TaskPlugin = task/none\n" + answers.config;
+  EXPECT_HAS(drafted(answers, "").profile.about.notes.at(0), "TaskPlugin is task/none");
+}
+
 TEST(ProfileDraft, TakesAPartitionThatIsNamed) {
   const auto draft = drafted(recorded(), "cpu");
   EXPECT_EQ(draft.profile.devices.count, 0);

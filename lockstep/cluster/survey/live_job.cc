@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/survey/live_job.h"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -8,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/batch_script.h"
@@ -36,12 +38,10 @@ SubmitRequest request_for(const std::string& cluster, const LockstepProgram& loc
   return request;
 }
 
+/// Lists the folder, since a network file system may remember for a while that a file was not there.
 bool have_all_reported(const JobPlan& plan) {
-  std::error_code ignored;
-  for (int rank = 0; rank < plan.size.world(); ++rank) {
-    if (!fs::exists(view_file(plan.paths.run_dir, rank), ignored)) return false;
-  }
-  return true;
+  const auto names = names_in(view_file(plan.paths.run_dir, 0).parent_path());
+  return std::ranges::count_if(names, [](const auto& name) { return name.ends_with(".json"); }) >= plan.size.world();
 }
 
 /// "PENDING (Priority)"; empty once the job has left the queue.
@@ -50,14 +50,17 @@ std::string queue_state(const std::string& job, const Environment& env) {
   return asked.exit_code == 0 ? std::string(trimmed(asked.output)) : std::string();
 }
 
-/// Looks for the files each half second, which costs a stat; and asks Slurm each ten seconds, which costs everybody.
+/// Looks for the files each half second, which costs little; and asks Slurm each ten seconds, which costs everybody.
+/// Once the job has left the queue, the files have ten seconds more to come through a network file system.
 void wait_for(const JobPlan& plan, const std::string& job, const Environment& env, const Log& log) {
   std::string told;
+  bool has_left = false;
   for (int round = 0; !have_all_reported(plan); ++round) {
     if (round % 20 == 4) {
       const auto state = queue_state(job, env);
-      if (state.empty()) return;
-      if (state != told) log.info("job " + job + ": " + state);
+      if (state.empty() && has_left) return;
+      has_left = state.empty();
+      if (!has_left && state != told) log.info("job " + job + ": " + state);
       told = state;
     }
     std::this_thread::sleep_for(500ms);

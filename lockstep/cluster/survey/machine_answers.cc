@@ -137,6 +137,11 @@ MachineAnswers ask_machine(const Environment& env, const fs::path& root) {
   for (const auto* runtime : {"apptainer", "singularity", "podman-hpc", "shifter"}) {
     if (program_in_path(runtime, env)) answers.container_runtimes.emplace_back(runtime);
   }
+  if (!names_in(root / "sys/class/cxi").empty()) {
+    answers.network = "Slingshot";
+  } else if (!names_in(root / "sys/class/infiniband").empty()) {
+    answers.network = "InfiniBand";
+  }
   answers.scratch = folder_by_variable(env, {"SCRATCH", "PSCRATCH", "SCRATCHDIR"});
   if (answers.scratch.value.empty()) {
     answers.scratch = scratch_by_mounts(parsed_mounts(answers.mounts), env.get("USER").value_or(""), root);

@@ -30,6 +30,7 @@ struct MachineAnswers {
   std::string qos{};           ///< sacctmgr -nP show qos format=Name,MaxWall,MaxTRES
   std::string modules{};       ///< module -t avail
   std::string mounts{};        ///< /proc/self/mounts
+  std::string network{};       ///< "Slingshot" or "InfiniBand", where this host has its adapters.
   SurveyUser user{};
   std::vector<std::string> container_runtimes{};  ///< Those in PATH.
   OwnFolder scratch{};

@@ -56,6 +56,16 @@ std::string twin(const std::string& name, const std::string& cluster, const Envi
   return {};
 }
 
+/// The profile that would be taken here without the user's own ones, unless that is the generic one.
+std::string built_in_here(const Environment& env) {
+  try {
+    const auto name = ProfileLibrary(Environment{}).detected(HostFacts::of_process(env)).name;
+    return name == "generic" ? std::string() : name;
+  } catch (const Error&) {
+    return {};  // Two are as likely: neither is surely for this system.
+  }
+}
+
 void leave_detection_to(ProfileDraft& draft, const std::string& other) {
   draft.profile.detect.slurm_cluster.clear();
   draft.sources.erase("detect.slurm_cluster");
@@ -78,6 +88,7 @@ NewProfile new_profile(const ProfileWish& wish, const Environment& env, const Lo
   made.draft = std::move(draft);
   const auto cluster = made.draft.profile.detect.slurm_cluster;
   made.recognised_as = cluster.empty() ? std::string() : twin(made.name, cluster, env);
+  made.built_in = built_in_here(env);
   auto written = made.draft;
   if (!made.recognised_as.empty()) leave_detection_to(written, made.recognised_as);
   made.toml = to_toml(written, made.name);

@@ -26,6 +26,7 @@ struct NewProfile {
   std::string toml;
   std::filesystem::path file;  ///< Where it belongs.
   std::string recognised_as;   ///< Another profile of the user's that is for this cluster; empty where there is none.
+  std::string built_in;        ///< The profile for this system that comes with Lockstep; empty where there is none.
 };
 
 /// Asks the machine, and drafts its profile. Where another profile of the user's goes by the same cluster, this one is
