@@ -161,6 +161,7 @@ std::vector<NodeGroup> node_groups(std::span<const NodeFacts> nodes, const std::
     join_group(by_devices[{node.devices, node.device_type}], node);
   }
   std::vector<NodeGroup> groups;
+  groups.reserve(by_devices.size());
   for (auto& [key, group] : by_devices) groups.push_back(std::move(group));
   std::ranges::stable_sort(groups, [](const auto& a, const auto& b) {
     if ((a.devices > 0) != (b.devices > 0)) return a.devices > 0;
