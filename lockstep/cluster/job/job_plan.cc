@@ -56,6 +56,12 @@ void require_positive(const RequestedShape& shape) {
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
 }
 
+/// The cores of each task: those of its devices, or its part of a node that has none.
+int share_of_cores(const ResolvedShape& size, const Profile& profile) {
+  const auto cores = profile.devices.count == 0 ? profile.sbatch.cores : profile.sbatch.cores_per_device * size.devices;
+  return static_cast<int>(cores) / size.tasks;
+}
+
 ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const Profile& profile) {
   require_positive(shape);
   ResolvedShape size;
@@ -70,8 +76,7 @@ ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const 
   }
   const auto known = queue_of(queue, profile);
   size.has_whole_nodes = known != nullptr && known->whole_node;
-  const auto per_task = static_cast<int>(profile.sbatch.cores_per_device) * size.devices / size.tasks;
-  size.cores_per_task = shape.cores_per_task.value_or(per_task);
+  size.cores_per_task = shape.cores_per_task.value_or(share_of_cores(size, profile));
   size.memory = memory_of(size, profile);
   return size;
 }
@@ -80,6 +85,7 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
   if (queue.qos.empty() && queue.partition.empty()) queue.qos = profile.slurm.qos;
   if (queue.partition.empty()) queue.partition = profile.slurm.partition;
   if (!queue.time) queue.time = profile.slurm.time;
+  if (queue.account.empty()) queue.account = profile.slurm.account;
   return queue;
 }
 

@@ -78,6 +78,25 @@ TEST(JobNumbers, AreTheUsersWhereHeSaysThem) {
   EXPECT_EQ(plan.size.cores_per_task, 2);
 }
 
+TEST(JobNumbers, ShareTheCoresOfANodeWithoutDevices) {
+  Profile profile = kLibrary.named("generic");
+  profile.node.usable_cores = 8;
+  profile.sbatch.cores = 16;  // Two threads a core.
+  auto asked = request(1);
+  EXPECT_EQ(job_plan(asked, profile).size.cores_per_task, 16);
+  asked.shape.tasks = 4;
+  EXPECT_EQ(job_plan(asked, profile).size.cores_per_task, 4);
+}
+
+TEST(JobAccount, IsTheProfilesWhereNobodyNamesOne) {
+  Profile profile = kLibrary.named("lumi-g");
+  profile.slurm.account = "project_1";
+  auto asked = request(1);
+  EXPECT_EQ(job_plan(asked, profile).queue.account, "abc123");
+  asked.queue.account.clear();
+  EXPECT_EQ(job_plan(asked, profile).queue.account, "project_1");
+}
+
 TEST(JobNumbers, MustGoTogether) {
   auto asked = request(1);
   asked.shape.tasks = 3;

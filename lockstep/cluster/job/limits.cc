@@ -143,7 +143,8 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
                 "--nodes " + std::to_string(nodes) + " --devices " + std::to_string(profile.devices.count));
   }
   const int cores = plan.size.tasks * plan.size.cores_per_task;
-  const auto usable = std::max(profile.node.usable_cores, profile.sbatch.cores_per_device * profile.devices.count);
+  const auto usable = std::max(
+      {profile.node.usable_cores, profile.sbatch.cores, profile.sbatch.cores_per_device * profile.devices.count});
   if (profile.node.usable_cores > 0 && cores > usable) {
     throw Error(ErrorKind::kEnvironment,
                 "a node of " + profile.name + " has " + std::to_string(usable) + " cores for jobs (" +

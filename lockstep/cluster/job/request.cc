@@ -137,10 +137,11 @@ fs::path runs_folder(const Profile& profile, const std::string& account, const E
   const auto& scratch = profile.storage.scratch;
   const auto user = env.get("USER");
   const bool is_own = scratch.find("{user}") != std::string::npos || scratch.starts_with('$');
-  const bool is_known = (!account.empty() || scratch.find("{project}") == std::string::npos) && user &&
+  const auto& project = account.empty() ? profile.slurm.account : account;
+  const bool is_known = (!project.empty() || scratch.find("{project}") == std::string::npos) && user &&
                         (!scratch.starts_with('$') || env.get(scratch.substr(1)));
   if (!is_own || !is_known) return fs::absolute("runs");
-  return fs::path(expanded(expand_template(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
+  return fs::path(expanded(expand_template(scratch, {{"project", project}, {"user", *user}}), env)) / "runs";
 }
 
 }  // namespace lockstep

@@ -102,11 +102,16 @@ Target find_target(const SubmitRequest& request, const Submitter& by) {
   return target;
 }
 
-/// LOCKSTEP_PROFILE_PATH as it holds in any folder.
+/// LOCKSTEP_PROFILE_PATH as it holds in any folder. Where the user's own profiles lie at an unusual place, that is
+/// named too: a job need not get the variable that says so.
 std::string absolute_profile_path(const Environment& env) {
   std::vector<std::string> entries;
   for (const auto& entry : split(env.get("LOCKSTEP_PROFILE_PATH").value_or(""), ':')) {
     if (!entry.empty()) entries.push_back(fs::absolute(entry).string());
+  }
+  std::error_code ignored;
+  if (env.get("XDG_CONFIG_HOME") && fs::is_directory(own_profiles_folder(env), ignored)) {
+    entries.push_back(fs::absolute(own_profiles_folder(env)).string());
   }
   return joined(entries, ":");
 }

@@ -30,6 +30,7 @@ struct ProfileDetect {
   std::vector<std::string> files;  ///< "/path=its whole content".
   std::vector<std::string> paths;  ///< A path that is there.
   std::vector<std::string> hosts;  ///< Regular expressions, searched for in the host's name.
+  std::string slurm_cluster;       ///< Slurm's ClusterName, in lower case.
 };
 
 struct ProfileNode {
@@ -71,6 +72,7 @@ struct ProfileSlurm {
   std::int64_t nodes = 0;
   bool account_required = false;
   std::string account_form;
+  std::string account;  ///< Charged where nobody names one.
   std::string partition;
   std::string qos;
   std::chrono::seconds time{0};  ///< Asked for where nobody says.
@@ -98,6 +100,7 @@ struct ProfileQueue {
 struct ProfileSbatch {
   std::string devices;
   std::int64_t cores_per_device = 0;  ///< As Slurm counts cores there: hardware threads on some systems.
+  std::int64_t cores = 0;             ///< Of a whole node, counted in the same way; for nodes without devices.
   std::string memory;                 ///< Of a whole node, as --mem takes it.
   std::string memory_per_device;
   std::vector<std::string> flags;

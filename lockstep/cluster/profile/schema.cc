@@ -34,6 +34,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"detect.files", [](P& p, Name) -> Slot { return &p.detect.files; }, "files that tell, \"/path=content\""},
     {"detect.paths", [](P& p, Name) -> Slot { return &p.detect.paths; }, "paths that are on this system only"},
     {"detect.hosts", [](P& p, Name) -> Slot { return &p.detect.hosts; }, "regular expressions for host names"},
+    {"detect.slurm_cluster", [](P& p, Name) -> Slot { return &p.detect.slurm_cluster; }, "Slurm's ClusterName, as `scontrol show config` has it"},
 
     {"node.cpu", [](P& p, Name) -> Slot { return &p.node.cpu; }, "processors of a node"},
     {"node.cores", [](P& p, Name) -> Slot { return &p.node.cores; }, "cores of a node"},
@@ -66,6 +67,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"slurm.nodes", [](P& p, Name) -> Slot { return &p.slurm.nodes; }, "nodes there are"},
     {"slurm.account_required", [](P& p, Name) -> Slot { return &p.slurm.account_required; }, "a job must name an account"},
     {"slurm.account_form", [](P& p, Name) -> Slot { return &p.slurm.account_form; }, "what an account looks like"},
+    {"slurm.account", [](P& p, Name) -> Slot { return &p.slurm.account; }, "the account where nobody names one"},
     {"slurm.partition", [](P& p, Name) -> Slot { return &p.slurm.partition; }, "the partition where nobody names one"},
     {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
     {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
@@ -86,6 +88,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
 
     {"sbatch.devices", [](P& p, Name) -> Slot { return &p.sbatch.devices; }, "the flag that asks for {devices} of a node"},
     {"sbatch.cores_per_device", [](P& p, Name) -> Slot { return &p.sbatch.cores_per_device; }, "cores that go with a device, as Slurm counts"},
+    {"sbatch.cores", [](P& p, Name) -> Slot { return &p.sbatch.cores; }, "cores of a whole node without devices, as Slurm counts"},
     {"sbatch.memory", [](P& p, Name) -> Slot { return &p.sbatch.memory; }, "memory of a whole node, for --mem"},
     {"sbatch.memory_per_device", [](P& p, Name) -> Slot { return &p.sbatch.memory_per_device; }, "memory that goes with a device"},
     {"sbatch.flags", [](P& p, Name) -> Slot { return &p.sbatch.flags; }, "flags of every job"},
