@@ -249,6 +249,7 @@ void add_scale(CLI::App& app, Context& context) {
       ->required();
   command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("N,N…");
   command->add_flag("--local", options->is_local, "On this machine, one run after the other");
   command->add_option("--vary", options->vary, "The same for each value of a setting: table.key=v,w")

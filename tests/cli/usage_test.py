@@ -3,6 +3,7 @@
 """Command lines that are nearly right: what `lockstep` says, and what it makes of a word that means two things."""
 import json
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
@@ -31,6 +32,22 @@ class Usage(harness.RanksTest):
         (self.folder / "digits").write_text('[trainer]\nseed = 77\n')
         shown = json.loads(self.said("recipe", "show", "digits", "--json").out)
         self.assertEqual(shown["settings"]["trainer.seed"]["value"], 77)
+
+    def test_an_empty_value_is_refused_and_takes_no_other_word(self):
+        for words, fact in ((("submit", "--container=", "--dry-run", "--", "true"), "--container is given an empty value"),
+                            (("submit", "--account", "", "--dry-run", "--", "true"), "--account is given an empty value"),
+                            (("plan", "digits", "--cluster="), "--cluster is given an empty value"),
+                            (("follow", ""), "argument 2 is empty")):
+            with self.subTest(words=words):
+                err = self.said(*words, code=2).err
+                self.assertIn(f"{fact}\n  hint: give it a value, or leave it out", err)
+        self.said("submit", "--dry-run", "--", "echo", "", "--name=")
+
+    def test_numbers_of_nodes_leave_the_recipe_behind_them_alone(self):
+        script = self.said("scale", "--nodes", "1,2", "digits", "--dry-run").out
+        self.assertEqual(re.findall(r"--nodes=(\d+)", script.replace("srun --nodes=1", "")), ["1", "2"])
+        err = self.said("plan", "--nodes", "0,2", "no-such-recipe", code=2).err
+        self.assertIn("--nodes has 0", err)
 
     def test_a_doctor_that_finds_nothing_says_how_much_it_looked_at(self):
         (self.folder / "run").mkdir()
