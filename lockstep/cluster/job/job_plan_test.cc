@@ -136,6 +136,18 @@ TEST(JobLimits, NameTheQosThatFitsAndNeverBeginAHintWithOr) {
   EXPECT_HAS(refusal(request(400), "leonardo"), "hint: --nodes 64");
 }
 
+TEST(JobLimits, NameTheQosThatGivesMoreTimeOrDevices) {
+  auto asked = request(2);
+  asked.queue.time = 48h;
+  EXPECT_HAS(refusal(asked, "leonardo"),
+             "hint: --qos boost_qos_lprod gives 2 nodes 96:00:00; --time 24:00:00 --chain 2");
+  asked = request(1);
+  asked.queue.qos = "shared";
+  asked.shape.devices = 4;
+  EXPECT_HAS(refusal(asked, "perlmutter"),
+             "at most 2 devices, 4 are asked for\n  hint: --qos interactive gives 1 node");
+}
+
 TEST(JobLimits, GiveTimeByTheNumberOfNodes) {
   auto asked = request(4);
   asked.queue.time = 6h;
