@@ -119,6 +119,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Co
 /// Submits what has not been. All jobs are worked out before the first is submitted. A claim: nothing refused.
 bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
   std::vector<std::vector<std::string>> commands;
+  auto planned = nlohmann::json::array();
   for (const auto& point : study.points) {
     if (state_of(study, point, {}) != PointState::kAbsent) continue;
     if (options.subject.empty()) refuse_without_recipe(study);
@@ -128,11 +129,19 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     command.insert(command.end(), options.passed.begin(), options.passed.end());
     auto dry = command;
     dry.emplace_back("--dry-run");
+    if (options.json) dry.emplace_back("--json");
     const auto script = output_of(dry, context);
     if (!script) return false;
-    if (options.dry_run) print_text(*script);
+    if (options.json) {
+      planned.push_back(nlohmann::json::parse(*script));
+    } else if (options.dry_run) {
+      print_text(*script);
+    }
   }
-  if (options.dry_run) return true;
+  if (options.dry_run) {
+    if (options.json) print_json({{"schema", 1}, {"study_dir", study.folder.string()}, {"jobs", planned}});
+    return true;
+  }
   write_study(study);
   for (auto& command : commands) {
     command.emplace_back("--json");

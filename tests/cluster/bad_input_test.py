@@ -123,6 +123,21 @@ class BadInput(unittest.TestCase):
         self.assertIn("--set optimizer.lr=0.01 --set trainer.seed=1",
                       (self.folder / "runs" / "03-lr-0.01-seed-1" / "job.sh").read_text())
 
+    def test_a_dry_run_as_json_is_one_object_with_the_script_and_no_number(self):
+        plain = self.lockstep("submit", "--dry-run", "--run-dir", "run", "--nodes", "2", "--", "true").stdout
+        done = self.lockstep("submit", "--dry-run", "--json", "--run-dir", "run", "--nodes", "2", "--", "true")
+        job = json.loads(done.stdout)
+        self.assertEqual((job["job"], job["script_text"], job["nodes"], job["tasks"]), (None, plain, 2, 2), done.stderr)
+        self.assertEqual(job["script"], str(self.folder / "run" / "job.sh"))
+        trials = json.loads(self.lockstep("submit", str(RECIPE), "--dry-run", "--json", "--run-dir", "run", "--sweep", "trainer.seed=1,2").stdout)
+        self.assertEqual([pathlib.Path(each["run_dir"]).name for each in trials["trials"]], ["01-seed-1", "02-seed-2"])
+        packed = json.loads(self.lockstep("submit", str(RECIPE), "--dry-run", "--json", "--run-dir", "run", "--sweep", "trainer.seed=1,2",
+                                          "--pack", "--devices", "2").stdout)
+        self.assertEqual([len(each["trials"]) for each in packed["jobs"]], [2])
+        study = json.loads(self.lockstep("scale", str(RECIPE), "--dry-run", "--json", "--nodes", "1,2").stdout)
+        self.assertEqual([each["nodes"] for each in study["jobs"]], [1, 2])
+        self.assertEqual(os.listdir(self.folder), ["bin"], "a dry run creates nothing")
+
     def test_a_sweep_that_varies_nothing_or_a_program(self):
         self.refused(2, "varies nothing, want KEY=VALUE", "--sweep optimizer.lr=0.1,0.01", "submit", str(RECIPE), "--sweep", "a.b")
         self.refused(2, "--sweep varies settings of a recipe", "once for each", "submit", "--sweep", "a.b=1,2", "--", "true")
