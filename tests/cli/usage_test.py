@@ -49,6 +49,18 @@ class Usage(harness.RanksTest):
         err = self.said("plan", "--nodes", "0,2", "no-such-recipe", code=2).err
         self.assertIn("--nodes has 0", err)
 
+    def test_lists_stand_in_columns_of_eighty(self):
+        for group, names in (("recipe", ["cifar100-resnet50", "frontier-mlp"]), ("profile", ["juwels-booster", "generic"])):
+            with self.subTest(group=group):
+                lines = self.said(group, "ls").out.splitlines()
+                self.assertLessEqual(max(len(line) for line in lines if not re.search(r"\S{46}", line)), 80)
+                for name in names:
+                    self.assertRegex("\n".join(lines), rf"(?m)^[* ] {name} {{2,}}[A-Z]")
+        settings = self.said("recipe", "ls").out
+        self.assertRegex(settings, r"(?m)^  zero_init_residual  +false  +each block starts")
+        wide = self.start("recipe", "ls", env={"COLUMNS": "200"}).finish().out
+        self.assertGreater(max(len(line) for line in wide.splitlines()), 120)
+
     def test_a_doctor_that_finds_nothing_says_how_much_it_looked_at(self):
         (self.folder / "run").mkdir()
         alone = self.start("doctor", "--json", "--cluster", "generic").finish().object["checks"]
