@@ -68,6 +68,17 @@ class BadInput(unittest.TestCase):
         self.refused(4, "no account is named, and juwels-booster wants one", "--account NAME",
                      "submit", "--cluster", "juwels-booster", "--", "true")
 
+    def test_an_account_of_another_form_is_warned_of_before_slurm_refuses_it(self):
+        words = ("submit", "--cluster", "lumi-g", "--dry-run")
+        for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):
+            done = self.lockstep(*words, "--account", account, "--", "true")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(f"the account '{account}' has not the form of those of lumi-g (lumi-g.toml:" in done.stderr, is_odd, done.stderr)
+            self.assertEqual("hint: want project_ and nine digits" in done.stderr, is_odd)
+        self.kept = ("mine.toml",)
+        (self.folder / "mine.toml").write_text("[slurm]\naccount_pattern = '('\n")
+        self.refused(3, "mine.toml:2: slurm.account_pattern = '('", "is no regular expression", "profile", "check", str(self.folder / "mine.toml"))
+
     def test_a_container_image_that_is_missing(self):
         self.refused(4, "there is no container image '", "lockstep profile show generic",
                      "submit", "--container", "none.sif", "--", "true")

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <string>
 #include <system_error>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -265,6 +267,21 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   return jobs;
 }
 
+/// Says what the scheduler will refuse, or do otherwise than one may think.
+void warn(const JobPlan& plan, const Profile& profile, const Log& log) {
+  const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
+  if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
+    log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
+                profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
+                profile.slurm.account_form);
+  }
+  if (plan.size.cores_per_task == 0) {
+    log.warning("the profile " + profile.name +
+                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
+                "  hint: --cores-per-task N, for example the node's cores over its devices");
+  }
+}
+
 }  // namespace
 
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
@@ -282,11 +299,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  if (out.first().size.cores_per_task == 0) {
-    log.warning("the profile " + target.profile.name +
-                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
-  }
+  warn(out.first(), target.profile, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
              out.first().container.image + " (--container none: without)");

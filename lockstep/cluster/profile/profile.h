@@ -70,7 +70,8 @@ struct ProfileNetwork {
 struct ProfileSlurm {
   std::int64_t nodes = 0;
   bool account_required = false;
-  std::string account_form;
+  std::string account_form;     ///< For a person: "project_ and nine digits".
+  std::string account_pattern;  ///< The same as a regular expression; empty where accounts have any form.
   std::string partition;
   std::string qos;
   std::chrono::seconds time{0};  ///< Asked for where nobody says.

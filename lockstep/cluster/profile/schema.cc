@@ -66,6 +66,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"slurm.nodes", [](P& p, Name) -> Slot { return &p.slurm.nodes; }, "nodes there are"},
     {"slurm.account_required", [](P& p, Name) -> Slot { return &p.slurm.account_required; }, "a job must name an account"},
     {"slurm.account_form", [](P& p, Name) -> Slot { return &p.slurm.account_form; }, "what an account looks like"},
+    {"slurm.account_pattern", [](P& p, Name) -> Slot { return &p.slurm.account_pattern; }, "the regular expression that every account matches"},
     {"slurm.partition", [](P& p, Name) -> Slot { return &p.slurm.partition; }, "the partition where nobody names one"},
     {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
     {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
@@ -164,6 +165,13 @@ struct Reader {
     if (!seconds) refuse("for example \"02:00:00\" or \"2-00:00:00\"");
     return std::chrono::seconds(static_cast<std::int64_t>(*seconds));
   }
+  void check_pattern(const std::string& pattern) const {
+    try {
+      std::regex{pattern};
+    } catch (const std::regex_error& error) {
+      refuse("'" + pattern + "' is no regular expression: " + error.what());
+    }
+  }
   /// "1-91 02:00:00", "4 03:00:00", or "1-10" where the time is not known.
   NodeLimit limit(const std::string& text) const {
     const auto space = text.find(' ');
@@ -180,6 +188,7 @@ struct Reader {
 
   void operator()(std::string* to) const {
     *to = scalar<std::string>();
+    if (row.key == "slurm.account_pattern") check_pattern(*to);
     const auto allowed = words(row.names);
     if (allowed.empty() || std::ranges::find(allowed, *to) != allowed.end()) return;
     const auto near = nearest_name(*to, allowed);
@@ -194,13 +203,7 @@ struct Reader {
   void operator()(std::vector<std::string>* to) const {
     *to = list<std::string>();
     if (row.key != "detect.hosts") return;
-    for (const auto& pattern : *to) {
-      try {
-        std::regex{pattern};
-      } catch (const std::regex_error& error) {
-        refuse("'" + pattern + "' is no regular expression: " + error.what());
-      }
-    }
+    for (const auto& pattern : *to) check_pattern(pattern);
   }
   void operator()(std::vector<std::int64_t>* to) const { *to = list<std::int64_t>(); }
   void operator()(std::vector<NodeLimit>* to) const {
