@@ -119,7 +119,7 @@ void add_profile(CLI::App& app, Context& context) {
   });
 
   auto* show_command = add("show", "Print a profile, its own files laid over what it stands on");
-  show_command->add_option("NAME", request->name, "A profile's name, its file, or auto")->required();
+  show_command->add_option("PROFILE", request->name, "A profile's name, its file, or auto")->required();
   show_command->add_flag("--origin", request->with_origin, "Say beside each value which file and line it is from");
   show_command->callback([request, &context] { show(*request, context); });
 

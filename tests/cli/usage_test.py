@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines that are nearly right: what `lockstep` says, and what it makes of a word that means two things."""
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
@@ -60,6 +62,23 @@ class Usage(harness.RanksTest):
         self.assertRegex(settings, r"(?m)^  zero_init_residual  +false  +each block starts")
         wide = self.start("recipe", "ls", env={"COLUMNS": "200"}).finish().out
         self.assertGreater(max(len(line) for line in wide.splitlines()), 120)
+
+    def test_a_shell_completes_clusters_recipes_and_runs_by_name(self):
+        run = self.folder / "mine-20260101-000000"
+        run.mkdir()
+        (run / "job.json").write_text(json.dumps({"schema": 1, "job": "7", "name": "mine", "cluster": "generic", "command": "true", "nodes": 1,
+                                                  "tasks": 1, "is_recipe": False, "time_s": 60, "submitted": 1, "packed_in": ""}))
+        script = self.folder / "completion.bash"
+        script.write_text(self.said("completion", "bash").out + "\noffer() { COMP_WORDS=(\"$PROGRAM\" \"$@\"); COMP_CWORD=$#; _lockstep; "
+                                                                "echo \"${COMPREPLY[@]}\"; }\noffer \"$@\"\n")
+        for words, names in ((("follow", "mi"), "mine-20260101-000000"), (("stop", ""), run.name), (("report", run.name, ""), run.name),
+                             (("monitor", ""), run.name), (("submit", "cifar"), "cifar100 cifar100-resnet50"),
+                             (("submit", "--cluster", "l"), "leonardo lumi-g"), (("profile", "show", "per"), "perlmutter"),
+                             (("plan", "digits", "--cluster", "=", "fr"), "frontier")):
+            with self.subTest(words=words):
+                done = subprocess.run(["bash", script, *words], env={**os.environ, "PROGRAM": str(harness.BIN / "lockstep"), "LOCKSTEP_RUNS": str(self.folder), "HOME": str(self.folder)},
+                                      capture_output=True, text=True, check=True)
+                self.assertEqual(done.stdout.strip(), names, done.stderr)
 
     def test_a_doctor_that_finds_nothing_says_how_much_it_looked_at(self):
         (self.folder / "run").mkdir()
