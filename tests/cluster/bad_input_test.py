@@ -68,6 +68,24 @@ class BadInput(unittest.TestCase):
         self.refused(4, "no account is named, and juwels-booster wants one", "--account NAME",
                      "submit", "--cluster", "juwels-booster", "--", "true")
 
+    def test_a_program_without_python_and_an_image_without_its_plugin_are_warned_of(self):
+        def said(cluster, *words):
+            done = self.lockstep("submit", "--cluster", cluster, "--account", "abc123", "--dry-run", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        python = ("--", "python", "train.py")
+        self.assertIn("the modules of leonardo (cuda nccl openmpi) bring no PyTorch\n  hint: --conda ENV", said("leonardo", *python))
+        self.assertIn("there: the modules profile/deeplrn and cineca-ai", said("leonardo", *python))
+        for words in (("--conda", "torch", *python), ("--setup", "source env/bin/activate", *python), ("--", "./a.out")):
+            self.assertNotIn("bring no PyTorch", said("leonardo", *words), words)
+        for cluster in ("perlmutter", "generic", "lumi-g"):
+            self.assertNotIn("bring no PyTorch", said(cluster, *python), "its modules or its image do")
+        image = ("--container", "/images/torch.sif")
+        self.assertIn("an image on several nodes of frontier: no module loads RCCL's network plugin", said("frontier", "--nodes", "2", *image, *python))
+        for words in (("--nodes", "1", *image), ("--nodes", "2"), ("--nodes", "2", *image, "--env", "NCCL_NET_PLUGIN=/p/librccl-net.so")):
+            self.assertNotIn("network plugin", said("frontier", *words, "--conda", "e", *python), words)
+
     def test_an_account_of_another_form_is_warned_of_before_slurm_refuses_it(self):
         words = ("submit", "--cluster", "lumi-g", "--dry-run")
         for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):

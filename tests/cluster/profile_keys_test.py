@@ -15,7 +15,7 @@ FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is f
 # Facts that `profile show` tells a person, and that no decision follows from.
 FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa", "devices.fast_bf16",
          "slurm.nodes", "slurm.billing", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
-         "software.torch", "software.build_image", "software.tensorboard", "software.telemetry"}
+         "software.build_image", "software.tensorboard", "software.telemetry"}
 
 
 def sources():

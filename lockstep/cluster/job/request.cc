@@ -22,13 +22,6 @@ std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
 }
 
-/// True if the job brings no Python environment of its own, and its program needs one.
-bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
-  const bool has_one = settings.has("cluster.conda") || settings.has("cluster.modules") || flags.has_stage ||
-                       !settings.texts("cluster.setup").empty() || !active_environment(env).empty();
-  return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
-}
-
 /// Returns the image as the runtime wants it: a file by its whole path, another thing by its name. "site" is the
 /// profile's image, and "none" is none.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
@@ -94,6 +87,12 @@ RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
 }
 
 }  // namespace
+
+bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
+  const bool has_one = settings.has("cluster.conda") || settings.has("cluster.modules") || flags.has_stage ||
+                       !settings.texts("cluster.setup").empty() || !active_environment(env).empty();
+  return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
+}
 
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env) {

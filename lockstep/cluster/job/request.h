@@ -32,6 +32,10 @@ struct SubmitFlags {
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env);
 
+/// True if the program is a Python that is left open, and the job names no environment to find it in. An image is not
+/// asked for.
+bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env);
+
 /// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
 std::string job_name(const Recipe& settings, const SubmitFlags& flags);
 

@@ -267,8 +267,27 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   return jobs;
 }
 
+/// Says what the program or its image will miss on the nodes.
+void warn_of_software(const JobPlan& plan, const Target& target, const SubmitRequest& request, const Environment& env,
+                      const Log& log) {
+  const auto& modules = target.profile.modules;
+  const auto& torch = target.profile.software.torch;
+  const bool has_modules = !modules.load.empty() && !modules.torch;
+  if (!plan.has_container() && has_modules && needs_environment(target.settings, request.flags, env)) {
+    log.warning("no Python environment is named, and the modules of " + plan.cluster + " (" +
+                joined(modules.load, " ") +
+                ") bring no PyTorch\n  hint: --conda ENV, --setup 'source …/bin/activate', "
+                "--stage ENV or --set cluster.modules=[…]" +
+                (torch.empty() ? "" : "; there: " + torch));
+  }
+  const bool has_own = std::ranges::any_of(plan.own_env, [](const auto& each) { return each.starts_with("NCCL_NET"); });
+  if (plan.has_container() && plan.size.nodes > 1 && !has_own && !plan.container.many_nodes_note.empty()) {
+    log.warning("an image on several nodes of " + plan.cluster + ": " + plan.container.many_nodes_note);
+  }
+}
+
 /// Says what the scheduler will refuse, or do otherwise than one may think.
-void warn(const JobPlan& plan, const Profile& profile, const Log& log) {
+void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
   const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
   if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
     log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
@@ -299,7 +318,8 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  warn(out.first(), target.profile, log);
+  warn_of_request(out.first(), target.profile, log);
+  warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
              out.first().container.image + " (--container none: without)");

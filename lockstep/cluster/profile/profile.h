@@ -119,6 +119,7 @@ struct ProfileModules {
   std::vector<std::string> load;    ///< Names, for one `module load`.
   std::vector<std::string> after;
   std::vector<std::string> container;  ///< Lines instead of all those where the job runs in a container.
+  bool torch = false;                  ///< `load` brings a Python with PyTorch.
 };
 
 struct ProfileContainer {
@@ -127,6 +128,7 @@ struct ProfileContainer {
   bool by_default = false;  ///< Python programs without an environment of their own run in `image`.
   std::vector<std::string> binds;
   std::vector<std::string> flags;
+  std::string many_nodes_note;  ///< What an image on several nodes lacks, and the way out: said at submission.
 };
 
 /// Folders may hold `{user}`, `{project}` and $NAME.
