@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,10 +108,31 @@ std::vector<std::string> command_of(const std::string& verb, const ScaleOptions&
   return command;
 }
 
+/// What commands said on standard error. All points of a study have the same to say.
+class Said {
+ public:
+  /// Prints of `errors` what was not said before: messages, each with the lines that belong to it.
+  void print_new(const std::string& errors) {
+    std::string message;
+    const auto end = [&] {
+      if (!message.empty() && told_.insert(message).second) std::cerr << message;
+      message.clear();
+    };
+    for (const auto& line : split(trimmed(errors), '\n')) {
+      if (line.starts_with("lockstep: ")) end();
+      if (!line.empty()) message += line + "\n";
+    }
+    end();
+  }
+
+ private:
+  std::set<std::string> told_;
+};
+
 /// What a command printed; nothing where it failed: it has said why, and its exit code is this one's.
-std::optional<std::string> output_of(const std::vector<std::string>& command, Context& context) {
+std::optional<std::string> output_of(const std::vector<std::string>& command, Said& said, Context& context) {
   const auto result = run_process(command, context.env);
-  std::cerr << result.errors;
+  said.print_new(result.errors);
   if (result.exit_code == 0) return result.output;
   context.exit_code = result.exit_code;
   return std::nullopt;
@@ -120,6 +142,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Co
 bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
   std::vector<std::vector<std::string>> commands;
   auto planned = nlohmann::json::array();
+  Said said;
   for (const auto& point : study.points) {
     if (state_of(study, point, {}) != PointState::kAbsent) continue;
     if (options.subject.empty()) refuse_without_recipe(study);
@@ -130,7 +153,7 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     auto dry = command;
     dry.emplace_back("--dry-run");
     if (options.json) dry.emplace_back("--json");
-    const auto script = output_of(dry, context);
+    const auto script = output_of(dry, said, context);
     if (!script) return false;
     if (options.json) {
       planned.push_back(nlohmann::json::parse(*script));
@@ -145,7 +168,7 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
   write_study(study);
   for (auto& command : commands) {
     command.emplace_back("--json");
-    const auto output = output_of(command, context);
+    const auto output = output_of(command, said, context);
     if (!output) return false;
     const auto job = nlohmann::json::parse(*output);
     context.log.info("job " + job.at("job").get<std::string>() + ": " + counted(job.at("nodes"), "node") + ", " +

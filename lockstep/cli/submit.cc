@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/map_each.h"
@@ -34,6 +35,11 @@ struct SubmitOptions {
   bool json = false;
 };
 
+/// Returns what the job costs if it takes all of its time.
+double most_billed(const JobPlan& plan) {
+  return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
+}
+
 /// A job that is submitted, or, without a number, one that is only planned.
 nlohmann::json json_of(const JobPlan& plan, const std::string& job = {}) {
   return {{"schema", 1},
@@ -43,7 +49,8 @@ nlohmann::json json_of(const JobPlan& plan, const std::string& job = {}) {
           {"log", log_path(plan).string()},
           {"cluster", plan.cluster},
           {"nodes", plan.size.nodes},
-          {"tasks", plan.size.world()}};
+          {"tasks", plan.size.world()},
+          {"billing", {{"unit", plan.billing.unit}, {"most", most_billed(plan)}}}};
 }
 
 nlohmann::json trials_of(const PackedJob& job) {
@@ -155,6 +162,10 @@ void submit(SubmitOptions& options, Context& context) {
   if (first.size.devices == 0 && first.size.tasks == 1 && !request.flags.tasks && is_program) {
     context.log.info("no devices are asked for: " + first.cluster +
                      " knows none, so each node runs one task; --devices N asks for N");
+  }
+  if (first.cluster != "generic") {
+    context.log.info("a job costs at most " + billed_text(most_billed(first), first.billing.unit) + ": " +
+                     hh_mm_ss(*first.queue.time) + " of " + counted(first.size.nodes, "node"));
   }
   if (request.is.dry_run) return print_scripts(submission, options);
   if (submission.is_here) check_quickly(first, context);

@@ -86,6 +86,42 @@ class BadInput(unittest.TestCase):
         for words in (("--nodes", "1", *image), ("--nodes", "2"), ("--nodes", "2", *image, "--env", "NCCL_NET_PLUGIN=/p/librccl-net.so")):
             self.assertNotIn("network plugin", said("frontier", *words, "--conda", "e", *python), words)
 
+    def test_generic_takes_the_cores_of_a_device_from_slurm(self):
+        def said(*words, sinfo="echo 'gpu*|64|gpu:a100:4(S:0-1)'"):
+            path = self.folder / "bin" / "sinfo"
+            path.write_text(f"#!/bin/sh\n{sinfo}\n")
+            path.chmod(0o755)
+            return self.lockstep("submit", "--cluster", "generic", "--dry-run", "--run-dir", "run", *words, "--", "true")
+
+        done = said("--devices", "4")
+        self.assertIn("#SBATCH --cpus-per-task=16\n", done.stdout, done.stderr)
+        self.assertNotIn("does not know how many cores", done.stderr)
+        self.assertIn("#SBATCH --cpus-per-task=3\n", said("--devices", "4", "--cores-per-task", "3").stdout)
+        silent = said("--devices", "4", sinfo="exit 1")
+        self.assertNotIn("--cpus-per-task=", silent.stdout.split("set -eo")[0])
+        self.assertIn("does not know how many cores", silent.stderr)
+
+    def test_a_study_says_once_what_holds_for_all_its_jobs(self):
+        done = self.lockstep("scale", str(RECIPE), "--dry-run", "--nodes", "1,2,4")
+        self.assertEqual(done.stderr.count("does not know how many cores"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("--cores-per-task N"), 1)
+
+    def test_what_a_job_costs_is_said_in_the_sites_unit_and_idle_devices_with_it(self):
+        self.sbatch(SBATCH_WORKS)
+        words = ("submit", "--cluster", "lumi-g", "--account", "project_465000001", "--time", "02:00:00", "--run-dir", "run")
+        done = self.lockstep(*words, "--nodes", "2", "--dry-run", "--json", "--", "true")
+        self.assertIn("a job costs at most 16 GPU-hours: 02:00:00 of 2 nodes\n", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["billing"], {"unit": "GPU-hours", "most": 16})
+        self.assertNotIn("bills whole nodes", done.stderr)
+        alone = self.lockstep(*words, "--devices", "1", "--dry-run", "--", "true").stderr
+        self.assertIn("standard-g bills whole nodes: all 8 devices of each, 1 asked for\n  hint: --partition small-g bills what is asked for", alone)
+        self.assertIn("8 GPU-hours", alone)
+        small = self.lockstep(*words, "--devices", "1", "--partition", "small-g", "--", "true", SEEN=str(self.folder / "seen"))
+        self.assertIn("a job costs at most 1 GPU-hours", small.stderr)
+        self.assertEqual(json.loads((self.folder / "run" / "job.json").read_text())["billing"], {"unit": "GPU-hours", "per_hour": 0.5})
+        listed = self.lockstep("ls", str(self.folder))
+        self.assertIn("02:00:00   1 GPU-hours", listed.stdout, listed.stderr)
+
     def test_an_account_of_another_form_is_warned_of_before_slurm_refuses_it(self):
         words = ("submit", "--cluster", "lumi-g", "--dry-run")
         for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):

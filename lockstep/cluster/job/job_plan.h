@@ -10,6 +10,7 @@
 
 #include "lockstep/cluster/job/stage.h"
 #include "lockstep/cluster/profile/profile.h"
+#include "lockstep/cluster/record/billing.h"
 
 namespace lockstep {
 
@@ -103,6 +104,7 @@ struct JobPlan {
   JobPaths paths;
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
   std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
+  JobBilling billing{};          ///< What the site charges for it.
   std::string login{};           ///< The host that a person logs in to.
 
   bool has_container() const { return !container.image.empty(); }

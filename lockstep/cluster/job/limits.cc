@@ -133,6 +133,20 @@ std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int no
   return std::nullopt;
 }
 
+std::string shared_queue(const JobPlan& plan, const Profile& profile) {
+  const QueueKind partitions{profile.partitions, plan.queue.partition, "partition", "--partition", "partition."};
+  for (const auto& kind : {partitions, qos_kind(plan, profile)}) {
+    for (const auto& [name, queue] : kind.all) {
+      // A development queue with less time than others is no place for a run.
+      if (!queue.whole_node && !queue.limits.empty() && queue.chaining && fits(queue, plan) &&
+          *time_limit(queue, plan.size.nodes) >= std::chrono::hours(24)) {
+        return std::string(kind.flag) + " " + name;
+      }
+    }
+  }
+  return {};
+}
+
 void check_limits(const JobPlan& plan, const Profile& profile) {
   if (profile.devices.count > 0 && plan.size.devices > profile.devices.count) {
     const auto devices = std::int64_t{plan.size.nodes} * plan.size.devices;

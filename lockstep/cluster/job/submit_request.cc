@@ -19,7 +19,9 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/first_look.h"
+#include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
+#include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -193,6 +195,17 @@ std::optional<std::string> data_here(const Target& target) {
   }
 }
 
+/// The profile, with the cores that go with a device as Slurm has them, if it knows none and this is its system.
+Profile profile_for(const JobRequest& job, const Target& target, const Environment& env) {
+  Profile profile = target.profile;
+  const bool is_open = profile.sbatch.cores_per_device == 0 && !job.shape.cores_per_task;
+  if (!target.is_here || !is_open || job.shape.devices.value_or(0) == 0) return profile;
+  if (const auto node = node_with_devices(job.queue.partition, env)) {
+    profile.sbatch.cores_per_device = node->cores / node->devices;
+  }
+  return profile;
+}
+
 JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
   SubmitFlags flags = request.flags;
   flags.has_stage = !request.stage.empty();
@@ -215,7 +228,7 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
     // Another Python is found in the job, after what it loads.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
-  return job_plan(job, target.profile);
+  return job_plan(job, profile_for(job, target, by.env));
 }
 
 /// Returns the request with one trial's settings.
@@ -248,6 +261,9 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   SubmitRequest alone = request;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  // Its share: the other cores of the node are the other trials'.
+  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
+  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
   alone.run_dir = sweep.string();
   const auto plan_alone = plan_job(alone, target, by);
   SubmitRequest whole = request;
@@ -286,8 +302,20 @@ void warn_of_software(const JobPlan& plan, const Target& target, const SubmitReq
   }
 }
 
+/// Says that devices which nobody uses are paid for.
+void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
+  const auto all = profile.devices.count;
+  if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
+  const auto& queue = profile.qos.contains(plan.queue.qos) ? plan.queue.qos : plan.queue.partition;
+  const auto other = shared_queue(plan, profile);
+  log.info(queue + " bills whole nodes: all " + std::to_string(all) + " devices of each, " +
+           std::to_string(plan.size.devices) + " asked for" +
+           (other.empty() ? std::string() : "\n  hint: " + other + " bills what is asked for"));
+}
+
 /// Says what the scheduler will refuse, or do otherwise than one may think.
 void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
+  tell_idle_devices(plan, profile, log);
   const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
   if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
     log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +

@@ -71,6 +71,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
     {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
     {"slurm.billing", [](P& p, Name) -> Slot { return &p.slurm.billing; }, "what hours are counted of", "node device core"},
+    {"slurm.billed_per_node", [](P& p, Name) -> Slot { return &p.slurm.billed_per_node; }, "such hours that a whole node costs in one; by default 1, its devices or its cores"},
 
     {"partition.*.limits", [](P& p, Name n) -> Slot { return &p.partitions[n].limits; }, "\"NODES TIME\", such as \"1-91 02:00:00\""},
     {"partition.*.whole_node", [](P& p, Name n) -> Slot { return &p.partitions[n].whole_node; }, "jobs have their nodes to themselves"},
