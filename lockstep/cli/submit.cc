@@ -246,6 +246,8 @@ void add_submit(CLI::App& app, Context& context) {
   add_list(*command, request.settings, "--bind", "cluster.binds", "What the container sees besides: DIR[:INSIDE]");
   add_list(*command, request.settings, "--env", "cluster.env", "A variable of the job: NAME=value");
   add_list(*command, request.settings, "--setup", "cluster.setup", "A line of shell that each task runs first");
+  add_list(*command, request.settings, "--setup-once", "cluster.setup_once",
+           "A line of shell that the job runs once, outside a container; tasks get what it exports");
   command->add_option("--sbatch", flags.sbatch, "A further flag of sbatch: --sbatch=--exclusive")
       ->allow_extra_args(false);
   command->add_option("--name", flags.name, "The job's name");

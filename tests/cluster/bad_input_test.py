@@ -122,6 +122,28 @@ class BadInput(unittest.TestCase):
         listed = self.lockstep("ls", str(self.folder))
         self.assertIn("02:00:00   1 GPU-hours", listed.stdout, listed.stderr)
 
+    def test_setup_once_stands_in_the_script_and_not_in_the_tasks(self):
+        words = ("submit", "--cluster", "juwels-booster", "--account", "a", "--nodes", "2", "--dry-run")
+        done = self.lockstep(*words, "--setup-once", "source sc_venv/activate.sh", "--", "python", "train.py")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("source sc_venv/activate.sh\n"), 1)
+        self.assertNotIn("setup=", done.stdout)
+        once, found = done.stdout.index("source sc_venv"), done.stdout.index("program=$(type -P python")
+        self.assertLess(done.stdout.index("module load"), once)
+        self.assertLess(once, found, "its Python is found after it")
+        self.assertNotIn("--setup-once runs", done.stderr)
+        each = self.lockstep(*words, "--setup", "source sc_venv/activate.sh", "--", "python", "train.py")
+        self.assertIn("--setup runs in each of 8 tasks: --setup-once runs a line once", each.stderr)
+
+    def test_downloads_go_to_scratch_where_the_home_folder_is_small(self):
+        words = ("submit", "--account", "project_465000001", "--dry-run", "--cluster")
+        script = self.lockstep(*words, "lumi-g", "--", "true").stdout
+        self.assertIn("export TORCH_HOME=/scratch/project_465000001/me/.cache/torch\n", script)
+        self.assertIn("export HF_HOME=/scratch/project_465000001/me/.cache/huggingface\n", script)
+        own = self.lockstep(*words, "lumi-g", "--env", "HF_HOME=/mine", "--", "true", TORCH_HOME="/models").stdout
+        self.assertEqual([line for line in own.splitlines() if "TORCH_HOME" in line or "HF_HOME" in line], ["export HF_HOME=/mine"])
+        self.assertNotIn("TORCH_HOME", self.lockstep(*words, "frontier", "--", "true").stdout)
+
     def test_an_account_of_another_form_is_warned_of_before_slurm_refuses_it(self):
         words = ("submit", "--cluster", "lumi-g", "--dry-run")
         for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):

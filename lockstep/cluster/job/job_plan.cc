@@ -238,6 +238,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   check_env(request.software.env);
   plan.own_env = request.software.env;
   plan.setup = request.software.setup;
+  plan.setup_once = request.software.setup_once;
   plan.container = container_of(request.software, profile);
   plan.backend = profile.devices.backend;
   plan.has_container_modules = !profile.modules.container.empty();

@@ -223,12 +223,14 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
       if (const auto data = data_here(target)) job.software.binds.push_back(*data);
     }
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
-             job.software.setup.empty() && job.software.conda.empty() && !job.software.modules &&
-             request.stage.empty()) {
+             job.software.setup.empty() && job.software.setup_once.empty() && job.software.conda.empty() &&
+             !job.software.modules && request.stage.empty()) {
     // Another Python is found in the job, after what it loads.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
-  return job_plan(job, profile_for(job, target, by.env));
+  auto plan = job_plan(job, profile_for(job, target, by.env));
+  plan.downloads = download_folders(plan, target.profile, by.env);
+  return plan;
 }
 
 /// Returns the request with one trial's settings.
@@ -295,6 +297,13 @@ void warn_of_software(const JobPlan& plan, const Target& target, const SubmitReq
                 ") bring no PyTorch\n  hint: --conda ENV, --setup 'source …/bin/activate', "
                 "--stage ENV or --set cluster.modules=[…]" +
                 (torch.empty() ? "" : "; there: " + torch));
+  }
+  const bool loads = std::ranges::any_of(plan.setup, [](const auto& line) {
+    return line.starts_with("module ") || line.starts_with("ml ") || line.starts_with("source ");
+  });
+  if (loads && !plan.has_container() && plan.size.world() > 1) {
+    log.info("--setup runs in each of " + std::to_string(plan.size.world()) +
+             " tasks: --setup-once runs a line once, and tasks get what it exports");
   }
   const bool has_own = std::ranges::any_of(plan.own_env, [](const auto& each) { return each.starts_with("NCCL_NET"); });
   if (plan.has_container() && plan.size.nodes > 1 && !has_own && !plan.container.many_nodes_note.empty()) {

@@ -135,6 +135,7 @@ struct ProfileContainer {
 /// Folders may hold `{user}`, `{project}` and $NAME.
 struct ProfileStorage {
   std::string home;
+  bool home_is_small = false;  ///< Too small for what PyTorch and Hugging Face download.
   std::string project;
   std::string scratch;
   std::string flash;

@@ -116,6 +116,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"container.flags", [](P& p, Name) -> Slot { return &p.container.flags; }, "flags of the runtime"},
     {"container.many_nodes_note", [](P& p, Name) -> Slot { return &p.container.many_nodes_note; }, "what a container on several nodes lacks, and the way out"},
     {"storage.home", [](P& p, Name) -> Slot { return &p.storage.home; }, "a user's own folder"},
+    {"storage.home_is_small", [](P& p, Name) -> Slot { return &p.storage.home_is_small; }, "PyTorch and Hugging Face download to scratch instead"},
     {"storage.project", [](P& p, Name) -> Slot { return &p.storage.project; }, "a project's folder"},
     {"storage.scratch", [](P& p, Name) -> Slot { return &p.storage.scratch; }, "the large parallel file system"},
     {"storage.flash", [](P& p, Name) -> Slot { return &p.storage.flash; }, "the fast parallel file system"},
