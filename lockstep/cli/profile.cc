@@ -34,19 +34,22 @@ void list(const ProfileRequest& request, const Context& context) {
   const auto here = library.detected(HostFacts::of_process(context.env)).name;
   json profiles = json::array();
   std::string out = "Profiles, for --cluster NAME (* is the one found here):\n";
+  const auto columns = static_cast<std::size_t>(columns_of(context.env));
+  std::size_t width = 0;
+  for (const auto& name : library.names()) width = std::max(width, name.size() + 4);
   for (const auto& name : library.names()) {
     const auto profile = library.named(name);
     profiles.push_back({{"name", name},
                         {"description", profile.about.description},
                         {"date", profile.about.date},
                         {"here", name == here}});
-    out += (name == here ? "* " : "  ") + padded(name, 16) + profile.about.description + "\n";
+    out += list_row((name == here ? "* " : "  ") + name, width, profile.about.description, columns);
   }
   json keys = json::array();
   out += "\nKeys, a * standing for a name:\n";
   for (const auto& row : profile_schema()) {
     keys.push_back({{"key", row.key}, {"help", row.help}, {"wanted", wanted(row)}});
-    out += "  " + padded(std::string(row.key), 32) + std::string(row.help) + " (" + wanted(row) + ")\n";
+    out += list_row("  " + std::string(row.key), 34, std::string(row.help) + " (" + wanted(row) + ")", columns);
   }
   if (request.json) return print_json({{"profiles", profiles}, {"keys", keys}});
   print_text(out);
@@ -248,7 +251,7 @@ void add_profile(CLI::App& app, Context& context) {
   });
 
   auto* show_command = add("show", "Print a profile, its own files laid over what it stands on");
-  show_command->add_option("NAME", request->name, "A profile's name, its file, or auto")->required();
+  show_command->add_option("PROFILE", request->name, "A profile's name, its file, or auto")->required();
   show_command->add_flag("--origin", request->with_origin, "Say beside each value which file and line it is from");
   show_command->callback([request, &context] { show(*request, context); });
 
