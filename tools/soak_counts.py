@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts that add up from run to run: tools/soak PART --minutes N.
+
+Each run makes new trials of one part until its time is up, and appends one line to docs/measured/soak.jsonl:
+part, seeds, trials, bad, commit, date. Parts:
+  drawn   recipes drawn at random, held against what the docs promise; the seeds follow those counted before
+  stress  the tests labelled ranks and slurm, in random order, in two clones at once, with every core kept busy beside them
+`tools/soak counts` shows the sums.
+"""
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COUNTS = ROOT / "docs/measured/soak.jsonl"
+WORK = ROOT / "build/soak"
+BUILD = ROOT / "build/release"
+RECIPES_AT_ONCE = 8
+
+
+def counted(part):
+    """The lines of a part, oldest first."""
+    lines = COUNTS.read_text().splitlines() if COUNTS.exists() else []
+    return [line for line in map(json.loads, lines) if line["part"] == part]
+
+
+def said(*command):
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+
+
+def commit():
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", ":!docs/measured"], cwd=ROOT, check=False).returncode
+    return said("git", "rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
+def keep(part, seeds, trials, bad):
+    COUNTS.parent.mkdir(parents=True, exist_ok=True)
+    line = {"part": part, "seeds": seeds, "trials": trials, "bad": bad, "commit": commit(),
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")}
+    with COUNTS.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(f"soak: {part}: {trials} trials, {bad} bad; {sum(each['trials'] for each in counted(part))} in all")
+
+
+def logged(name, text):
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / f"{name}.log").open("a") as file:
+        file.write(text)
+
+
+def soak_drawn(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("drawn")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_DRAWN_SEEDS": f"{after}:{RECIPES_AT_ONCE}", "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/drawn_recipes_test.py"], env=env, text=True, cwd=ROOT,
+                              capture_output=True, check=False)
+        logged("drawn", done.stdout + done.stderr)
+        faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
+        if done.returncode != 0 and not faults:
+            sys.exit(f"error: the test of drawn recipes did not run: {done.stderr[-500:]}")
+        after, trials, bad = after + RECIPES_AT_ONCE, trials + RECIPES_AT_ONCE, bad + faults
+        print(f"soak: drawn: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
+    keep("drawn", f"{first}:{after}", trials, bad)
+
+
+def second_clone():
+    """A clone of this tree's commit in a path with a blank, built."""
+    clone = WORK / "second clone"
+    if not clone.exists():
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    subprocess.run(["git", "fetch", "--quiet", ROOT, "HEAD"], cwd=clone, check=True)
+    subprocess.run(["git", "checkout", "--quiet", "--detach", "FETCH_HEAD"], cwd=clone, check=True)
+    subprocess.run([clone / "tools/build", "release"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+    return clone
+
+
+@contextlib.contextmanager
+def busy_cores():
+    if not shutil.which("stress-ng"):
+        sys.exit("error: stress-ng is not installed\n  hint: apt-get install stress-ng")
+    load = subprocess.Popen(["stress-ng", "--quiet", "--cpu", str(len(os.sched_getaffinity(0)))])
+    try:
+        yield
+    finally:
+        load.terminate()
+        load.wait()
+
+
+def ctest(tree, until):
+    results = WORK / f"stress-{tree.name}.xml"
+    results.unlink(missing_ok=True)
+    command = ["ctest", "--test-dir", tree / "build/release", "--parallel", "2", "--label-regex", "ranks|slurm",
+               "--schedule-random", "--stop-time", until.strftime("%H:%M:%S"), "--output-on-failure", "--output-junit", results]
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env=os.environ | {"LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}), results
+
+
+def results_of(path):
+    """Numbers of tests that ran, and of those that failed."""
+    cases = list(xml.parse(path).iter("testcase")) if path.exists() else []
+    ran = [case for case in cases if case.get("status") in ("run", "fail")]
+    return len(ran), sum(case.get("status") == "fail" for case in ran)
+
+
+def soak_stress(deadline):
+    trees = [ROOT, second_clone()]
+    until = datetime.datetime.now() + datetime.timedelta(seconds=max(60.0, deadline - time.monotonic()))
+    trials = bad = 0
+    with busy_cores():
+        while datetime.datetime.now() < until:
+            running = [ctest(tree, until) for tree in trees]
+            for process, results in running:
+                logged("stress", process.communicate()[0])
+                ran, failed = results_of(results)
+                trials, bad = trials + ran, bad + failed
+    keep("stress", "", trials, bad)
+
+
+def show_counts():
+    parts = {}
+    for line in map(json.loads, COUNTS.read_text().splitlines() if COUNTS.exists() else []):
+        sums = parts.setdefault(line["part"], [0, 0, 0])
+        for i, value in enumerate((1, line["trials"], line["bad"])):
+            sums[i] += value
+    for part, (runs, trials, bad) in sorted(parts.items()):
+        print(f"{part:<10} {trials:>8} trials  {bad:>4} bad  in {runs} runs")
+
+
+def main():
+    parts = {"drawn": soak_drawn, "stress": soak_stress}
+    parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=[*parts, "counts"])
+    parser.add_argument("--minutes", type=float, default=10)
+    asked = parser.parse_args()
+    if asked.part == "counts":
+        return show_counts()
+    if not (BUILD / "bin/lockstep").exists():
+        sys.exit("error: build/release is not there\n  hint: tools/build release")
+    return parts[asked.part](time.monotonic() + 60 * asked.minutes)
+
+
+if __name__ == "__main__":
+    main()
