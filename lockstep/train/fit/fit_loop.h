@@ -44,6 +44,7 @@ class FitLoop {
   bool validate(const Validator::Metrics& logged);
   bool is_best(const ValidationEnded& event);
   void save();
+  void tell(const std::optional<SnapshotWritten>& event);
   void refresh_statistics();
   FitResult finish();
   std::map<std::string, std::string> findings() const;
