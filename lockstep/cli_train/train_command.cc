@@ -113,8 +113,8 @@ struct MainRank {
 
   void listen_to(Trainer& trainer) {
     trainer.add(*record);
-    trainer.add(metrics);
     if (tensorboard) trainer.add(*tensorboard);
+    trainer.add(metrics);
     trainer.add(progress);
     if (early_stopping) trainer.add(*early_stopping);
   }

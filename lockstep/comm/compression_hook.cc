@@ -70,8 +70,8 @@ class PowerSgdHook final : public CompressionHook {
   }
 
   void begin_step() override { ++step_; }
-  State state() override;
-  void restore(const State& state) override;
+  CompressionState state() override;
+  void restore(const CompressionState& state) override;
 
  private:
   // What is kept of one parameter: its gradient, seen as a matrix, is about left * right^T.
@@ -106,10 +106,12 @@ bool PowerSgdHook::shrinks(const at::Tensor& matrix) const {
 
 PowerSgdHook::Memory& PowerSgdHook::memory_of(std::size_t place, const at::Tensor& matrix) {
   auto& memory = memories_[place];
-  if (!memory.right.defined()) {
-    memory.right = first_columns(options_.seed, place, matrix.size(1), rank_of(matrix)).to(matrix.options());
-    memory.error = at::zeros_like(matrix);
+  // What was restored comes from the CPU, and perhaps from a run with another compression_rank.
+  if (!memory.right.defined() || memory.right.size(1) != rank_of(matrix)) {
+    memory.right = first_columns(options_.seed, place, matrix.size(1), rank_of(matrix));
   }
+  memory.right = memory.right.to(matrix.options());
+  memory.error = memory.error.defined() ? memory.error.to(matrix.options()) : at::zeros_like(matrix);
   return memory;
 }
 
@@ -180,19 +182,17 @@ void PowerSgdHook::finish(std::vector<Part> parts, const at::Tensor& sums) {
   }
 }
 
-CompressionHook::State PowerSgdHook::state() {
-  State out;
+CompressionState PowerSgdHook::state() {
+  CompressionState out;
   out["step"] = at::full({}, step_, at::kLong);
-  for (auto& [place, memory] : memories_) {
-    add_up(memory.error.div_(world()))->wait();
+  for (const auto& [place, memory] : memories_) {
     out["right." + std::to_string(place)] = memory.right;
     out["error." + std::to_string(place)] = memory.error;
   }
   return out;
 }
 
-void PowerSgdHook::restore(const State& state) {
-  memories_.clear();
+void PowerSgdHook::restore(const CompressionState& state) {
   for (const auto& [name, tensor] : state) {
     if (name == "step") {
       step_ = tensor.item<std::int64_t>();

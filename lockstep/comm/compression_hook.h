@@ -5,13 +5,12 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <vector>
 
+#include "lockstep/comm/compression_state.h"
 #include "lockstep/comm/gradient_compression.h"
 
 namespace lockstep {
@@ -22,8 +21,6 @@ namespace lockstep {
 /// runs when backward is over, bucket by bucket in the same order on every rank.
 class CompressionHook : public c10d::CommHookInterface {
  public:
-  using State = std::map<std::string, at::Tensor>;
-
   explicit CompressionHook(c10::intrusive_ptr<c10d::ProcessGroup> process) : process_(std::move(process)) {}
 
   /// A bucket that holds this tensor is sent whole.
@@ -35,10 +32,10 @@ class CompressionHook : public c10d::CommHookInterface {
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
-  /// What an exact resume needs; the errors of all ranks are made one first, their mean, here and in the run that goes
-  /// on. Collective: yes.
-  virtual State state() { return {}; }
-  virtual void restore(const State& /*state*/) {}
+  /// Returns what this rank needs for an exact resume. The tensors are those in use.
+  virtual CompressionState state() { return {}; }
+  /// Takes back a state of this rank, before the first backward.
+  virtual void restore(const CompressionState& /*state*/) {}
 
  protected:
   /// What the second half does with the sums over ranks; the bucket's gradients are in place after it.

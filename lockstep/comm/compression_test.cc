@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/comm/compression_state.h"
 #include "lockstep/comm/data_parallel.h"
 #include "tests/support/ranks.h"
 #include "tests/support/source_root.h"
@@ -51,38 +52,54 @@ double mean_over_ranks(Group& group, const at::Tensor& value) {
   return sum.item<double>() / group.world();
 }
 
-struct Training {
-  Net net;
-  std::vector<double> losses;
-};
-
-// `resume_at`: what is kept is taken out at that step in any case, and given to a new object where `renews`.
-Training trained(Group& group, const CompressionOptions& compression, std::int64_t steps,
-                 std::optional<std::int64_t> resume_at = {}, bool renews = false) {
-  Training out;
-  DataParallelOptions options{.bucket_mib = 1.0 / 256, .compression = compression};
-  auto parallel = std::make_unique<DistributedDataParallel>(out.net, group, options);
-  torch::optim::SGD optimizer(out.net.parameters(), 0.02);
-  for (std::int64_t step = 0; step < steps; ++step) {
-    if (step == resume_at) {
-      const auto state = parallel->compression_state();
-      if (renews) {
-        options.layout = parallel->layout();
-        parallel.reset();
-        for (auto& parameter : out.net.parameters()) parameter.mutable_grad().reset();
-        parallel = std::make_unique<DistributedDataParallel>(out.net, group, options);
-        parallel->restore_compression(state);
-      }
-    }
-    optimizer.zero_grad();
-    const auto x = rows_of(group, step);
-    const auto loss = out.net.loss(x);
-    parallel->backward(loss, x.size(0), kRows);
-    optimizer.step();
-    out.losses.push_back(mean_over_ranks(group, loss));
+// As a snapshot hands it on: rank 0 writes, all read.
+CompressionState read_by_all(Group& group, const CompressionState& state) {
+  c10::Dict<std::string, at::Tensor> written;
+  for (const auto& [name, tensor] : state) written.insert(name, tensor);
+  const auto bytes = torch::pickle_save(written);
+  const auto text = group.broadcast_text(std::string(bytes.begin(), bytes.end()));
+  CompressionState out;
+  for (const auto& each : torch::pickle_load({text.begin(), text.end()}).toGenericDict()) {
+    out[each.key().toStringRef()] = each.value().toTensor();
   }
   return out;
 }
+
+// A network that is trained step by step, in parallel.
+struct Training {
+  Training(Group& group_, const CompressionOptions& compression)
+      : group(group_), options{.bucket_mib = 1.0 / 256, .compression = compression} {
+    parallel = std::make_unique<DistributedDataParallel>(net, group, options);
+    optimizer = std::make_unique<torch::optim::SGD>(net.parameters(), 0.02);
+  }
+  void make_steps(std::int64_t count) {
+    for (const auto end = step + count; step < end; ++step) {
+      optimizer->zero_grad();
+      const auto x = rows_of(group, step);
+      const auto loss = net.loss(x);
+      parallel->backward(loss, x.size(0), kRows);
+      optimizer->step();
+      losses.push_back(mean_over_ranks(group, loss));
+    }
+  }
+  // Goes on in a new object with what the old one kept.
+  void resume() {
+    const auto state = read_by_all(group, parallel->compression_state());
+    options.layout = parallel->layout();
+    parallel.reset();
+    for (auto& parameter : net.parameters()) parameter.mutable_grad().reset();
+    parallel = std::make_unique<DistributedDataParallel>(net, group, options);
+    for (const auto& [name, tensor] : state) parallel->restore_compression({{name, tensor}});
+  }
+
+  Group& group;
+  Net net;
+  DataParallelOptions options;
+  std::unique_ptr<DistributedDataParallel> parallel;
+  std::unique_ptr<torch::optim::SGD> optimizer;
+  std::int64_t step = 0;
+  std::vector<double> losses;
+};
 
 json golden() {
   return json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/compression/runs.json"));
@@ -109,7 +126,8 @@ RANKS_TEST(Compression, GivesWhatPyTorchsHooksGive, 2) {
   const auto all = golden();
   const auto plain = all.at("runs").at("none").at("losses").get<std::vector<double>>();
   for (const auto& [name, wanted] : all.at("runs").items()) {
-    const auto ours = trained(group, options_of(name, wanted.at("settings")), std::ssize(plain));
+    Training ours(group, options_of(name, wanted.at("settings")));
+    ours.make_steps(std::ssize(plain));
     // The narrow types round the same numbers to the same bits; products of matrices differ in their order of sums.
     constexpr double kTolerance = 1e-9;
     double from_plain = 0;
@@ -126,13 +144,77 @@ RANKS_TEST(Compression, GivesWhatPyTorchsHooksGive, 2) {
   }
 }
 
+const CompressionOptions kPowerSgdOfTwo{.kind = Compression::kPowerSgd, .rank = 2, .start_step = 2};
+
 RANKS_TEST(Compression, GoesOnFromWhatWasKeptBitForBit, 2) {
-  const CompressionOptions powersgd{.kind = Compression::kPowerSgd, .rank = 2, .start_step = 2};
+  Training whole(group, kPowerSgdOfTwo);
+  whole.make_steps(10);
   for (const std::int64_t at : {1, 4, 7}) {
-    const auto whole = trained(group, powersgd, 10, at, /*renews=*/false);
-    const auto resumed = trained(group, powersgd, 10, at, /*renews=*/true);
+    Training resumed(group, kPowerSgdOfTwo);
+    resumed.make_steps(at);
+    resumed.resume();
+    resumed.make_steps(10 - at);
     EXPECT_EQ(resumed.losses, whole.losses) << at;
   }
+}
+
+RANKS_TEST(Compression, TakingItsStateOutChangesNothing, 2) {
+  Training whole(group, kPowerSgdOfTwo);
+  whole.make_steps(10);
+  Training saved(group, kPowerSgdOfTwo);
+  for (int i = 0; i < 10; ++i) {
+    saved.make_steps(1);
+    saved.parallel->compression_state();
+  }
+  EXPECT_EQ(saved.losses, whole.losses);
+}
+
+RANKS_TEST(Compression, RankZeroGathersEachRanksErrors, 2) {
+  Training training(group, kPowerSgdOfTwo);
+  training.make_steps(5);
+  const auto state = training.parallel->compression_state();
+  EXPECT_EQ(state.empty(), !group.is_main());
+  if (!group.is_main()) return;
+  EXPECT_EQ(state.at("step").item<std::int64_t>(), 5);
+  EXPECT_EQ(state.at("error.0").sizes(), (std::vector<std::int64_t>{2, 32, 24}));
+  EXPECT_EQ(state.at("right.0").sizes(), (std::vector<std::int64_t>{24, 2}));
+  EXPECT_FALSE(state.at("error.0")[0].equal(state.at("error.0")[1]));
+}
+
+RANKS_TEST(Compression, AnotherRankOfMatricesBeginsAnewWithThem, 2) {
+  Training training(group, kPowerSgdOfTwo);
+  training.make_steps(5);
+  training.options.compression.rank = 1;
+  training.resume();
+  training.make_steps(3);
+  const auto state = training.parallel->compression_state();
+  if (!group.is_main()) return;
+  EXPECT_EQ(state.at("right.0").sizes(), (std::vector<std::int64_t>{24, 1}));
+}
+
+TEST(Compression, AnotherNumberOfRanksTakesTheMeanOfErrors) {
+  const auto of_three = at::arange(12, at::kDouble).view({3, 2, 2});
+  EXPECT_TRUE(own_compression("error.4", of_three, 1, 3).equal(of_three[1]));
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(own_compression("error.4", of_three, rank, 2).equal(at::arange(4, 8, at::kDouble).view({2, 2})));
+  }
+  EXPECT_TRUE(own_compression("right.4", of_three[0], 1, 2).equal(of_three[0]));
+}
+
+TEST(Compression, TakesTheMeanThatOlderVersionsWrote) {
+  const auto mean = at::arange(4, at::kDouble).view({2, 2});
+  for (const int rank : {0, 1}) EXPECT_TRUE(own_compression("error.4", mean, rank, 2).equal(mean));
+}
+
+TEST(Compression, OneRankHandsOnWhatItCannotUse) {
+  auto alone = testing::one_rank();
+  Net net;
+  DistributedDataParallel parallel(net, alone, {.compression = kPowerSgdOfTwo});
+  const auto errors = at::arange(12, at::kDouble).view({3, 2, 2});
+  parallel.restore_compression({{"error.0", errors}, {"step", at::full({}, 7, at::kLong)}});
+  const auto state = parallel.compression_state();
+  EXPECT_TRUE(state.at("error.0").equal(errors.mean(0, /*keepdim=*/true)));
+  EXPECT_EQ(state.at("step").item<std::int64_t>(), 7);
 }
 
 RANKS_TEST(Compression, LeavesSignalsAndCountsAlone, 2) {

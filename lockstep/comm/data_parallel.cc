@@ -37,12 +37,12 @@ struct DistributedDataParallel::Impl {
   DataParallelOptions options;
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> trained;
-  ControlTensor control;                                ///< Undefined where there is no reducer.
-  std::unique_ptr<CompressionHook> compression;         ///< Null where gradients travel as they are.
-  std::map<std::string, at::Tensor> compression_state;  ///< To restore, once there is a hook.
-  std::unique_ptr<FixedBucketReducer> reducer;  ///< Null with one rank, and with a static graph before its first step.
-  std::vector<NamedTensor> unused;              ///< Of a static graph: they take no part.
-  at::Tensor weight;                            ///< d(total)/d(loss), kept while its value stays the same.
+  ControlTensor control;                         ///< Undefined where there is no reducer.
+  std::unique_ptr<CompressionHook> compression;  ///< Null where gradients travel as they are.
+  CompressionState compression_state;            ///< This rank's, to restore once there is a hook.
+  std::unique_ptr<FixedBucketReducer> reducer;   ///< Null with one rank, and with a static graph before its first step.
+  std::vector<NamedTensor> unused;               ///< Of a static graph: they take no part.
+  at::Tensor weight;                             ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::optional<Round> round;
   ControlTensor::Signals raised{};
@@ -121,7 +121,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   compression = make_compression_hook(options.compression, group.impl().process, tensors);
   if (!compression) return;
   compression->keep_whole(control.leaf());
-  compression->restore(compression_state);
+  compression->restore(std::exchange(compression_state, {}));
   reducer->send_by(*compression);
 }
 
@@ -364,14 +364,19 @@ void DistributedDataParallel::broadcast_buffers() {
 }
 
 std::map<std::string, at::Tensor> DistributedDataParallel::compression_state() {
-  if (!impl_->compression) return impl_->compression_state;
-  const torch::NoGradGuard no_grad;
-  return impl_->group.impl().talk("averaged what compression left out", [&] { return impl_->compression->state(); });
+  auto& peers = impl_->group.impl();
+  const auto own = impl_->compression ? impl_->compression->state() : impl_->compression_state;
+  if (!impl_->group.is_connected()) return gather_compression(own, nullptr);
+  return peers.talk("gathered what compression left out", [&] { return gather_compression(own, peers.process.get()); });
 }
 
 void DistributedDataParallel::restore_compression(const std::map<std::string, at::Tensor>& state) {
-  impl_->compression_state = state;
-  if (impl_->compression) impl_->compression->restore(state);
+  const auto& group = impl_->group;
+  CompressionState own;
+  for (const auto& [name, tensor] : state) own[name] = own_compression(name, tensor, group.rank(), group.world());
+  if (impl_->compression) return impl_->compression->restore(own);
+  own.merge(std::exchange(impl_->compression_state, {}));
+  impl_->compression_state = std::move(own);
 }
 
 BucketLayout DistributedDataParallel::layout() const {

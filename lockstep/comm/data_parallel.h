@@ -118,12 +118,13 @@ class DistributedDataParallel {
   /// Returns the layout in use, for a snapshot; empty with one rank.
   BucketLayout layout() const;
 
-  /// Returns the tensors that compression keeps from step to step, for a snapshot; empty if it keeps none. Each rank's
-  /// compression error is averaged over ranks, also for the steps that follow here. So no snapshot grows with the
-  /// number of ranks.
+  /// Returns the tensors that compression keeps from step to step, for a snapshot: on rank 0, in memory of its own on
+  /// the CPU. Empty on other ranks, and if it keeps none. What each rank has for itself is there as [world, …], so this
+  /// grows with the number of ranks.
   /// Collective: yes. Blocks: yes.
   std::map<std::string, at::Tensor> compression_state();
-  /// Puts those tensors back. Call it before the first backward(). Collective: no.
+  /// Puts such tensors back, all at once or one after the other. Each rank takes its own part, or the mean of all if
+  /// they come from another number of ranks. Call it before the first backward(). Collective: no.
   void restore_compression(const std::map<std::string, at::Tensor>& state);
 
  private:

@@ -26,6 +26,7 @@ class EarlyStopping final : public Listener {
 
   using Listener::on;
   std::string name() const override { return "early_stopping"; }
+  std::string monitor() const override { return options_.monitor; }
   /// Throws: Error(kRecipe) where validation did not give the metric: those that it gave are listed.
   Verdict on(const ValidationEnded& event) override;
   std::map<std::string, double> state() const override;

@@ -19,6 +19,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
+using Lines = std::vector<MetricsLine>;
+
+// The scalars of a logged step, and the keys of its line in metrics.jsonl.
+constexpr auto kLogged = std::to_array<std::pair<const char*, const char*>>(
+    {{"train_loss", "loss"}, {"learning_rate", "learning_rate"}, {"samples_per_second", "samples_per_second"}});
+
 // The largest time in the names of the folder's event files; TensorBoard reads them in the order of their names.
 std::int64_t newest_time(const std::filesystem::path& folder) {
   std::int64_t newest = 0;
@@ -46,9 +52,16 @@ Verdict TensorBoardFile::on(const RunStarted& event) {
   if (!file_) {
     throw Error(ErrorKind::kIo, system_fact("create", path_, errno), "check the run folder's permissions and its disk");
   }
-  const std::string head =
-      event_record(version_event(now)) + event_record(session_start_event(now, event.first_step + 1));
+  // A validation of the first step itself may come once more. To drop it is to drop all of that step, so what was
+  // logged there is written again.
+  auto lines = event.first_step > 0 ? metrics_from(folder_ / "metrics.jsonl", event.first_step) : Lines{};
+  const bool is_again = std::ranges::any_of(lines, [&](const auto& line) { return is_done_again(line, event); });
+  const auto first = is_again ? event.first_step : event.first_step + 1;
+  const std::string head = event_record(version_event(now)) + event_record(session_start_event(now, first));
   write_all(file_.get(), std::as_bytes(std::span(head)), path_);
+  for (const auto& line : lines) {
+    if (is_again && line.event == "step" && line.step == event.first_step) write_again(line);
+  }
   return Verdict::kContinue;
 }
 
@@ -65,6 +78,14 @@ Verdict TensorBoardFile::on(const ValidationEnded& event) {
   for (const auto& [name, value] : event.metrics) scalars.push_back({name, value});
   write(event.step, scalars);
   return Verdict::kContinue;
+}
+
+void TensorBoardFile::write_again(const MetricsLine& line) {
+  std::vector<Scalar> scalars;
+  for (const auto& [tag, key] : kLogged) {
+    if (const auto it = line.values.find(key); it != line.values.end()) scalars.push_back({tag, it->second});
+  }
+  write(line.step, scalars);
 }
 
 void TensorBoardFile::write(std::int64_t step, std::span<const Scalar> scalars) {

@@ -11,6 +11,7 @@
 #include "lockstep/observe/event_record.h"
 #include "lockstep/observe/events.h"
 #include "lockstep/observe/meter.h"
+#include "lockstep/observe/metrics.h"
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/wall_clock.h"
 
@@ -21,7 +22,8 @@ namespace lockstep {
 ///
 /// Each start of a run writes a file of its own, opened at RunStarted, whose name sorts after those there. It opens
 /// with a session start, at which TensorBoard drops what earlier files hold beyond the step resumed from: curves go on
-/// without overlap, and no file is changed. Each event is one system call, and none is synced.
+/// without overlap, and no file is changed. It must hear of RunStarted before MetricsFile does, which cuts the lines
+/// that tell of a validation to be done again. Each event is one system call, and none is synced.
 ///
 /// Throws: Error(kIo) where the file cannot be made or written.
 class TensorBoardFile final : public Listener {
@@ -39,6 +41,7 @@ class TensorBoardFile final : public Listener {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  void write_again(const MetricsLine& line);
   void write(std::int64_t step, std::span<const Scalar> scalars);
 
   std::filesystem::path folder_;

@@ -138,7 +138,9 @@ class TensorBoardFileTest : public ::testing::Test {
 
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) paths.push_back(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      if (entry.path().filename() != "metrics.jsonl") paths.push_back(entry.path());
+    }
     std::ranges::sort(paths);
     return paths;
   }
@@ -185,6 +187,30 @@ TEST_F(TensorBoardFileTest, AResumedRunGoesOnWithoutOverlap) {
   for (const auto& [step, value] : read.at("train_loss")) steps.push_back(step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(read.at("val_loss").size(), 1U);
+}
+
+// A kill after the validation of step 8, whose epoch the snapshot of that step has not closed.
+TEST_F(TensorBoardFileTest, AValidationThatAResumedRunDoesAgainIsThereOnce) {
+  {
+    MetricsFile metrics(folder_ / "metrics.jsonl");
+    metrics.on(RunStarted{.run_dir = folder_});
+    metrics.on(StepEnded{.step = 7, .samples = 50, .seconds = 0.1, .learning_rate = 0.1, .loss = 1.0 / 7});
+    metrics.on(StepEnded{.step = 8, .samples = 50, .seconds = 0.1, .learning_rate = 0.1, .loss = 1.0 / 8});
+    metrics.on(ValidationEnded{.step = 8, .epoch = 0, .train_loss = 0.5, .metrics = {{"val_loss", 0.2}}});
+    run(0, 8);
+  }
+  const auto before = curves();
+  TensorBoardFile file = board();
+  const RunStarted start{.run_dir = folder_, .first_step = 8, .first_epoch = 0};
+  file.on(start);
+  EXPECT_TRUE(curves().at("val_loss").empty());
+  for (const auto* tag : {"train_loss", "learning_rate"}) EXPECT_EQ(curves().at(tag), before.at(tag)) << tag;
+  EXPECT_EQ(curves().at("samples_per_second").size(), 8U);
+  file.on(ValidationEnded{.step = 8, .epoch = 0, .train_loss = 0.5, .metrics = {{"val_loss", 0.2}}});
+  EXPECT_EQ(curves().at("val_loss"), before.at("val_loss"));
+  TensorBoardFile later = board();
+  later.on(RunStarted{.run_dir = folder_, .first_step = 8, .first_epoch = 1});
+  EXPECT_EQ(curves().at("val_loss"), before.at("val_loss")) << "its epoch is completed";
 }
 
 TEST_F(TensorBoardFileTest, WritesNothingForAStepWithoutALoss) {

@@ -35,6 +35,8 @@ struct RunStarted {
   std::int64_t global_batch = 0;
   std::int64_t parameters = 0;  ///< Number of trained parameters.
   std::int64_t first_step = 0;  ///< Steps done before; 0 for a new run.
+  std::int64_t first_epoch =
+      0;  ///< Epochs completed before. Later ones that the run had validated are validated again.
   std::optional<std::filesystem::path> resumed_from{};
   std::map<std::string, std::string> facts{};  ///< device, precision, torch, host…, for the record.
 };
@@ -102,6 +104,10 @@ class Listener {
   virtual Verdict on(const ValidationEnded&) { return Verdict::kContinue; }
   virtual Verdict on(const SnapshotWritten&) { return Verdict::kContinue; }
   virtual Verdict on(const RunEnded&) { return Verdict::kContinue; }
+
+  /// Returns the metric without which it cannot decide: "val_loss"; empty if it needs none. A training that will not
+  /// give that metric ends before its first step.
+  virtual std::string monitor() const { return {}; }
 
   /// Returns the numbers that a snapshot keeps, so that a resumed run decides as an uninterrupted one; finite ones
   /// only.

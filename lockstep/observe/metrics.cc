@@ -12,6 +12,7 @@
 #include <span>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -42,14 +43,22 @@ std::string text_at(int fd, off_t from, std::size_t bytes, const std::filesystem
   return text;
 }
 
-// The end of the last whole line in `text` whose step is at most `step`.
-std::optional<std::size_t> end_of_kept(std::string_view text, std::int64_t step) {
+bool is_validation_from(const MetricsLine& line, double first_epoch) {
+  if (line.event != "validation") return false;
+  const auto epoch = line.values.find("epoch");
+  return epoch != line.values.end() && epoch->second >= first_epoch;
+}
+
+// The end of the last whole line in `text` that stays: what was done up to the step and epoch that a run goes on from.
+std::optional<std::size_t> end_of_kept(std::string_view text, const RunStarted& start) {
   std::size_t end = text.rfind('\n');
   while (end != std::string_view::npos && end > 0) {
     const std::size_t before = text.rfind('\n', end - 1);
     const std::size_t from = before == std::string_view::npos ? 0 : before + 1;
     const auto line = parsed_metrics(text.substr(from, end - from));
-    if (line && line->step <= step) return end + 1;
+    if (line && line->step <= start.first_step && !is_done_again(*line, start)) {
+      return end + 1;
+    }
     end = before;
   }
   return std::nullopt;
@@ -57,7 +66,7 @@ std::optional<std::size_t> end_of_kept(std::string_view text, std::int64_t step)
 
 // Where the file is to be cut. Steps only grow along the file, so the place is sought from its end: a resumed run reads
 // no more of a long file than of a short one.
-off_t kept_bytes(int fd, std::int64_t step, const std::filesystem::path& path) {
+off_t kept_bytes(int fd, const RunStarted& start, const std::filesystem::path& path) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size < 0) fail("seek", path);
   off_t from = size;
@@ -65,7 +74,7 @@ off_t kept_bytes(int fd, std::int64_t step, const std::filesystem::path& path) {
   for (off_t window = 65536; from > 0; window *= 4) {
     from = std::max<off_t>(0, size - window);
     text = text_at(fd, from, static_cast<std::size_t>(size - from), path);
-    if (const auto end = end_of_kept(text, step)) return from + static_cast<off_t>(*end);
+    if (const auto end = end_of_kept(text, start)) return from + static_cast<off_t>(*end);
   }
   const auto first_end = text.find('\n');
   if (first_end != std::string::npos && !parsed_metrics(std::string_view(text).substr(0, first_end))) {
@@ -83,7 +92,7 @@ MetricsFile::MetricsFile(std::filesystem::path path, WallClock now) : path_(std:
 Verdict MetricsFile::on(const RunStarted& event) {
   file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file_) fail("open", path_);
-  if (::ftruncate(file_.get(), kept_bytes(file_.get(), event.first_step, path_)) != 0) fail("cut", path_);
+  if (::ftruncate(file_.get(), kept_bytes(file_.get(), event, path_)) != 0) fail("cut", path_);
   Json object{{"event", "run_started"},
               {"step", event.first_step},
               {"time", seconds_now()},
@@ -95,6 +104,7 @@ Verdict MetricsFile::on(const RunStarted& event) {
               {"batch", event.batch},
               {"global_batch", event.global_batch},
               {"parameters", event.parameters},
+              {"first_epoch", event.first_epoch},
               {"resumed_from", nullptr},
               {"facts", event.facts}};
   if (event.resumed_from) object["resumed_from"] = event.resumed_from->string();
@@ -162,6 +172,35 @@ void MetricsFile::write(std::string_view line) {
   write_all(file_.get(), std::as_bytes(std::span(line)), path_);
 }
 
+bool is_done_again(const MetricsLine& line, const RunStarted& start) {
+  return is_validation_from(line, static_cast<double>(start.first_epoch));
+}
+
+std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::int64_t step) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return {};
+  if (!file) fail("open", path);
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  if (size < 0) fail("seek", path);
+  std::vector<MetricsLine> lines;
+  off_t from = size;
+  for (off_t window = 65536; from > 0; window *= 4) {
+    from = std::max<off_t>(0, size - window);
+    const auto text = text_at(file.get(), from, static_cast<std::size_t>(size - from), path);
+    lines.clear();
+    bool has_earlier = false;
+    // A window that begins within a line holds a part of it, which is no object.
+    for (const auto& each : split(text, '\n')) {
+      auto line = parsed_metrics(each);
+      if (!line) continue;
+      has_earlier |= line->step < step;
+      if (line->step >= step) lines.push_back(std::move(*line));
+    }
+    if (has_earlier) break;
+  }
+  return lines;
+}
+
 std::optional<MetricsLine> parsed_metrics(std::string_view text) {
   const Json object = Json::parse(text, nullptr, false);
   if (!object.is_object()) return std::nullopt;
@@ -184,6 +223,25 @@ std::optional<MetricsLine> parsed_metrics(std::string_view text) {
   return line;
 }
 
+namespace {
+
+// Leaves out what a later start has done again, or does now.
+void drop_repeated(std::vector<MetricsLine>& lines) {
+  double first_epoch = std::numeric_limits<double>::infinity();
+  std::vector<MetricsLine> kept;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (is_validation_from(*line, first_epoch)) continue;
+    if (const auto it = line->values.find("first_epoch"); it != line->values.end() && line->event == "run_started") {
+      first_epoch = std::min(first_epoch, it->second);
+    }
+    kept.push_back(std::move(*line));
+  }
+  std::ranges::reverse(kept);
+  lines = std::move(kept);
+}
+
+}  // namespace
+
 Metrics read_metrics(const std::filesystem::path& path) {
   const std::string text = text_of_file(path);
   Metrics metrics;
@@ -197,6 +255,7 @@ Metrics read_metrics(const std::filesystem::path& path) {
     }
     from = end + 1;
   }
+  drop_repeated(metrics.lines);
   return metrics;
 }
 

@@ -58,12 +58,22 @@ struct MetricsLine {
 /// Nothing where `text` is no whole line of ours.
 std::optional<MetricsLine> parsed_metrics(std::string_view text);
 
+/// True if `line` is of a validation whose epoch `start` does not take for completed, so that it validates it again.
+bool is_done_again(const MetricsLine& line, const RunStarted& start);
+
+/// The last lines of a file that are of this step or a later one; nothing if there is no such file. It costs what these
+/// lines cost, whatever is before them.
+///
+/// Throws: Error(kIo) where the file cannot be read.
+std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::int64_t step);
+
 struct Metrics {
   std::vector<MetricsLine> lines;
   std::vector<std::int64_t> damaged;  ///< Numbers, from 1, of lines before the last that hold no object of ours.
 };
 
-/// What a run, live or dead, has written until now. A torn last line is left out.
+/// What a run, live or dead, has written until now. A torn last line is left out, and so is the validation of an epoch
+/// that a later start did not take for completed (`first_epoch` of its line): that start validates it again.
 ///
 /// Throws: Error(kIo) where the file cannot be read; never for what it holds.
 Metrics read_metrics(const std::filesystem::path& path);

@@ -78,7 +78,7 @@ TEST_F(MetricsTest, WritesEachEventThatHasNumbersAsOneDocumentedLine) {
   EXPECT_EQ(
       text_of_file(path()),
       R"({"event":"run_started","step":0,"time":0.0,"name":"digits","world":2,"epochs":10,"steps_per_epoch":0,)"
-      R"("steps_total":0,"batch":0,"global_batch":0,"parameters":0,"resumed_from":null,"facts":{"device":"cpu"}})"
+      R"("steps_total":0,"batch":0,"global_batch":0,"parameters":0,"first_epoch":0,"resumed_from":null,"facts":{"device":"cpu"}})"
       "\n"
       R"({"event":"step","step":2,"time":0.0,"epoch":0,"step_in_epoch":2,"loss":2.302585092994046,)"
       R"("learning_rate":0.1,"samples_per_second":200.0})"
@@ -142,6 +142,65 @@ TEST_F(MetricsTest, AFreshStartInAnOldFolderDropsTheOldCurve) {
   run(0, 5);
   run(0, 2);
   EXPECT_EQ(logged_steps(), (std::vector<std::int64_t>{1, 2}));
+}
+
+// The epochs of the validations that a reader is told of.
+std::vector<double> validated_epochs(const std::filesystem::path& path) {
+  std::vector<double> epochs;
+  for (const auto& line : read_metrics(path).lines) {
+    if (line.event == "validation") epochs.push_back(line.values.at("epoch"));
+  }
+  return epochs;
+}
+
+// Two epochs of 29 steps, and a kill after the second validation, whose epoch the snapshot of step 58 has not closed.
+TEST_F(MetricsTest, AValidationThatAResumedRunDoesAgainIsCut) {
+  {
+    MetricsFile metrics = file();
+    metrics.on(RunStarted{.run_dir = folder_});
+    metrics.on(ValidationEnded{.step = 29, .epoch = 0, .metrics = {{"val_loss", 0.5}}});
+    metrics.on(StepEnded{.step = 58, .epoch = 1, .loss = 0.25});
+    metrics.on(SnapshotWritten{.step = 58, .epoch = 1, .path = "step-0000000058"});
+    metrics.on(ValidationEnded{.step = 58, .epoch = 1, .metrics = {{"val_loss", 0.25}}});
+  }
+  MetricsFile metrics = file();
+  metrics.on(RunStarted{.run_dir = folder_, .first_step = 58, .first_epoch = 1});
+  EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0}));
+  const auto text = text_of_file(path());
+  EXPECT_EQ(text.find(R"("val_loss":0.25)"), std::string::npos) << text;
+  EXPECT_EQ(logged_steps(), (std::vector<std::int64_t>{58}));
+  metrics.on(ValidationEnded{.step = 58, .epoch = 1, .metrics = {{"val_loss", 0.25}}});
+  EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0, 1}));
+}
+
+// The last line is a snapshot's, so the file keeps all of them.
+TEST_F(MetricsTest, AReaderLeavesOutAValidationThatALaterStartDoesAgain) {
+  {
+    MetricsFile metrics = file();
+    metrics.on(RunStarted{.run_dir = folder_});
+    metrics.on(ValidationEnded{.step = 29, .epoch = 0});
+    metrics.on(ValidationEnded{.step = 58, .epoch = 1});
+    metrics.on(SnapshotWritten{.step = 58, .epoch = 1, .path = "step-0000000058"});
+  }
+  MetricsFile metrics = file();
+  metrics.on(RunStarted{.run_dir = folder_, .first_step = 58, .first_epoch = 1});
+  EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0}));
+  metrics.on(ValidationEnded{.step = 58, .epoch = 1});
+  metrics.on(RunStarted{.run_dir = folder_, .first_step = 58, .first_epoch = 2});
+  EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0, 1}));
+}
+
+// Starts of before there was such a key say nothing of what they do again.
+TEST_F(MetricsTest, AStartThatDoesNotTellItsFirstEpochLeavesNothingOut) {
+  const std::string validation = R"({"event":"validation","step":29,"epoch":0,"metrics":{}})"
+                                 "\n";
+  write_whole(path(),
+              validation +
+                  R"({"event":"run_started","step":29})"
+                  "\n" +
+                  validation,
+              false);
+  EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0, 0}));
 }
 
 TEST_F(MetricsTest, FindsTheCutInAFileOfManyWindows) {

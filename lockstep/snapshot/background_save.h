@@ -67,8 +67,8 @@ class BackgroundSave {
   std::vector<at::Tensor> copies_;  ///< The thread's alone.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> job_;           ///< Handed to the thread, and not ended yet.
-  std::optional<SaveEnd> end_;       ///< Of the last save, until it is taken.
+  std::optional<Job> job_;      ///< Handed to the thread, and not ended yet.
+  std::optional<SaveEnd> end_;  ///< Of the last save, until it is taken.
   std::atomic<bool> is_copying_ = false;
   bool is_over_ = false;
   double waited_s_ = 0;

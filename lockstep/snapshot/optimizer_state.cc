@@ -103,7 +103,7 @@ void require_known_kind(const torch::optim::Optimizer& optimizer) {
 }
 
 std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
-                                           const std::map<const void*, std::string>& names) {
+                                           const std::map<const void*, std::string>& names, OptimizerPlace place) {
   std::vector<SavedTensor> out;
   for (auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
@@ -111,7 +111,8 @@ std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
       if (it == optimizer.state().end()) continue;
       const std::string& name = name_of(parameter, names);
       for (const auto& [part, tensor] : parts_of(*it->second)) {
-        if (tensor.defined()) out.push_back({name + "." + part, tensor});
+        if (!tensor.defined()) continue;
+        out.push_back({optimizer_tensor_name({place.index, name, part}, place.count), tensor});
       }
     }
   }
@@ -119,18 +120,17 @@ std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
 }
 
 void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const void*, std::string>& names,
-                       const std::map<std::string, at::Tensor>& tensors) {
+                       const std::map<std::string, at::Tensor>& tensors, OptimizerPlace place) {
   require_known_kind(optimizer);
   std::map<std::string, Parts> by_parameter;
   for (const auto& [full, tensor] : tensors) {
-    const auto dot = full.rfind('.');
-    const std::string part = dot == std::string::npos ? full : full.substr(dot + 1);
-    if (dot == std::string::npos || !is_known_part(part)) {
+    const auto parsed = parsed_optimizer_tensor(full, place.count);
+    if (!parsed || !is_known_part(parsed->part)) {
       throw Error(ErrorKind::kData,
                   "the snapshot's optimizer holds '" + full + "', which is no part of an optimizer's state",
                   "it was written by another program, or is damaged; resume from an earlier one");
     }
-    by_parameter[full.substr(0, dot)][part] = tensor;
+    if (parsed->optimizer == place.index) by_parameter[parsed->parameter][parsed->part] = tensor;
   }
   for (auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/format/optimizer_names.h"
 #include "lockstep/snapshot/snapshot.h"
 
 namespace lockstep {
@@ -14,20 +15,18 @@ namespace lockstep {
 /// Throws: Error(kUsage) where the optimizer is of a kind whose state no snapshot can hold.
 void require_known_kind(const torch::optim::Optimizer& optimizer);
 
-/// An optimizer's state as tensors named `<parameter>.<part>`, the parts named as in PyTorch's state_dict:
-/// "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step". `names` maps each parameter's TensorImpl to
-/// its name.
+/// Returns an optimizer's state as tensors, named by optimizer_tensor_name(). `names` maps each parameter's TensorImpl
+/// to its name. The parts are "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq" and "step".
 ///
 /// Throws: Error(kUsage) for state of a kind unknown here, or of a parameter without a name.
 std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
-                                           const std::map<const void*, std::string>& names);
+                                           const std::map<const void*, std::string>& names, OptimizerPlace place = {});
 
-/// Puts it back. The kind of state is what the optimizer's own options say.
+/// Puts it back. The kind of state is what the optimizer's own options say. Tensors of other optimizers are left alone.
 ///
 /// Throws: Error(kData) naming a tensor that does not belong, whose shape is not its parameter's, or which another kind
-/// of
-///         optimizer wrote.
+/// of optimizer wrote.
 void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const void*, std::string>& names,
-                       const std::map<std::string, at::Tensor>& tensors);
+                       const std::map<std::string, at::Tensor>& tensors, OptimizerPlace place = {});
 
 }  // namespace lockstep

@@ -61,9 +61,36 @@ std::map<std::string, double> numbers_from(const Json& object) {
   return numbers;
 }
 
+Json json_of(const MetricSum& sum) { return {to_json_number(sum.total), sum.samples}; }
+
+MetricSum sum_from(const Json& pair) { return {from_json_number(pair.at(0)), pair.at(1)}; }
+
+// A list with a pair for each rank, by name.
+Json json_of(const std::vector<RankSums>& ranks) {
+  Json loss = Json::array();
+  Json since_logged = Json::array();
+  Json logged = Json::object();
+  for (const auto& rank : ranks) {
+    loss.push_back(json_of(rank.loss));
+    since_logged.push_back(json_of(rank.since_logged));
+    for (const auto& [name, sum] : rank.logged) logged[name].push_back(json_of(sum));
+  }
+  return {{"loss", loss}, {"since_logged", since_logged}, {"logged", logged}};
+}
+
+std::vector<RankSums> rank_sums_from(const Json& json) {
+  std::vector<RankSums> ranks(json.at("loss").size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].loss = sum_from(json.at("loss").at(i));
+    ranks[i].since_logged = sum_from(json.at("since_logged").at(i));
+    for (const auto& [name, sums] : json.at("logged").items()) ranks[i].logged[name] = sum_from(sums.at(i));
+  }
+  return ranks;
+}
+
 Json json_of(const TrainingState& state) {
   Json logged = Json::object();
-  for (const auto& [name, sum] : state.logged) logged[name] = {to_json_number(sum.total), sum.samples};
+  for (const auto& [name, sum] : state.logged) logged[name] = json_of(sum);
   return {{"schema", kSchema},
           {"step", state.step},
           {"epoch", state.epoch},
@@ -78,6 +105,7 @@ Json json_of(const TrainingState& state) {
           {"seed", state.seed},
           {"data_size", state.data_size},
           {"logged", logged},
+          {"rank_sums", json_of(state.rank_sums)},
           {"numbers", numbers_json(state.numbers)}};
 }
 
@@ -96,8 +124,8 @@ TrainingState state_from(const std::filesystem::path& file) {
     }
     state.loss_sum = from_json_number(json.at("loss_sum"));
     state.loss_samples = json.at("loss_samples");
-    for (const auto& [name, sum] : json.at("logged").items())
-      state.logged[name] = {from_json_number(sum.at(0)), sum.at(1)};
+    for (const auto& [name, sum] : json.at("logged").items()) state.logged[name] = sum_from(sum);
+    if (const auto it = json.find("rank_sums"); it != json.end()) state.rank_sums = rank_sums_from(*it);
     state.numbers = numbers_from(json.at("numbers"));
     state.metrics = numbers_from(json.at("metrics"));
     state.bucket_layout = json.at("bucket_layout").get<decltype(state.bucket_layout)>();
@@ -255,9 +283,17 @@ std::string saved_data(const std::filesystem::path& snapshot) {
 }
 
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot) {
-  const auto file = snapshot / kExtensionsFile;
-  if (!std::filesystem::exists(file)) return {};
-  return tensors_in(SafetensorsFile::open(file));
+  std::map<std::string, at::Tensor> out;
+  for_each_extension_tensor(snapshot, [&](const std::string& name, const at::Tensor& tensor) { out[name] = tensor; });
+  return out;
+}
+
+void for_each_extension_tensor(const std::filesystem::path& snapshot,
+                               const std::function<void(const std::string& name, const at::Tensor&)>& take) {
+  const auto path = snapshot / kExtensionsFile;
+  if (!std::filesystem::exists(path)) return;
+  const auto file = SafetensorsFile::open(path);
+  for (const auto& each : file.tensors()) take(each.name, tensor_from(each.dtype, each.shape, each.bytes));
 }
 
 std::string weights_digest(const torch::nn::Module& module) {

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,13 @@ struct MetricSum {
 };
 using MetricSums = std::map<std::string, MetricSum>;
 
+/// One rank's part of what a training adds up. The last bit of a sum depends on who added what.
+struct RankSums {
+  MetricSum loss;          ///< Of the current epoch.
+  MetricSum since_logged;  ///< Losses since the last logged step.
+  MetricSums logged;       ///< Metrics of the current epoch's training steps.
+};
+
 /// All numbers that an exact resume needs, besides the tensors. They are the same on every rank.
 struct TrainingState {
   std::int64_t step = 0;     ///< Optimizer updates done.
@@ -56,9 +64,10 @@ struct TrainingState {
   SampleDigest digest;
   double loss_sum = 0;  ///< Sum over the current epoch's samples, all ranks.
   std::int64_t loss_samples = 0;
-  MetricSums logged;                                    ///< Metrics of the current epoch's training steps, all ranks.
-  std::map<std::string, double> metrics;                ///< The last value of each metric.
-  std::map<std::string, double> numbers;                ///< State of scheduler, scaler, listeners: "scheduler.best".
+  MetricSums logged;                      ///< Metrics of the current epoch's training steps, all ranks.
+  std::vector<RankSums> rank_sums;        ///< Each rank's part of these sums; empty if they are not known.
+  std::map<std::string, double> metrics;  ///< The last value of each metric.
+  std::map<std::string, double> numbers;  ///< State of scheduler, scaler, listeners: "scheduler.best".
   std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty if the run had one rank.
   int world = 1;                                        ///< Number of ranks that the layout was made for.
   std::uint64_t seed = 0;
@@ -135,6 +144,12 @@ std::string saved_data(const std::filesystem::path& snapshot);
 ///
 /// Throws: Error(kIo), Error(kData).
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);
+
+/// Hands one tensor after the other to `take`, so that not all need be in memory at once.
+///
+/// Throws: Error(kIo), Error(kData).
+void for_each_extension_tensor(const std::filesystem::path& snapshot,
+                               const std::function<void(const std::string& name, const at::Tensor&)>& take);
 
 /// Returns the XXH3-128 of name, dtype, shape and bytes of every parameter and buffer, in their order.
 std::string weights_digest(const torch::nn::Module& module);

@@ -59,6 +59,11 @@ void MeanMetrics::take(MeanMetrics& other) {
   other.clear();
 }
 
+const MetricSums& MeanMetrics::sums() const {
+  settle();
+  return sums_;
+}
+
 // Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
 MetricSums MeanMetrics::sums_over_ranks(Group& group) const {
   settle();

@@ -43,6 +43,8 @@ class MeanMetrics {
   /// Goes on from earlier sums.
   void restore(MetricSums sums) { sums_ = std::move(sums); }
 
+  /// Returns this rank's sums.
+  const MetricSums& sums() const;
   /// Returns the sums over all samples of all ranks.
   ///
   /// Collective: yes. Throws: Error(kUsage) if a rank logged a name that rank 0 did not.

@@ -39,7 +39,8 @@ class Module : public torch::nn::Module {
   /// Shape: returns [].
   virtual at::Tensor training_step(const Batch& batch) = 0;
 
-  /// Evaluates one batch with log(). It is called without a graph and in eval mode.
+  /// Evaluates one batch with log(). It is called without a graph and in eval mode. The trainer also calls it, and the
+  /// two below, for one batch before the first step, and throws the results away.
   virtual void validation_step(const Batch& batch);
 
   /// Returns the network's prediction for each sample of a batch. It is called as validation_step() is.

@@ -50,8 +50,8 @@ MAY = [
 ]
 
 
-# Told at the step that has too few samples, the last of an epoch, and at the end of an epoch without validation.
-LATE = ("want more than one number a channel", "plateau waits for")
+# Told at the step that has too few samples, the last of an epoch.
+LATE = ("want more than one number a channel",)
 
 
 def seeds():

@@ -29,6 +29,7 @@ MARK = "LOCKSTEP_TEST_ID"
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 POLL_S = 0.003
 SKIPPED = 77
+PEER_LOST = 7  # ErrorKind::kPeer
 
 sys.path.insert(0, str(SOURCE / "tests/golden"))
 from epoch_order import EpochOrder, mixed  # noqa: E402

@@ -13,7 +13,6 @@ STEPS = 290
 SAME = ("epochs", "steps", "samples", "train_loss", "val_loss", "val_accuracy", "weights_digest", "sample_digest")
 # Several buckets, so that their layout, and with it the order of sums, is a matter of resume.
 MODEL = ("model.hidden=[64,64]", "trainer.bucket_mb=0.01", "optimizer.lr=0.005")
-PEER_LOST = 7  # ErrorKind::kPeer
 GONE_WITHIN_S = 2
 TRIES = 3  # A promise of time is held against the best: other work may have had the cores.
 REVERSED = harness.BIN / "reversed_order"
@@ -30,7 +29,7 @@ class Kill(harness.RanksTest):
         command.wait_for_step(self.folder / run, moment)
         os.kill(command.ranks()[victim], signal.SIGKILL)
         result = command.finish()
-        self.assertEqual(result.code, PEER_LOST, result.err[-3000:])
+        self.assertEqual(result.code, harness.PEER_LOST, result.err[-3000:])
         self.assertIn(f"rank {victim} of {ranks} ended by signal 9", result.err)
         self.assertEqual(command.members(), {}, "processes were left over")
         self.assertEqual(result.out, "", "a run that was killed has no final object")

@@ -114,9 +114,22 @@ class Options(harness.RanksTest):
         self.assertNotIn("best", harness.snapshots(self.folder / "ignored"))
         self.assertIn("one of stop, ignore", self.refused(3, "guard.on_nonfinite=cry"))
 
-    def test_a_model_that_does_not_fit_its_data_is_told_with_the_step_and_the_input(self):
+    def test_a_metric_that_never_comes_is_told_before_the_first_step(self):
+        gives = "and this training gives train_loss, val_accuracy, val_f1, val_loss, val_top5"
+        for setting, who in (("early_stopping.monitor", "early_stopping"), ("snapshot.monitor", "snapshot.monitor")):
+            result = self.train(f"{setting}=val_acc", run=setting)
+            self.assert_failed(result, 3, f"{who} waits for 'val_acc', {gives}")
+            self.assertEqual(harness.metrics(self.folder / setting), [])
+        self.assertIn("plateau waits for 'val_los', " + gives, self.refused(3, "scheduler.name=plateau", "scheduler.monitor=val_los"))
+        said = self.refused(3, "scheduler.name=plateau", "trainer.validate_every=0")
+        self.assertIn("plateau waits for 'val_loss', and this training gives train_loss\n", said)
+        self.assertIn("data.split makes a validation set", said)
+        for setting in ("early_stopping.monitor=train_loss", "snapshot.monitor=val_top5"):
+            self.trained("trainer.max_epochs=1", setting, ranks=2, run=f"known-{setting}")
+
+    def test_a_model_that_does_not_fit_its_data_is_told_with_the_input(self):
         said = self.refused(3, f"model.name=plugin:{harness.BIN / 'libplugin_torn.so'}", "data.global_batch=50")
-        self.assertIn("the model failed in training step 1 of epoch 0, with an input of [50, 1, 8, 8] of Byte: mat1 and mat2 shapes", said)
+        self.assertIn("the model failed in validation, with an input of [200, 1, 8, 8] of Byte: mat1 and mat2 shapes", said)
         self.assertNotIn("bug in Lockstep", said)
 
     def test_the_finders_answer_and_leave_nothing_behind(self):

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/format/optimizer_names.h"
 #include "lockstep/format/torch/names.h"
 #include "lockstep/format/torch/pickle_writer.h"
 #include "lockstep/format/torch/zip_writer.h"
@@ -119,9 +120,9 @@ class CheckpointPickle {
   static std::map<std::string, Parts> parts_by_parameter(const SavedOptimizer& optimizer) {
     std::map<std::string, Parts> parts;
     for (const auto& tensor : optimizer.state) {
-      const auto dot = tensor.name.rfind('.');
-      if (dot == std::string::npos) fail_state("called '" + tensor.name + "', want PARAMETER.PART");
-      parts[tensor.name.substr(0, dot)][tensor.name.substr(dot + 1)] = &tensor;
+      const auto parsed = parsed_optimizer_tensor(tensor.name, 1);
+      if (!parsed) fail_state("called '" + tensor.name + "', want PARAMETER.PART");
+      parts[parsed->parameter][parsed->part] = &tensor;
     }
     return parts;
   }

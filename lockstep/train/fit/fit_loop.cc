@@ -21,6 +21,8 @@ constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
 
+constexpr const char* kSnapshotMonitor = "snapshot.monitor";
+
 std::optional<std::int64_t> device_peak_bytes(const RankDevice& device) {
   return device.is_cpu() ? std::nullopt : std::optional(device.memory().peak);
 }
@@ -86,9 +88,17 @@ void FitLoop::start() {
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
   graph_->plan(data_);
+  if (options_.guard.sanity_check && !is_done()) check_sanity();
   announce();
   timer_.restart();
   last_save_ = Clock::now();
+}
+
+void FitLoop::check_sanity() {
+  auto monitors = participants_.monitors();
+  if (const auto& metric = options_.snapshot.monitor; !metric.empty()) monitors.push_back({kSnapshotMonitor, metric});
+  if (auto metric = model_.scheduler().monitor(); !metric.empty()) monitors.push_back({"plateau", std::move(metric)});
+  SanityCheck(model_, data_, forward_, options_.step).run(monitors);
 }
 
 void FitLoop::announce() {
@@ -105,6 +115,7 @@ void FitLoop::announce() {
   event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
   event.parameters = parameter_count(model_.module());
   event.first_step = state_.step;
+  event.first_epoch = state_.epoch;
   event.resumed_from = options_.snapshot.resume_from;
   event.facts = facts(group_, model_, options_.step.precision);
   participants_.tell(event, stop_);
@@ -205,7 +216,7 @@ void FitLoop::end_epoch() {
   }
   is_best_ = false;
   const bool is_last = state_.epoch + 1 == options_.max_epochs;
-  // A stop in mid-validation leaves the epoch open: the resumed run validates again.
+  // A stop in mid-validation leaves the epoch open, as a failure does: the resumed run validates again.
   if ((is_due_at_epochs_end(options_.data.validate_every) || is_last) && !validate(logged)) {
     state_.numbers[kEpochWasHeard] = 1;
     return;
@@ -227,15 +238,17 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   event.train_loss = state_.metrics["train_loss"];
   if (auto* loader = data_.validation()) {
     if (!std::exchange(is_validation_kept_, true)) samples_.keep(*loader, "validation");
-    const auto metrics = validator_.validate(place(), stop_);
+    const auto metrics = validator_.validate(place(), stop_, [this] { save_open_epoch(); });
     if (!metrics) return false;
     event.samples = std::min(data_.validation_samples(), loader->source().size());
     for (const auto& [name, value] : *metrics) event.metrics[name] = state_.metrics[name] = value;
   }
-  auto observed = event.metrics;
-  observed.emplace("train_loss", event.train_loss);
-  model_.scheduler().observe(observed);
-  is_best_ = is_best(event);
+  try {
+    judge(event);
+  } catch (const Error&) {  // On every rank: a metric is missing.
+    save_open_epoch();
+    throw;
+  }
   event.seconds = seconds_between(start, Clock::now());
   participants_.tell(event, stop_);
   // What listeners make of the metrics must not wait for the next step: it may be the last one's.
@@ -244,16 +257,29 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   return true;
 }
 
-bool FitLoop::is_best(const ValidationEnded& event) {
+// Throws before it has changed anything.
+void FitLoop::judge(const ValidationEnded& event) {
+  const auto& monitor = options_.snapshot.monitor;
+  const auto value = monitor.empty() ? std::nullopt : std::optional(monitored(event, monitor, kSnapshotMonitor));
+  auto observed = event.metrics;
+  observed.emplace("train_loss", event.train_loss);
+  model_.scheduler().observe(observed);
+  is_best_ = value && std::isfinite(event.train_loss) && is_best(*value);
+}
+
+bool FitLoop::is_best(double value) {
   const auto& options = options_.snapshot;
-  if (options.monitor.empty()) return false;
-  const double value = monitored(event, options.monitor, "snapshot.monitor");
   const auto it = state_.numbers.find(kBestValue);
   const bool is_better =
       it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
-  if (!is_better || !std::isfinite(value) || !std::isfinite(event.train_loss)) return false;
+  if (!is_better || !std::isfinite(value)) return false;
   state_.numbers[kBestValue] = value;
   return true;
+}
+
+void FitLoop::save_open_epoch() {
+  state_.numbers[kEpochWasHeard] = 1;
+  save();
 }
 
 void FitLoop::save() {

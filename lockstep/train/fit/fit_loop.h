@@ -11,6 +11,7 @@
 #include "lockstep/train/fit/graph_stepper.h"
 #include "lockstep/train/fit/participants.h"
 #include "lockstep/train/fit/run_scopes.h"
+#include "lockstep/train/fit/sanity_check.h"
 #include "lockstep/train/fit/snapshot_keeper.h"
 #include "lockstep/train/fit/step_timer.h"
 #include "lockstep/train/fit/trainer.h"
@@ -33,6 +34,7 @@ class FitLoop {
 
  private:
   void start();
+  void check_sanity();
   void announce();
   bool is_done() const;
   void train_epoch();
@@ -42,7 +44,9 @@ class FitLoop {
   void end_epoch();
   bool is_due_at_epochs_end(std::int64_t every) const;
   bool validate(const Validator::Metrics& logged);
-  bool is_best(const ValidationEnded& event);
+  void judge(const ValidationEnded& event);
+  bool is_best(double value);
+  void save_open_epoch();
   void save();
   void tell(const std::optional<SnapshotWritten>& event);
   void refresh_statistics();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "lockstep/observe/events.h"
@@ -9,6 +10,12 @@
 #include "lockstep/train/fit/stop_request.h"
 
 namespace lockstep {
+
+/// A metric that decides something, and what it decides.
+struct Monitor {
+  std::string who;     ///< "early_stopping", "plateau"…
+  std::string metric;  ///< "val_loss"
+};
 
 /// The listeners that hear of a training and the extensions that take part in it.
 class Participants {
@@ -28,6 +35,15 @@ class Participants {
   /// True if an extension's weights lack their BatchNorm statistics.
   bool want_fresh_statistics() const {
     return std::ranges::any_of(extensions_, [](const auto* each) { return each->wants_fresh_statistics(); });
+  }
+
+  /// Returns the metrics that listeners of this rank wait for.
+  std::vector<Monitor> monitors() const {
+    std::vector<Monitor> out;
+    for (const auto* each : listeners_) {
+      if (auto metric = each->monitor(); !metric.empty()) out.push_back({each->name(), std::move(metric)});
+    }
+    return out;
   }
 
   const std::vector<Listener*>& listeners() const { return listeners_; }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
+constexpr const char* kStepSamples = "run.step_samples";
 
 using Numbers = std::map<std::string, double>;
 
@@ -30,6 +31,43 @@ Map of_owner(const Map& all, const std::string& owner) {
     if (name.starts_with(owner + ".")) out.emplace(name.substr(owner.size() + 1), value);
   }
   return out;
+}
+
+// Sums with zeros but for one's own row, which change no bit of it. A name of `all` that this rank lacks is zero here.
+std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const MetricSums& own,
+                                    const MetricSums& all) {
+  const auto columns = static_cast<std::int64_t>(2 + all.size());
+  auto totals = at::zeros({group.world(), columns}, at::kDouble);
+  auto samples = at::zeros({group.world(), columns}, at::kLong);
+  std::int64_t column = 0;
+  const auto write = [&](double total, std::int64_t count) {
+    totals.accessor<double, 2>()[group.rank()][column] = total;
+    samples.accessor<std::int64_t, 2>()[group.rank()][column++] = count;
+  };
+  write(losses.epoch.total, losses.epoch.samples);
+  write(losses.since_logged.total, losses.since_logged.samples);
+  for (const auto& [name, sum] : all) {
+    const auto it = own.find(name);
+    const auto mine = it == own.end() ? MetricSum{} : it->second;
+    write(mine.total, mine.samples);
+  }
+  group.all_reduce_sum(totals);
+  group.all_reduce_sum(samples);
+  std::vector<RankSums> ranks;
+  for (std::int64_t rank = 0; rank < group.world(); ++rank) {
+    column = 0;
+    const auto read = [&]() -> MetricSum {
+      const MetricSum sum{totals.accessor<double, 2>()[rank][column],
+                          samples.accessor<std::int64_t, 2>()[rank][column]};
+      ++column;
+      return sum;
+    };
+    auto& each = ranks.emplace_back();
+    each.loss = read();
+    each.since_logged = read();
+    for (const auto& [name, sum] : all) each.logged[name] = read();
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -54,9 +92,10 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
     if (state.world == world && world > 1) connection.layout = state.bucket_layout;
   }
   state.data_size = data_.train().source().size();
+  state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
   model_.connect(connection);
   if (options_.resume_from && parallel.compression.kind != Compression::kNone) {
-    model_.parallel().restore_compression(of_owner(extension_tensors(*options_.resume_from), kCompression));
+    restore_compression(*options_.resume_from);
   }
   restore_sums(state);
   return state;
@@ -77,10 +116,30 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
                     " samples, the data set has " + std::to_string(loader.source().size()),
                 "resume with the same data set, or start anew with --resume none");
   }
+  require_same_steps(state, snapshot);
   saved_ = {state.step, state.epoch};
   restore_participants(
       state, participants_.extensions().empty() ? std::map<std::string, at::Tensor>{} : extension_tensors(snapshot));
   return state;
+}
+
+// The step is where a schedule by steps goes on. With more or fewer samples a step it would be another place.
+void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
+  const auto it = state.numbers.find(kStepSamples);
+  if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
+  const auto wanted = static_cast<std::int64_t>(it->second);
+  const auto found = data_.step_samples();
+  if (found == wanted) return;
+  const auto accumulate = found / data_.train().options().global_batch;
+  const auto setting = wanted % accumulate == 0 ? "data.global_batch = " + std::to_string(wanted / accumulate)
+                                                : "data.global_batch and trainer.accumulate so that their product is " +
+                                                      std::to_string(wanted);
+  throw Error(ErrorKind::kRecipe,
+              "a step has " + std::to_string(found) + " samples, and in " + snapshot.string() + " it had " +
+                  std::to_string(wanted) + ": the schedule goes by steps, and its rates would no longer fit",
+              "set " + setting +
+                  ", which holds on any number of ranks; or let the schedule go by epochs, with scheduler.interval = "
+                  "\"epoch\"; or start anew with --resume none");
 }
 
 void SnapshotKeeper::restore_participants(const TrainingState& state,
@@ -91,22 +150,35 @@ void SnapshotKeeper::restore_participants(const TrainingState& state,
   for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
+// One tensor after the other: each rank takes its part of what all had.
+void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
+  const auto owner = std::string(kCompression) + ".";
+  for_each_extension_tensor(snapshot, [&](const std::string& name, const at::Tensor& tensor) {
+    if (name.starts_with(owner)) model_.parallel().restore_compression({{name.substr(owner.size()), tensor}});
+  });
+}
+
 void SnapshotKeeper::restore_sums(TrainingState& state) {
-  if (model_.group().is_main()) {
-    LossSums sums{.epoch = {state.loss_sum, state.loss_samples}, .since_logged = {}};
+  const auto& group = model_.group();
+  RankSums own;
+  if (std::ssize(state.rank_sums) == group.world()) {
+    own = state.rank_sums[static_cast<std::size_t>(group.rank())];
+  } else if (group.is_main()) {
     const auto since_logged = of_owner(state.numbers, kSinceLogged);
     if (since_logged.contains("loss_sum")) {
-      sums.since_logged = {since_logged.at("loss_sum"), static_cast<std::int64_t>(since_logged.at("samples"))};
+      own.since_logged = {since_logged.at("loss_sum"), static_cast<std::int64_t>(since_logged.at("samples"))};
     }
-    losses_.restore(sums);
-  } else {
-    losses_.restore({});
-    state.digest = {};
-    state.logged.clear();
+    own.loss = {state.loss_sum, state.loss_samples};
+    own.logged = state.logged;
   }
+  losses_.restore({.epoch = {own.loss.total, own.loss.samples},
+                   .since_logged = {own.since_logged.total, own.since_logged.samples}});
+  model_.module().metrics().restore(own.logged);
+  if (!group.is_main()) state.digest = {};
   state.loss_sum = 0;
   state.loss_samples = 0;
-  model_.module().metrics().restore(std::exchange(state.logged, {}));
+  state.logged.clear();
+  state.rank_sums.clear();
 }
 
 // Digests are sums modulo 2^64, so int64's wrap-around serves.
@@ -127,6 +199,7 @@ TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   state.loss_samples = counts[2];
   add_numbers(state.numbers, kSinceLogged, {{"loss_sum", losses[1]}, {"samples", static_cast<double>(counts[3])}});
   state.logged = model_.module().metrics().sums_over_ranks(group);
+  state.rank_sums = sums_of_ranks(group, sums, model_.module().metrics().sums(), state.logged);
   state.bucket_layout = model_.parallel().layout();
   state.world = group.world();
   add_numbers(state.numbers, "scheduler", model_.scheduler().state());
@@ -137,12 +210,8 @@ TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   return state;
 }
 
-std::vector<SavedTensor> SnapshotKeeper::tensors_besides() const {
+std::vector<SavedTensor> SnapshotKeeper::tensors_of_extensions() const {
   std::vector<SavedTensor> out;
-  for (const auto& [name, tensor] : model_.parallel().compression_state()) {
-    // Backward passes change it, not only updates.
-    out.push_back({std::string(kCompression) + "." + name, tensor});
-  }
   for (const auto* extension : participants_.extensions()) {
     for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor, true});
   }
@@ -158,7 +227,7 @@ bool SnapshotKeeper::is_echo(const TrainingState& state) const {
 }
 
 SnapshotContent SnapshotKeeper::content(TrainingState state) const {
-  auto content = shared_content_of(model_.module(), model_.optimizer(), std::move(state), tensors_besides());
+  auto content = shared_content_of(model_.module(), model_.optimizer(), std::move(state), tensors_of_extensions());
   content.data = data_.schema();
   return content;
 }
@@ -176,7 +245,15 @@ void SnapshotKeeper::save(const TrainingState& own, bool is_best) {
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   const auto state = all_ranks(own);
-  if (writer_) writer_->begin(content(state), {.keep = options_.keep, .is_best = is_best});
+  // A model's size for each rank at the most: rank 0's own already, so that nothing is copied again.
+  const auto compression = model_.parallel().compression_state();
+  if (writer_) {
+    auto all = content(state);
+    for (const auto& [name, tensor] : compression) {
+      all.extensions.push_back({std::string(kCompression) + "." + name, tensor});
+    }
+    writer_->begin(std::move(all), {.keep = options_.keep, .is_best = is_best});
+  }
   saved_ = {state.step, state.epoch};
   blocked_s_ = seconds_between(start, Clock::now());
 }
@@ -193,8 +270,9 @@ std::optional<SnapshotWritten> SnapshotKeeper::event_of(const std::optional<Save
     try {
       std::rethrow_exception(end->error);
     } catch (const Error& error) {
-      Log(2, "lockstep: ").warning("no snapshot of step " + std::to_string(end->step) + " was written: " +
-                                   std::string(error.fact()) + "; the next save tries again");
+      Log(2, "lockstep: ")
+          .warning("no snapshot of step " + std::to_string(end->step) + " was written: " + std::string(error.fact()) +
+                   "; the next save tries again");
     }
     return std::nullopt;
   }

@@ -15,8 +15,9 @@ namespace lockstep {
 
 /// Writes a training's snapshots and restores it from one.
 ///
-/// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part; in a
-/// snapshot they are those of all ranks. What was summed up before a resume stays with rank 0.
+/// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part. A snapshot
+/// holds those of all ranks together and each rank's part. The same number of ranks takes its parts back, so that no
+/// bit of a sum changes; with another number rank 0 takes over the whole.
 class SnapshotKeeper {
  public:
   /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and no snapshot can hold the optimizer.
@@ -25,7 +26,8 @@ class SnapshotKeeper {
 
   /// Returns the state to begin with: that of the snapshot to resume from, which is put back into the model and all
   /// that takes part, or that of a new training. Connects the model.
-  /// Collective: yes. Throws: as restore_snapshot(); Error(kRecipe) for another seed, Error(kData) for other data.
+  /// Collective: yes. Throws: as restore_snapshot(); Error(kData) for other data; Error(kRecipe) for another seed, or
+  /// for another number of samples a step if the schedule goes by steps.
   TrainingState begin(const DataParallelOptions& parallel);
 
   /// True if there is nothing to write: no folder, or the last snapshot holds this very step and epoch.
@@ -69,11 +71,13 @@ class SnapshotKeeper {
   };
 
   TrainingState restore(const std::filesystem::path& snapshot);
+  void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
   void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
   void restore_sums(TrainingState& state);
-  std::vector<SavedTensor> tensors_besides() const;
   SnapshotContent content(TrainingState state) const;
   std::optional<SnapshotWritten> event_of(const std::optional<SaveEnd>& end);
+  void restore_compression(const std::filesystem::path& snapshot);
+  std::vector<SavedTensor> tensors_of_extensions() const;
 
   TrainedModel& model_;
   const TrainingData& data_;

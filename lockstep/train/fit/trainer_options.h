@@ -66,6 +66,9 @@ struct SnapshotOptions {
 struct GuardOptions {
   /// End the run with Error(kRecipe) if an epoch's training loss is not finite, before anything of it is saved.
   bool stop_on_nonfinite = true;
+  /// Validate one batch before the first step, and check that all metrics that someone waits for will come. Its results
+  /// are thrown away, and it changes no number of the training.
+  bool sanity_check = true;
 };
 
 struct TrainerOptions {

@@ -65,7 +65,10 @@ struct Data : MadeUpData {
 // Writes down what it hears; stops, or sends this process a signal, after a step.
 struct Recorder : Listener {
   std::string name() const override { return "recorder"; }
-  Verdict on(const RunStarted& event) override { return note("run", event.steps_per_epoch); }
+  Verdict on(const RunStarted& event) override {
+    first_epoch = event.first_epoch;
+    return note("run", event.steps_per_epoch);
+  }
   Verdict on(const EpochStarted& event) override { return note("epoch", event.first_step); }
   Verdict on(const StepEnded& event) override {
     note("step", event.step);
@@ -93,7 +96,7 @@ struct Recorder : Listener {
     return Verdict::kContinue;
   }
 
-  std::int64_t stop_after = -1, signal_after = -1;
+  std::int64_t stop_after = -1, signal_after = -1, first_epoch = -1;
   std::vector<std::string> heard;
   std::vector<double> losses;
   std::map<std::string, double> metrics;
@@ -222,6 +225,24 @@ TEST(Trainer, AFinishedRunDoesNoStep) {
   EXPECT_EQ(second.weights_digest, first.weights_digest);
   EXPECT_EQ(second.stopped_by, "max_epochs");
   EXPECT_FALSE(second.time_to_first_step_s);
+}
+
+// Three steps to an epoch: the first resume is within the second epoch, the other at its end.
+TEST(Trainer, TellsTheEpochThatAResumedRunGoesOnIn) {
+  auto group = one_rank();
+  Data data(8);
+  for (const auto& [stop, wanted] : {std::pair(4, 1), std::pair(6, 2)}) {
+    const TemporaryFolder folder;
+    Net net;
+    Recorder recorder;
+    TrainerOptions options{.max_epochs = 3, .max_steps = stop, .snapshot = {.folder = folder.path() / "snapshots"}};
+    fitted(net, data, group, options, &recorder);
+    EXPECT_EQ(recorder.first_epoch, 0);
+    options.snapshot.resume_from = listed_snapshots(options.snapshot.folder).back().path;
+    options.max_steps = 0;
+    fitted(net, data, group, options, &recorder);
+    EXPECT_EQ(recorder.first_epoch, wanted) << "stopped after step " << stop;
+  }
 }
 
 TEST(Trainer, AListenersStopEndsItWithASnapshotAndItsName) {

@@ -5,15 +5,14 @@
 
 #include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/train/evaluation.h"
 #include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/train/pass_checks.h"
 #include "lockstep/train/statistics_pass.h"
 
 namespace lockstep {
 namespace {
-
-// Validation asks whether a stop was requested every so many batches; a training step hears it with its gradients.
-constexpr std::int64_t kBatchesBetweenStopChecks = 16;
 
 // A step's random choices are seeded by its number; these belong to no step.
 constexpr std::int64_t kNoStep = -1;
@@ -24,7 +23,8 @@ Validator::Validator(TrainedModel& model, const TrainingData& data, ForwardPass&
                      const Participants& participants, const StepOptions& options)
     : model_(model), data_(data), forward_(forward), participants_(participants), precision_(options.precision) {}
 
-std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, StopRequest& stop) {
+std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, StopRequest& stop,
+                                                      const std::function<void()>& save) {
   auto& module = model_.module();
   model_.parallel().broadcast_buffers();
   auto training = std::exchange(module.metrics(), {});
@@ -32,19 +32,75 @@ std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, St
     stop.ask_on_signal();
     return stop.agree_now(model_.parallel(), model_.group());
   };
-  bool is_whole = false;
+  auto end = PassEnd::kStopped;
+  std::exception_ptr failure;
   with_weights_of(participants_.extensions(), [&] {
-    std::int64_t count = 0;
-    is_whole = take_statistics(place, is_stopped) &&
-               validate_batches(module, *data_.validation(), data_.validation_samples(), precision_,
-                                [&] { return ++count % kBatchesBetweenStopChecks == 0 && is_stopped(); });
+    if (take_statistics(place, is_stopped)) end = run_pass(stop, failure);
   });
   module.train();
   const auto validation = std::exchange(module.metrics(), std::move(training));
-  if (!is_whole) return std::nullopt;
-  auto metrics = validation.over_ranks(model_.group());
-  metrics.merge(module.on_validation_end(model_.group(), metrics));
+  if (end == PassEnd::kStopped) return std::nullopt;
+  if (end == PassEnd::kFailed) fail(failure, save);
+  auto metrics = metrics_over_ranks(validation, failure);
+  if (failure) fail(failure, save);
   return metrics;
+}
+
+// A failure of this rank is left in `failure`.
+Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& failure) {
+  auto& group = model_.group();
+  PassChecks checks(group);
+  PassSignals all;
+  const auto leaves = [&] {
+    stop.ask_on_signal();
+    all = checks.check({.stop = stop.is_asked(), .failure = failure != nullptr});
+    return all.stop || all.failure;
+  };
+  bool is_whole = false;
+  try {
+    is_whole = validate_batches(model_.module(), *data_.validation(), data_.validation_samples(), precision_,
+                                [&] { return checks.end_batch() && leaves(); });
+  } catch (...) {
+    failure = std::current_exception();
+    if (is_peer_lost(failure)) throw;
+  }
+  // The others hear of a failure where they next check, at the latest here.
+  if (is_whole || failure) leaves();
+  if (all.failure) return PassEnd::kFailed;
+  if (is_whole) return PassEnd::kWhole;
+  stop.take_reason(group);
+  return PassEnd::kStopped;
+}
+
+// Leaves a failure in `failure` if ranks agree on it: names that differ make all throw, and one rank is alone.
+Validator::Metrics Validator::metrics_over_ranks(const MeanMetrics& means, std::exception_ptr& failure) {
+  auto& group = model_.group();
+  bool has_means = false;
+  try {
+    auto metrics = means.over_ranks(group);
+    has_means = true;
+    metrics.merge(model_.module().on_validation_end(group, metrics));
+    return metrics;
+  } catch (const Error& error) {
+    if (group.world() > 1 && (has_means || error.kind() != ErrorKind::kUsage)) throw;
+    failure = std::current_exception();
+  } catch (const std::exception&) {
+    if (group.world() > 1) throw;
+    failure = std::current_exception();
+  }
+  return {};
+}
+
+// Called on every rank, with null on those that have not failed.
+void Validator::fail(const std::exception_ptr& failure, const std::function<void()>& save) {
+  try {
+    save();
+  } catch (...) {
+    // What broke the validation may break this too, and says more.
+    if (failure) std::rethrow_exception(failure);
+    throw;
+  }
+  rethrow_on_every_rank(model_.group(), failure);
 }
 
 bool Validator::refresh_statistics(const StepPlace& place, StopRequest& stop) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,8 +26,13 @@ class Validator {
 
   /// Returns the metrics over all validation samples of all ranks; nothing if `stop` was agreed to meanwhile. The
   /// data must have a loader for validation.
-  /// Collective: yes. Throws: what the module and the loader throw.
-  std::optional<Metrics> validate(const StepPlace& place, StopRequest& stop);
+  ///
+  /// If a batch fails on any rank, all ranks end the pass, call `save`, and throw. An exception of the module's
+  /// on_validation_end() with several ranks is not agreed on: it leaves at once.
+  ///
+  /// Collective: yes, `save` too. Throws: what the module and the loader throw; on the other ranks the same error with
+  /// the rank that failed; what `save` throws if this rank has not failed.
+  std::optional<Metrics> validate(const StepPlace& place, StopRequest& stop, const std::function<void()>& save);
 
   /// Takes the statistics that extensions' weights lack, for a snapshot or the training's end. A stop by a callback or
   /// by time leaves time for the pass; a signal does not, and asks for a stop. Leaves the training's loader anywhere.
@@ -34,7 +40,12 @@ class Validator {
   bool refresh_statistics(const StepPlace& place, StopRequest& stop);
 
  private:
+  enum class PassEnd { kWhole, kStopped, kFailed };
+
   bool take_statistics(const StepPlace& place, const std::function<bool()>& is_stopped);
+  PassEnd run_pass(StopRequest& stop, std::exception_ptr& failure);
+  Metrics metrics_over_ranks(const MeanMetrics& means, std::exception_ptr& failure);
+  void fail(const std::exception_ptr& failure, const std::function<void()>& save);
 
   TrainedModel& model_;
   const TrainingData& data_;

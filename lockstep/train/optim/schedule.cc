@@ -161,6 +161,19 @@ bool Scheduler::moves_momentum() const {
   return one != nullptr && one->cycle_momentum;
 }
 
+std::string Scheduler::monitor() const {
+  const auto* plateau = std::get_if<PlateauSchedule>(&options_.schedule);
+  return plateau == nullptr ? std::string() : plateau->monitor;
+}
+
+// A plateau's rates, and constant ones, are moved by their warm-up alone.
+bool Scheduler::goes_by_steps(std::int64_t step) const {
+  if (!options_.by_step) return false;
+  const bool is_still = std::holds_alternative<std::monostate>(options_.schedule) ||
+                        std::holds_alternative<PlateauSchedule>(options_.schedule);
+  return !is_still || step < options_.warmup;
+}
+
 void Scheduler::prepare(std::int64_t step, std::int64_t epoch) {
   const auto t = options_.by_step ? step : epoch;
   for (std::size_t i = 0; i < base_rates_.size(); ++i) {

@@ -101,6 +101,11 @@ class Scheduler {
   /// True if the schedule changes the momentum too.
   bool moves_momentum() const;
 
+  /// Returns the metric that PlateauSchedule waits for; empty for all others.
+  std::string monitor() const;
+  /// True if the rates of steps after the first `step` ones depend on how many steps were done.
+  bool goes_by_steps(std::int64_t step) const;
+
   /// Sets the rates for a step. Call it before each step.
   void prepare(std::int64_t step, std::int64_t epoch);
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/train/fit/forward_pass.h"
+#include "lockstep/train/fit/participants.h"
+#include "lockstep/train/fit/trained_model.h"
+
+namespace lockstep {
+
+/// Finds before the first step what would else end the run after its first epoch: a validation that fails, a metric
+/// that never comes.
+///
+/// It validates one batch, with a loader of its own. Weights, buffers, generators, metrics and the data's loaders are
+/// afterwards as they were, so the training's numbers are the same with and without it. What a module of the user's
+/// counts in members of its own stays counted.
+class SanityCheck {
+ public:
+  /// All must outlive this object. `model` is connected.
+  SanityCheck(TrainedModel& model, const TrainingData& data, ForwardPass& forward, const StepOptions& options);
+
+  /// Checks the first batch of validation, if there is one. If a metric of `monitors` is not among what it gives, it
+  /// also runs training_step() on one batch, since that may log it. Ranks may have different monitors. Leaves the
+  /// module in training mode.
+  ///
+  /// Collective: yes. Throws, on every rank: what the module and the loader throw; Error(kRecipe) if a metric will not
+  /// come, with those that will.
+  void run(const std::vector<Monitor>& monitors);
+
+ private:
+  using Names = std::set<std::string>;
+
+  Names validate_batch();
+  Names train_batch();
+  void leave_no_trace(const std::function<void()>& work);
+  void require(const std::vector<Monitor>& monitors, const Names& names);
+
+  TrainedModel& model_;
+  const TrainingData& data_;
+  ForwardPass& forward_;
+  Precision precision_;
+};
+
+}  // namespace lockstep

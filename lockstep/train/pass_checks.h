@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/comm/group.h"
+
+namespace lockstep {
+
+/// What a rank tells the others within a pass over batches.
+struct PassSignals {
+  bool stop = false;     ///< It was asked to stop.
+  bool failure = false;  ///< It has left the pass with an exception.
+};
+
+/// The checks at which all ranks agree whether to go on with a pass over batches that has no backward().
+///
+/// The first check is after the first batch. From one to the next it takes the slowest rank about half a second, but at
+/// least one batch and at most 16. So a stop is heard within a slow batch or two, and fast batches are not held up.
+class PassChecks {
+ public:
+  /// `group` must outlive this object. A test passes a clock of its own.
+  explicit PassChecks(Group& group, std::function<Clock::time_point()> now = Clock::now);
+
+  /// Counts a batch. Returns true if a check is due after it, on every rank alike.
+  bool end_batch();
+  /// Makes the check: returns what any rank has told. A rank that fails makes it at once; the others come to it with
+  /// their next one, and then all leave the pass. One that came to the end makes a last check, for a failure elsewhere.
+  /// Collective: yes. Blocks: until every rank is there, and until the device is done.
+  PassSignals check(const PassSignals& own);
+
+  /// Returns the number of batches to the next check if one takes the slowest rank so long.
+  static std::int64_t batches_between(double seconds_per_batch);
+
+ private:
+  Group& group_;
+  std::function<Clock::time_point()> now_;
+  Clock::time_point last_check_;
+  std::int64_t batches_ = 0;  ///< Since the last check.
+  std::int64_t interval_ = 1;
+};
+
+/// True if `failure` says that a peer was lost, so that ranks can agree on nothing any more.
+bool is_peer_lost(const std::exception_ptr& failure);
+
+/// Throws if `own` is not null on any rank: there it throws `own`, on the others the error of the first such rank,
+/// which it names. Collective: yes.
+void rethrow_on_every_rank(Group& group, const std::exception_ptr& own);
+
+}  // namespace lockstep

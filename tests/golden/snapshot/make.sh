@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# make.sh BIN: a snapshot as the given build's programs write it, in the middle of an epoch, of two ranks. The one here comes from a
+# build that saved powersgd's errors as their mean, and no sums of single ranks.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+run=$(mktemp -d)
+trap 'rm -rf "$run"' EXIT
+"$1/lockstep" train "$here/../../../recipes/digits.toml" --devices 2 --run-dir "$run" --set model.hidden=[8] --set trainer.max_steps=12 \
+  --set trainer.compression=powersgd --set trainer.compression_start=3 --set trainer.average=ema --set observe.log_every=5 \
+  --set trainer.threads=1
+rm -rf "$here/step-0000000012"
+cp -r "$run/snapshots/step-0000000012" "$here/"

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/join.h"
+#include "lockstep/device/streams.h"
+#include "tests/support/fake_device.h"
+#include "tests/support/recorded_ops.h"
+
+namespace lockstep::testing {
+
+using Story = std::vector<std::string>;
+
+/// Says what is sent and received, and sends nothing.
+struct ToldCopies : CopyStream {
+  explicit ToldCopies(Story& story_) : story(story_) {}
+  std::vector<at::Tensor> send(const std::vector<at::Tensor>& host) override {
+    story.push_back("send " + std::to_string(host[0].size(0)));
+    return host;
+  }
+  void receive(const std::vector<at::Tensor>& sent) override {
+    story.push_back("receive " + std::to_string(sent[0].size(0)));
+  }
+  Story& story;
+};
+
+/// A device whose tensors lie on the CPU, but that is treated as one on which work goes on after the call.
+struct Pretended : FakeBackend {
+  enum class Recorder { kNone, kOps, kBroken };
+  struct Broken : StepGraph {
+    void capture(const std::function<void()>&) override {
+      throw c10::NotImplementedError({__func__, __FILE__, __LINE__},
+                                     "operation not permitted when stream is capturing");
+    }
+    void replay() override { ADD_FAILURE() << "a recording that failed is replayed"; }
+  };
+
+  explicit Pretended(Recorder recorder_ = Recorder::kNone) : FakeBackend(1), recorder(recorder_) {}
+
+  std::unique_ptr<CopyStream> copy_stream(int) const override { return std::make_unique<ToldCopies>(story); }
+  std::unique_ptr<StepGraph> step_graph(int) const override {
+    if (recorder == Recorder::kNone) return nullptr;
+    if (recorder == Recorder::kBroken) return std::make_unique<Broken>();
+    return std::make_unique<RecordedOps>();
+  }
+
+  Group group() const { return alone({.facts = devices().front(), .visible = 1, .backend = this}); }
+
+  Recorder recorder;
+  mutable Story story;
+};
+
+}  // namespace lockstep::testing
