@@ -50,6 +50,31 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+std::string wrapped(std::string_view text, std::size_t width, std::string_view indent) {
+  std::string all;
+  std::string line(indent);
+  bool is_empty = true;
+  for (const auto& word : split(text, ' ')) {
+    if (!is_empty && width_of(line) + 1 + width_of(word) > width) {
+      all += line + "\n";
+      line = indent;
+      is_empty = true;
+    }
+    if (!is_empty) line += " ";
+    line += word;
+    is_empty = false;
+  }
+  return all + line + "\n";
+}
+
+std::string list_row(std::string_view head, std::size_t at, std::string_view text, std::size_t width) {
+  // At least one word's room, in a terminal that is very narrow.
+  constexpr std::size_t kLeast = 20;
+  const std::string lines = wrapped(text, std::max(width, at + kLeast), std::string(at, ' '));
+  if (width_of(head) + 1 > at) return std::string(head) + "\n" + lines;
+  return padded(std::string(head), at) + lines.substr(at);
+}
+
 std::string zero_padded(std::int64_t number, std::size_t width) {
   LOCKSTEP_ASSERT(number >= 0);
   const std::string digits = std::to_string(number);

@@ -31,6 +31,14 @@ std::size_t width_of(std::string_view text);
 /// `text` with spaces behind it, at least `width` wide.
 std::string padded(std::string text, std::size_t width);
 
+/// Breaks `text` at spaces into lines of at most `width` characters, each with `indent` before it. A longer word stays
+/// whole.
+std::string wrapped(std::string_view text, std::size_t width, std::string_view indent);
+
+/// One row of a list: `head`, then `text` from column `at` on, broken at spaces into lines of at most `width`
+/// characters. Where `head` is too long, `text` begins on the next line.
+std::string list_row(std::string_view head, std::size_t at, std::string_view text, std::size_t width);
+
 /// With zeros in front, at least `width` digits wide: "0042". LOCKSTEP_ASSERT: `number` is not negative.
 std::string zero_padded(std::int64_t number, std::size_t width);
 

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/observe/terminal_line.h"
 
 namespace lockstep::cli {
 
@@ -16,5 +18,11 @@ void print_text(const std::string& text) {
 }
 
 void print_json(const nlohmann::json& object) { print_text(object.dump() + "\n"); }
+
+int columns_of(const Environment& env) {
+  constexpr int kNarrow = 80;
+  if (const auto told = env.get("COLUMNS")) return parsed_int<int>(*told).value_or(kNarrow);
+  return ::isatty(STDOUT_FILENO) != 0 ? room_of(STDOUT_FILENO, kNarrow) : kNarrow;
+}
 
 }  // namespace lockstep::cli

@@ -33,6 +33,9 @@ void print_json(const nlohmann::json& object);
 /// Throws: Error(kIo) where standard output takes no more.
 void print_text(const std::string& text);
 
+/// Returns how wide text may be: $COLUMNS, else the terminal's width, else 80.
+int columns_of(const Environment& env);
+
 /// Each adds one sub-command to `app`, whose callback does the work. `context` must outlive the parsing.
 void add_version(CLI::App& app, Context& context);
 void add_layout(CLI::App& app, Context& context);

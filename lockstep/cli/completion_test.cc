@@ -24,7 +24,8 @@ class Completion : public ::testing::Test {
  protected:
   Completion() {
     auto* train = app_.add_subcommand("train", "Train a recipe: it's quick");
-    train->add_option("recipe", text_, "A file");
+    train->add_option("RECIPE", text_, "A file");
+    train->add_option("--cluster", text_, "A profile");
     train->add_option("--set", text_, "table.key=value");
     train->add_flag("--json", flag_, "As JSON");
     auto* snapshot = app_.add_subcommand("snapshot", "Look at snapshots");
@@ -53,6 +54,7 @@ class Completion : public ::testing::Test {
 
   static constexpr std::string_view kOffer = R"(
 compopt() { :; }
+lockstep() { printf '%s\n' "$2 one" "$2-two" other; }
 offer() { COMP_WORDS=(lockstep "$@"); COMP_CWORD=$#; _lockstep; echo "${COMPREPLY[@]}"; }
 )";
 
@@ -65,7 +67,7 @@ TEST_F(Completion, OffersInBashWhatCanComeNext) {
   EXPECT_EQ(offered_by_bash("''"), "train snapshot completion\n");
   EXPECT_EQ(offered_by_bash("tr"), "train\n");
   EXPECT_EQ(offered_by_bash("--h"), "--help\n");
-  EXPECT_EQ(offered_by_bash("train --"), "--help --set --json\n");
+  EXPECT_EQ(offered_by_bash("train --"), "--help --cluster --set --json\n");
   EXPECT_EQ(offered_by_bash("snapshot ''"), "verify\n");
   EXPECT_EQ(offered_by_bash("snapshot verify --d"), "--deep\n");
   EXPECT_EQ(offered_by_bash("completion ''"), "bash zsh\n");
@@ -76,6 +78,40 @@ TEST_F(Completion, OffersSettingsAfterSet) {
             "trainer.share_device= trainer.strategy= trainer.sync_batchnorm= trainer.static_graph= trainer.seed=\n");
 }
 
+TEST_F(Completion, OffersInBashNamesThatTheProgramLists) {
+  EXPECT_EQ(offered_by_bash("train ''"), "recipes\\ one recipes-two other\n");
+  EXPECT_EQ(offered_by_bash("train --cluster ''"), "clusters\\ one clusters-two other\n");
+  EXPECT_EQ(offered_by_bash("train --cluster = clusters-"), "clusters-two\n") << "readline splits words at =";
+  EXPECT_EQ(offered_by_bash("train --json oth"), "other\n");
+}
+
+TEST_F(Completion, OffersInZshNamesThatTheProgramLists) {
+  if (std::system("command -v zsh >/dev/null") != 0) GTEST_SKIP() << "zsh is not installed";
+  // The functions of zsh's line editor only exist while one types.
+  const std::string_view stubs = R"(
+lockstep() { print -l "$2-one" "$2-two" }
+compadd() { print -r -- "$@" }
+compset() { PREFIX=${PREFIX#*=} }
+_files() { print files }
+offer() { words=(lockstep "$@"); CURRENT=$(( $# + 1 )); PREFIX="${@[-1]}"; _lockstep }
+)";
+  const auto offered = [&](const std::string& line) { return output_of("zsh", "offer " + line, stubs); };
+  const auto unset = output_of("zsh", "", "");
+  EXPECT_EQ(offered("train ''"), unset + "-- recipes-one recipes-two\nfiles\n");
+  EXPECT_EQ(offered("train --cluster ''"), unset + "-- clusters-one clusters-two\n");
+  EXPECT_EQ(offered("train --cluster=cl"), unset + "-- clusters-one clusters-two\n");
+}
+
+TEST_F(Completion, OffersInFishNamesThatTheProgramLists) {
+  if (std::system("command -v fish >/dev/null") != 0) GTEST_SKIP() << "fish is not installed";
+  const std::string_view stub = "function lockstep; printf '%s\\n' $argv[2]-one $argv[2]-two; end\n";
+  EXPECT_EQ(output_of("fish", "complete -C 'lockstep train recipes-'", stub), "recipes-one\nrecipes-two\n");
+  EXPECT_EQ(output_of("fish", "complete -C 'lockstep train --cluster '", stub),
+            "clusters-one\tA profile\nclusters-two\tA profile\n");
+  EXPECT_EQ(output_of("fish", "complete -C 'lockstep train --cluster=cl'", stub),
+            "--cluster=clusters-one\tA profile\n--cluster=clusters-two\tA profile\n");
+}
+
 TEST_F(Completion, LeavesTheProgramAfterTwoDashesAlone) { EXPECT_EQ(offered_by_bash("train -- --j"), "\n"); }
 
 TEST_F(Completion, NamesEveryCommandInEveryShell) {
@@ -84,7 +120,7 @@ TEST_F(Completion, NamesEveryCommandInEveryShell) {
     EXPECT_NE(script.find("/snapshot/verify"), std::string::npos) << shell;
     EXPECT_NE(script.find("optimizer.weight_decay"), std::string::npos) << shell;
     EXPECT_EQ(script.find("internal"), std::string::npos) << shell;
-    for (const auto* mark : {"@PATHS@", "@SETTINGS@", "@LEVELS@"})
+    for (const auto* mark : {"@PATHS@", "@SETTINGS@", "@LEVELS@", "@VALUES@"})
       EXPECT_EQ(script.find(mark), std::string::npos) << mark;
   }
 }

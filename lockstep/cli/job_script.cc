@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/job_script.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,7 +15,6 @@
 #include "lockstep/cluster/script/our_request.h"
 #include "lockstep/cluster/script/script_findings.h"
 #include "lockstep/cluster/script/side_by_side.h"
-#include "lockstep/observe/terminal_line.h"
 
 namespace lockstep::cli {
 namespace {
@@ -78,12 +75,6 @@ nlohmann::json json_of(const SlurmShape& shape) {
           {"devices_per_node", value(shape.node_devices())},
           {"memory_mib", value(shape.memory_mib)},
           {"time_s", shape.time ? nlohmann::json(shape.time->count()) : nlohmann::json(nullptr)}};
-}
-
-int columns_of(const Environment& env) {
-  constexpr int kNarrow = 80;
-  if (const auto told = env.get("COLUMNS")) return parsed_int<int>(*told).value_or(kNarrow);
-  return ::isatty(STDOUT_FILENO) != 0 ? room_of(STDOUT_FILENO, kNarrow) : kNarrow;
 }
 
 }  // namespace

@@ -45,12 +45,18 @@ void list(const ListOptions& options, const Context& context) {
                     {"exit_code", code ? nlohmann::json(code->code) : nlohmann::json(nullptr)},
                     {"cluster", record.cluster},
                     {"nodes", record.nodes},
-                    {"tasks", record.tasks}});
+                    {"tasks", record.tasks},
+                    {"billing",
+                     {{"unit", record.billing.unit},
+                      {"most", record.billing.hours(static_cast<double>(record.time_s), record.nodes)}}}});
     text +=
         padded(record.job, 10) +
         padded(state + (state == "failed" ? " (" + std::to_string(code->code) + ")" : ""), 22) +
         padded(std::to_string(record.nodes) + " × " + std::to_string(record.tasks / std::max(record.nodes, 1)), 10) +
-        padded(hh_mm_ss(std::chrono::seconds(record.time_s)), 11) + run.path.string() + "\n";
+        padded(hh_mm_ss(std::chrono::seconds(record.time_s)), 11) +
+        padded(billed_text(record.billing.hours(static_cast<double>(record.time_s), record.nodes), record.billing.unit),
+               20) +
+        run.path.string() + "\n";
   }
   if (options.json) return print_json({{"schema", 1}, {"root", root.string()}, {"runs", list}});
   print_text(text.empty() ? "no runs in " + root.string() + "\n" : text);
@@ -77,7 +83,8 @@ std::filesystem::path runs_here(const Environment& env) {
 RunPlaces run_places(const Environment& env) { return {runs_here(env), remembered_runs(env)}; }
 
 void add_ls(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("ls", "List submitted runs: job, state, nodes × tasks, time, folder");
+  auto* command =
+      app.add_subcommand("ls", "List submitted runs: job, state, nodes × tasks, time, what that costs at most, folder");
   auto options = std::make_shared<ListOptions>();
   command->add_option("FOLDER", options->folder, "Where the runs lie; by default where submit puts them");
   command->add_flag("--json", options->json, "As one JSON object on standard output");

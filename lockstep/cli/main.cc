@@ -91,6 +91,21 @@ void check_program(const CLI::App& app, const Context& context) {
               "leave out `--` and what follows it");
 }
 
+/// Refuses `--name=` and empty words. They are what a shell makes of a variable that is not set, and the parser would
+/// take the word after them for the value.
+void refuse_empty_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const std::string_view before = argv[i - 1];
+    const bool is_named = word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (!word.empty() && !is_named) continue;
+    const std::string name(is_named ? word.substr(0, word.size() - 1) : i > 1 && before.starts_with('-') ? before : "");
+    throw Error(ErrorKind::kUsage,
+                name.empty() ? "argument " + std::to_string(i) + " is empty" : name + " is given an empty value",
+                "give it a value, or leave it out; a variable of the shell in its place may not be set");
+  }
+}
+
 void parse(CLI::App& app, int argc, char** argv, const Context& context) {
   try {
     app.parse(argc, argv);
@@ -146,6 +161,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_setup(app, context);
     lockstep::cli::add_completion(app, context);
     context.program = split_off_program(argc, argv);
+    refuse_empty_values(argc, argv);
     app.parse_complete_callback([&] { check_program(app, context); });
     parse(app, argc, argv, context);
     return context.exit_code;

@@ -161,7 +161,10 @@ void add_plan(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("plan", "Predict memory, step and epoch times and efficiency on numbers of nodes");
   auto options = std::make_shared<PlanOptions>();
   command->add_option("RECIPE", options->recipe, "A TOML file, or the name of a built-in recipe")->required();
-  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4")->delimiter(',')->type_name("N,N…");
+  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,N…");
   command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");

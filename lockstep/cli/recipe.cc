@@ -48,30 +48,42 @@ void list_as_json(const std::vector<BuiltinRecipe>& recipes) {
   print_json({{"recipes", files}, {"settings", settings}});
 }
 
-std::string setting_line(const SettingRow& row) {
-  std::string line = "  " + padded(std::string(row.key.substr(row.key.find('.') + 1)), 16);
-  line +=
-      padded(row.fallback.empty() ? "-" : std::string(row.fallback), 14) + std::string(row.help) + " (" + wanted(row);
-  if (!row.unit.empty()) line += "; " + std::string(row.unit);
-  line += ")";
-  if (!row.ties.only_for.empty()) line += " [" + joined(words(row.ties.only_for), ", ") + " only]";
-  return line + "\n";
+std::string_view short_key(const SettingRow& row) { return row.key.substr(row.key.find('.') + 1); }
+
+std::string help_of(const SettingRow& row) {
+  std::string text = std::string(row.help) + " (" + wanted(row);
+  if (!row.unit.empty()) text += "; " + std::string(row.unit);
+  text += ")";
+  if (!row.ties.only_for.empty()) text += " [" + joined(words(row.ties.only_for), ", ") + " only]";
+  return text;
 }
 
-void list(bool as_json) {
+/// Name, default and help, in columns.
+std::string setting_lines(const std::string& table, std::size_t columns) {
+  constexpr std::size_t kGap = 2;
+  constexpr std::size_t kDefault = 13;  // "(must be set)"; a longer one has the help below it.
+  std::size_t name = 0;
+  for (const auto& row : schema()) name = std::max(name, kGap + short_key(row).size() + kGap);
+  std::string out;
+  for (const auto& row : schema()) {
+    if (table_of(row.key) != table) continue;
+    const auto head =
+        padded("  " + std::string(short_key(row)), name) + (row.fallback.empty() ? "-" : std::string(row.fallback));
+    out += list_row(head, name + kDefault + kGap, help_of(row), columns);
+  }
+  return out;
+}
+
+void list(bool as_json, const Environment& env) {
   const auto recipes = builtin_recipes(this_program());
   if (as_json) return list_as_json(recipes);
+  const auto columns = static_cast<std::size_t>(columns_of(env));
   std::string out = "Recipes, for `lockstep train NAME`:\n";
   std::size_t width = 0;
-  for (const auto& recipe : recipes) width = std::max(width, recipe.name.size() + 2);
-  for (const auto& recipe : recipes) out += "  " + padded(recipe.name, width) + recipe.about + "\n";
+  for (const auto& recipe : recipes) width = std::max(width, recipe.name.size() + 4);
+  for (const auto& recipe : recipes) out += list_row("  " + recipe.name, width, recipe.about, columns);
   out += "\nSettings, with their defaults:\n";
-  for (const auto& table : setting_tables()) {
-    out += "[" + table + "]\n";
-    for (const auto& row : schema()) {
-      if (table_of(row.key) == table) out += setting_line(row);
-    }
-  }
+  for (const auto& table : setting_tables()) out += "[" + table + "]\n" + setting_lines(table, columns);
   print_text(out);
 }
 
@@ -155,7 +167,9 @@ void add_recipe(CLI::App& app, Context& context) {
     return command;
   };
 
-  add("ls", "List the built-in recipes, and every setting with its help")->callback([request] { list(request->json); });
+  add("ls", "List the built-in recipes, and every setting with its help")->callback([request, &context] {
+    list(request->json, context.env);
+  });
 
   auto* show_command = add("show", "Print every value of a recipe with its origin");
   show_command->add_option("RECIPE", request->word, "A TOML file, or the name of a built-in recipe")->required();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,10 +108,31 @@ std::vector<std::string> command_of(const std::string& verb, const ScaleOptions&
   return command;
 }
 
+/// What commands said on standard error. All points of a study have the same to say.
+class Said {
+ public:
+  /// Prints of `errors` what was not said before: messages, each with the lines that belong to it.
+  void print_new(const std::string& errors) {
+    std::string message;
+    const auto end = [&] {
+      if (!message.empty() && told_.insert(message).second) std::cerr << message;
+      message.clear();
+    };
+    for (const auto& line : split(trimmed(errors), '\n')) {
+      if (line.starts_with("lockstep: ")) end();
+      if (!line.empty()) message += line + "\n";
+    }
+    end();
+  }
+
+ private:
+  std::set<std::string> told_;
+};
+
 /// What a command printed; nothing where it failed: it has said why, and its exit code is this one's.
-std::optional<std::string> output_of(const std::vector<std::string>& command, Context& context) {
+std::optional<std::string> output_of(const std::vector<std::string>& command, Said& said, Context& context) {
   const auto result = run_process(command, context.env);
-  std::cerr << result.errors;
+  said.print_new(result.errors);
   if (result.exit_code == 0) return result.output;
   context.exit_code = result.exit_code;
   return std::nullopt;
@@ -119,6 +141,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Co
 /// Submits what has not been. All jobs are worked out before the first is submitted. A claim: nothing refused.
 bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
   std::vector<std::vector<std::string>> commands;
+  auto planned = nlohmann::json::array();
+  Said said;
   for (const auto& point : study.points) {
     if (state_of(study, point, {}) != PointState::kAbsent) continue;
     if (options.subject.empty()) refuse_without_recipe(study);
@@ -128,15 +152,23 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     command.insert(command.end(), options.passed.begin(), options.passed.end());
     auto dry = command;
     dry.emplace_back("--dry-run");
-    const auto script = output_of(dry, context);
+    if (options.json) dry.emplace_back("--json");
+    const auto script = output_of(dry, said, context);
     if (!script) return false;
-    if (options.dry_run) print_text(*script);
+    if (options.json) {
+      planned.push_back(nlohmann::json::parse(*script));
+    } else if (options.dry_run) {
+      print_text(*script);
+    }
   }
-  if (options.dry_run) return true;
+  if (options.dry_run) {
+    if (options.json) print_json({{"schema", 1}, {"study_dir", study.folder.string()}, {"jobs", planned}});
+    return true;
+  }
   write_study(study);
   for (auto& command : commands) {
     command.emplace_back("--json");
-    const auto output = output_of(command, context);
+    const auto output = output_of(command, said, context);
     if (!output) return false;
     const auto job = nlohmann::json::parse(*output);
     context.log.info("job " + job.at("job").get<std::string>() + ": " + counted(job.at("nodes"), "node") + ", " +
@@ -249,6 +281,7 @@ void add_scale(CLI::App& app, Context& context) {
       ->required();
   command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("N,N…");
   command->add_flag("--local", options->is_local, "On this machine, one run after the other");
   command->add_option("--vary", options->vary, "The same for each value of a setting: table.key=v,w")

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/map_each.h"
@@ -34,15 +35,34 @@ struct SubmitOptions {
   bool json = false;
 };
 
-nlohmann::json json_of(const JobRecord& record, const JobPlan& plan) {
+/// Returns what the job costs if it takes all of its time.
+double most_billed(const JobPlan& plan) {
+  return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
+}
+
+/// A job that is submitted, or, without a number, one that is only planned.
+nlohmann::json json_of(const JobPlan& plan, const std::string& job = {}) {
   return {{"schema", 1},
-          {"job", record.job},
+          {"job", job.empty() ? nlohmann::json(nullptr) : nlohmann::json(job)},
           {"run_dir", plan.paths.run_dir.string()},
           {"script", script_path(plan).string()},
           {"log", log_path(plan).string()},
           {"cluster", plan.cluster},
-          {"nodes", record.nodes},
-          {"tasks", record.tasks}};
+          {"nodes", plan.size.nodes},
+          {"tasks", plan.size.world()},
+          {"billing", {{"unit", plan.billing.unit}, {"most", most_billed(plan)}}}};
+}
+
+nlohmann::json trials_of(const PackedJob& job) {
+  auto folders = nlohmann::json::array();
+  for (const auto& trial : job.trials) folders.push_back((job.sweep / trial.name).string());
+  return folders;
+}
+
+/// One object for one job; else an object that holds `jobs`.
+void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitRequest& request) {
+  if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", std::move(jobs)}});
+  print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
 }
 
 void pack_what_is_staged(const JobStage& stage, const Context& context) {
@@ -55,11 +75,23 @@ void pack_what_is_staged(const JobStage& stage, const Context& context) {
   context.log.info("packed: " + human_bytes(fs::file_size(stage.pack, ignored)));
 }
 
-void print_scripts(const Submission& submission, const SubmitRequest& request) {
+void print_scripts(const Submission& submission, const SubmitOptions& options) {
+  auto jobs = nlohmann::json::array();
+  const auto tell = [&](const JobPlan& plan, const std::string& script) {
+    if (!options.json) return print_text(script);
+    jobs.push_back(json_of(plan));
+    jobs.back()["script_text"] = script;
+  };
+  const bool is_session = options.request.is.interactive;
   for (const auto& plan : submission.jobs) {
-    print_text(request.is.interactive ? session_script(plan) : batch_script(plan));
+    tell(plan, is_session ? session_script(plan) : batch_script(plan));
+    if (options.json && is_session) jobs.back().update({{"script", session_path(plan).string()}, {"log", nullptr}});
   }
-  for (const auto& job : submission.packed) print_text(packed_script(job));
+  for (const auto& job : submission.packed) {
+    tell(job.node, packed_script(job));
+    if (options.json) jobs.back()["trials"] = trials_of(job);
+  }
+  if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
 /// The session takes over: this process becomes `salloc`.
@@ -78,7 +110,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
                 const Context& context) {
   auto jobs = nlohmann::json::array();
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
-    jobs.push_back(json_of(record, plan));
+    jobs.push_back(json_of(plan, record.job));
     if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");
   };
   for (const auto& plan : submission.jobs) {
@@ -88,11 +120,9 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
   for (const auto& job : submission.packed) {
     tell(submit_packed(job, context.env), job.node, ": " + counted(std::ssize(job.trials), "trial"));
     if (claimed != nullptr) claimed->keep();
-    for (const auto& trial : job.trials) jobs.back()["trials"].push_back((job.sweep / trial.name).string());
+    jobs.back()["trials"] = trials_of(job);
   }
-  if (!options.json) return;
-  if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", jobs}});
-  print_json(options.request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", jobs}});
+  if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
 /// What this machine shows of what the job will meet: variables that it takes along, and the file systems that it
@@ -133,7 +163,11 @@ void submit(SubmitOptions& options, Context& context) {
     context.log.info("no devices are asked for: " + first.cluster +
                      " knows none, so each node runs one task; --devices N asks for N");
   }
-  if (request.is.dry_run) return print_scripts(submission, request);
+  if (first.cluster != "generic") {
+    context.log.info("a job costs at most " + billed_text(most_billed(first), first.billing.unit) + ": " +
+                     hh_mm_ss(*first.queue.time) + " of " + counted(first.size.nodes, "node"));
+  }
+  if (request.is.dry_run) return print_scripts(submission, options);
   if (submission.is_here) check_quickly(first, context);
   pack_what_is_staged(first.stage, context);
   const auto claimed = claim_folder(submission, request, context);
@@ -212,6 +246,8 @@ void add_submit(CLI::App& app, Context& context) {
   add_list(*command, request.settings, "--bind", "cluster.binds", "What the container sees besides: DIR[:INSIDE]");
   add_list(*command, request.settings, "--env", "cluster.env", "A variable of the job: NAME=value");
   add_list(*command, request.settings, "--setup", "cluster.setup", "A line of shell that each task runs first");
+  add_list(*command, request.settings, "--setup-once", "cluster.setup_once",
+           "A line of shell that the job runs once, outside a container; tasks get what it exports");
   command->add_option("--sbatch", flags.sbatch, "A further flag of sbatch: --sbatch=--exclusive")
       ->allow_extra_args(false);
   command->add_option("--name", flags.name, "The job's name");

@@ -232,6 +232,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"cluster.partition", kText, "", {}, "", "by default the profile's", {}, kAside},
     {"cluster.qos", kText, "", {}, "", "by default the profile's", {}, kAside},
     {"cluster.setup", kTexts, "", {}, "", "lines of shell that each task runs first, inside the container", {}, kAside},
+    {"cluster.setup_once", kTexts, "", {}, "", "lines of shell that the job runs once; tasks get what they export", {}, kAside},
     {"cluster.modules", kTexts, "", {}, "", "what `module load` gets, instead of the profile's; [] for none", {}, kAside},
     {"cluster.conda", kText, "", {}, "", "a conda environment to activate, by path or name", {}, kAside},
     {"cluster.container", kText, "", {}, "", "the image that tasks run in", {}, kAside},

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines that are nearly right: what `lockstep` says, and what it makes of a word that means two things."""
 import json
+import os
 import pathlib
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
@@ -31,6 +34,51 @@ class Usage(harness.RanksTest):
         (self.folder / "digits").write_text('[trainer]\nseed = 77\n')
         shown = json.loads(self.said("recipe", "show", "digits", "--json").out)
         self.assertEqual(shown["settings"]["trainer.seed"]["value"], 77)
+
+    def test_an_empty_value_is_refused_and_takes_no_other_word(self):
+        for words, fact in ((("submit", "--container=", "--dry-run", "--", "true"), "--container is given an empty value"),
+                            (("submit", "--account", "", "--dry-run", "--", "true"), "--account is given an empty value"),
+                            (("plan", "digits", "--cluster="), "--cluster is given an empty value"),
+                            (("follow", ""), "argument 2 is empty")):
+            with self.subTest(words=words):
+                err = self.said(*words, code=2).err
+                self.assertIn(f"{fact}\n  hint: give it a value, or leave it out", err)
+        self.said("submit", "--dry-run", "--", "echo", "", "--name=")
+
+    def test_numbers_of_nodes_leave_the_recipe_behind_them_alone(self):
+        script = self.said("scale", "--nodes", "1,2", "digits", "--dry-run").out
+        self.assertEqual(re.findall(r"--nodes=(\d+)", script.replace("srun --nodes=1", "")), ["1", "2"])
+        err = self.said("plan", "--nodes", "0,2", "no-such-recipe", code=2).err
+        self.assertIn("--nodes has 0", err)
+
+    def test_lists_stand_in_columns_of_eighty(self):
+        for group, names in (("recipe", ["cifar100-resnet50", "frontier-mlp"]), ("profile", ["juwels-booster", "generic"])):
+            with self.subTest(group=group):
+                lines = self.said(group, "ls").out.splitlines()
+                self.assertLessEqual(max(len(line) for line in lines if not re.search(r"\S{46}", line)), 80)
+                for name in names:
+                    self.assertRegex("\n".join(lines), rf"(?m)^[* ] {name} {{2,}}[A-Z]")
+        settings = self.said("recipe", "ls").out
+        self.assertRegex(settings, r"(?m)^  zero_init_residual  +false  +each block starts")
+        wide = self.start("recipe", "ls", env={"COLUMNS": "200"}).finish().out
+        self.assertGreater(max(len(line) for line in wide.splitlines()), 120)
+
+    def test_a_shell_completes_clusters_recipes_and_runs_by_name(self):
+        run = self.folder / "mine-20260101-000000"
+        run.mkdir()
+        (run / "job.json").write_text(json.dumps({"schema": 1, "job": "7", "name": "mine", "cluster": "generic", "command": "true", "nodes": 1,
+                                                  "tasks": 1, "is_recipe": False, "time_s": 60, "submitted": 1, "packed_in": ""}))
+        script = self.folder / "completion.bash"
+        script.write_text(self.said("completion", "bash").out + "\noffer() { COMP_WORDS=(\"$PROGRAM\" \"$@\"); COMP_CWORD=$#; _lockstep; "
+                                                                "echo \"${COMPREPLY[@]}\"; }\noffer \"$@\"\n")
+        for words, names in ((("follow", "mi"), "mine-20260101-000000"), (("stop", ""), run.name), (("report", run.name, ""), run.name),
+                             (("monitor", ""), run.name), (("submit", "cifar"), "cifar100 cifar100-resnet50"),
+                             (("submit", "--cluster", "l"), "leonardo lumi-g"), (("profile", "show", "per"), "perlmutter"),
+                             (("plan", "digits", "--cluster", "=", "fr"), "frontier")):
+            with self.subTest(words=words):
+                done = subprocess.run(["bash", script, *words], env={**os.environ, "PROGRAM": str(harness.BIN / "lockstep"), "LOCKSTEP_RUNS": str(self.folder), "HOME": str(self.folder)},
+                                      capture_output=True, text=True, check=True)
+                self.assertEqual(done.stdout.strip(), names, done.stderr)
 
     def test_a_doctor_that_finds_nothing_says_how_much_it_looked_at(self):
         (self.folder / "run").mkdir()

@@ -43,8 +43,9 @@ class Plan(unittest.TestCase):
             self.assertLess(after["efficiency"], before["efficiency"])
             self.assertGreater(after["speed_up"], before["speed_up"])
             self.assertLessEqual(after["error"], 0.25)
+        self.assertEqual((plan["billing_unit"], points[0]["billed_hours"]), ("core-hours", 48 * points[0]["node_hours"]))
         text = self.lockstep("plan", "net.toml", "--facts", FACTS, "--cluster", "juwels-booster", "--nodes", "1,4").stdout
-        for part in ("parameters  25557032", "snapshot", "weights 97.5 MiB", "within 2", "juwels-booster.toml:", "node-hours"):
+        for part in ("parameters  25557032", "snapshot", "weights 97.5 MiB", "within 2", "juwels-booster.toml:", "core-hours"):
             self.assertIn(part, text)
 
     def test_wrong_requests(self):

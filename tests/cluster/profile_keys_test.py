@@ -14,13 +14,13 @@ ROW = re.compile(r'\{"([\w.*]+)", \[\]\(P& p, Name(?: n)?\) -> Slot \{ return &p
 FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is found: read where profiles are.
 # Facts that `profile show` tells a person, and that no decision follows from.
 FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa", "devices.fast_bf16",
-         "slurm.nodes", "slurm.billing", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
-         "software.torch", "software.build_image", "software.tensorboard", "software.telemetry"}
+         "slurm.nodes", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
+         "software.build_image", "software.tensorboard", "software.telemetry"}
 
 
 def sources():
     for path in sorted((ROOT / "lockstep").rglob("*.cc")) + sorted((ROOT / "lockstep").rglob("*.h")):
-        if "cluster/profile" not in str(path) and not path.name.endswith("_test.cc"):
+        if ("cluster/profile" not in str(path) or path.name == "profile.cc") and not path.name.endswith("_test.cc"):
             yield path.read_text()
 
 

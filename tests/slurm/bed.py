@@ -62,12 +62,16 @@ class PortBlock:
 
 
 class Bed:
-    """Four nodes, n1 to n4, of eight cores and four pretend GPUs each."""
+    """Four nodes, n1 to n4, of eight cores and four pretend GPUs each; or as `shape` says, by the names that testbed.sh
+    explains: Bed(gpus=0, cores=2)."""
+
+    def __init__(self, **shape):
+        self.shape = {f"BED_{name.upper()}": str(value) for name, value in shape.items()}
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-bed-"))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_", "LOCKSTEP_"))}
-        self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf"),
+        self.environment = {**inherited, **self.shape, "SLURM_CONF": str(self.folder / "slurm.conf"),
                             "PATH": f"{os.environ['PATH']}:/usr/sbin"}
         self.ports = PortBlock()
         self.end_with_this_process()

@@ -47,7 +47,11 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual((record["job"], record["name"], record["nodes"], record["tasks"]), (job, "sh", 2, 4))
 
     def test_devices_are_asked_for_and_one_task_gets_each(self):
-        job = self.job("--devices", "4", "--", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES$SLURM_STEP_GPUS")
+        words = ("--devices", "4", "--run-dir", self.folder / "run", "--", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES$SLURM_STEP_GPUS")
+        asked = self.bed.run(LOCKSTEP, "submit", "--cluster", "generic", "--dry-run", *words, cwd=self.folder)
+        self.assertIn("#SBATCH --cpus-per-task=2\n", asked, "eight cores and four devices a node, as sinfo has it")
+        # The machine below the bed has fewer cores than its nodes pretend to: srun could not place two for each task.
+        job = self.job("--cores-per-task", "1", "--devices", "4", *words[4:])
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         self.assertEqual(len({line.split()[0] for line in self.lines()}), 4)
         self.assertIn("gres:gpu:4", self.bed.run("scontrol", "show", "job", job))

@@ -3,6 +3,12 @@
 # A real Slurm on this one machine: a controller, four node daemons, four pretend GPUs a node, a munge of its own.
 #   testbed.sh up DIR [BASE_PORT]   start it; then: export SLURM_CONF=DIR/slurm.conf
 #   testbed.sh down DIR             stop what `up DIR` started, by process id
+# The environment may shape the bed; what is not said is as in the default one:
+#   BED_CLUSTER=name BED_NODES=n BED_SOCKETS=s BED_CORES=cores a socket BED_THREADS=threads a core BED_MEMORY=MB
+#   BED_GPUS=gpus a node, 0 for no GresTypes at all   BED_GPU_TYPE=a100   BED_PLAIN_NODES=the first so many have no gpus
+#   BED_PARTITIONS: lines of slurm.conf; @NODES@ stands for all nodes
+#   BED_TASK_PLUGIN=task/none: tasks are not bound; the default binds, and fails where this machine has too few cores for that
+#   BED_ACCOUNT=required: a job that names no account is refused
 # Two beds live side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet; bed.py takes one that is free.
 # Needs root and the packages slurm-wlm and munge. Needs no host names: this machine's own may mean nothing to it.
 # Tried with slurm-wlm 22.05.8.
@@ -11,7 +17,9 @@ set -euo pipefail
 action=${1:?usage: testbed.sh up|down DIR [BASE_PORT]}
 dir=$(realpath -m "${2:?a folder}")
 base_port=${3:-18300}
-nodes=4 gpus=4 cores=8
+nodes=${BED_NODES:-4} plain=${BED_PLAIN_NODES:-0} gpus=${BED_GPUS:-4} gpu_type=${BED_GPU_TYPE:-}
+sockets=${BED_SOCKETS:-1} cores=${BED_CORES:-8} threads=${BED_THREADS:-1}
+partitions=${BED_PARTITIONS:-PartitionName=gpu Nodes=@NODES@ Default=YES MaxTime=INFINITE State=UP}
 host=$(uname -n)
 host=${host%%.*}
 
@@ -80,12 +88,21 @@ write_configuration() {
   mkdir -p "$dir"/{state,spool,log,dev,munge}
   chmod 755 "$dir" "$dir/munge"
   # A gres needs character devices; these are copies of the null device.
-  for g in $(seq 0 $((gpus - 1))); do [ -e "$dir/dev/gpu$g" ] || mknod "$dir/dev/gpu$g" c 1 3; done
-  echo "Name=gpu File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
+  local gres_types='' gres=''
+  if [ "$gpus" != 0 ]; then
+    for g in $(seq 0 $((gpus - 1))); do [ -e "$dir/dev/gpu$g" ] || mknod "$dir/dev/gpu$g" c 1 3; done
+    echo "NodeName=n[$((plain + 1))-$nodes] Name=gpu ${gpu_type:+Type=$gpu_type} File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
+    gres_types=GresTypes=gpu gres=Gres=gpu:${gpu_type:+$gpu_type:}$gpus
+  fi
+  local submit_plugin=''
+  if [ "${BED_ACCOUNT:-}" = required ]; then
+    submit_plugin=JobSubmitPlugins=lua
+    write_account_rule
+  fi
   # This plugin alone starts where no file system of control groups is mounted, as in a bare chroot.
   if ! grep -q ' /sys/fs/cgroup' /proc/self/mounts; then echo CgroupPlugin=cgroup/v1 > "$dir/cgroup.conf"; fi
   cat > "$dir/slurm.conf" << CONF
-ClusterName=testbed
+ClusterName=${BED_CLUSTER:-testbed}
 SlurmctldHost=$host(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
@@ -96,7 +113,7 @@ AuthInfo=socket=$dir/munge/socket,cred_expire=5
 MpiDefault=none
 MpiParams=ports=$((base_port + 20))-$((base_port + 99))
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
+TaskPlugin=${BED_TASK_PLUGIN:-task/affinity}
 SwitchType=switch/none
 $(communication)
 SlurmctldPort=$base_port
@@ -115,14 +132,36 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
-GresTypes=gpu
+$gres_types
+$submit_plugin
 JobRequeue=1
 KillWait=5
-NodeName=n[1-$nodes] NodeHostname=$host NodeAddr=127.0.0.1 \
-Port=[$((base_port + 1))-$((base_port + nodes))] CPUs=$cores Sockets=1 CoresPerSocket=$cores ThreadsPerCore=1 \
-RealMemory=4000 Gres=gpu:$gpus State=UNKNOWN
-PartitionName=gpu Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE State=UP
+$(if [ "$plain" != 0 ]; then node_line 1 "$plain" ''; fi)
+$(node_line $((plain + 1)) "$nodes" "$gres")
+${partitions//@NODES@/n[1-$nodes]}
 CONF
+}
+
+# node_line FIRST LAST GRES
+node_line() {
+  echo "NodeName=n[$1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base_port + $1))-$((base_port + $2))]" \
+    "CPUs=$((sockets * cores * threads)) Sockets=$sockets CoresPerSocket=$cores ThreadsPerCore=$threads" \
+    "RealMemory=${BED_MEMORY:-4000} $3 State=UNKNOWN"
+}
+
+# As sites do it where the accounting alone would not: the plugin is compiled into their Slurm, and reads this file.
+write_account_rule() {
+  cat > "$dir/job_submit.lua" << 'LUA'
+function slurm_job_submit(description, partitions, user)
+  if description.account == nil then
+    slurm.log_user("name an account: --account")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+function slurm_job_modify(description, record, partitions, user) return slurm.SUCCESS end
+return slurm.SUCCESS
+LUA
 }
 
 start_munge() {

@@ -40,12 +40,16 @@ bool lies_under(const std::string& path, const std::string& folder) {
   return path.starts_with(folder) && path[folder.size()] == '/';
 }
 
-}  // namespace
+struct Mount {
+  std::string kind;
+  std::string device;
+};
 
-std::string file_system_of(const DoctorContext& of, const fs::path& path) {
+/// The mount that shows `path`, by the kernel's table; empty if that does not tell.
+Mount mount_of(const DoctorContext& of, const fs::path& path) {
   const std::string wanted = path.lexically_normal().string();
   std::string best;
-  std::string kind;
+  Mount mount;
   for (const auto& line : split(text_or_nothing(of.at_root("/proc/self/mountinfo")), '\n')) {
     // Source: proc(5): the mount point is the fifth field; the type follows a lone dash, after fields of any number.
     const auto fields = split(line, ' ');
@@ -55,10 +59,16 @@ std::string file_system_of(const DoctorContext& of, const fs::path& path) {
     // Of several mounts on one point, the last is the one to be seen.
     if (!lies_under(wanted, point) || point.size() < best.size()) continue;
     best = point;
-    kind = *(dash + 1);
+    mount = {.kind = *(dash + 1), .device = dash + 2 != fields.end() ? unescaped(*(dash + 2)) : std::string()};
   }
-  return kind;
+  return mount;
 }
+
+}  // namespace
+
+std::string file_system_of(const DoctorContext& of, const fs::path& path) { return mount_of(of, path).kind; }
+
+std::string device_of(const DoctorContext& of, const fs::path& path) { return mount_of(of, path).device; }
 
 bool is_shared(std::string_view file_system) {
   return std::find(kShared.begin(), kShared.end(), file_system) != kShared.end();

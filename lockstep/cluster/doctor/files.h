@@ -16,6 +16,9 @@ namespace lockstep {
 /// the kernel's table of mounts. Empty where that does not tell.
 std::string file_system_of(const DoctorContext& of, const std::filesystem::path& path);
 
+/// The device of that mount, as the kernel has it: "/dev/scratch" or "scratch".
+std::string device_of(const DoctorContext& of, const std::filesystem::path& path);
+
 /// A claim: all nodes see this kind of file system.
 bool is_shared(std::string_view file_system);
 

@@ -219,6 +219,37 @@ TEST(SpaceFault, TheQuotaIsUsedUp) {
   EXPECT_EQ(asked[2], "lfs");
 }
 
+TEST(SpaceFault, TheQuotaOfAProjectsFilesetOnGpfsIsUsedUp) {
+  FakeNode node;
+  node.of.run.run_dir = "/p/scratch/proj/run";
+  node.of.run.snapshot_bytes = std::uint64_t{2} << 30U;
+  node.write("/p/scratch/proj/run/job.sh", "");
+  node.write("/proc/self/mountinfo",
+             "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n22 20 0:6 / /p/scratch rw - gpfs /dev/scratch rw\n");
+  std::string used = "1048576";
+  node.of.system.run = [&](const std::vector<std::string>& command) {
+    const auto none = ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
+    const auto says = [](const std::string& text) {
+      return ProcessResult{.exit_code = 0, .output = text, .errors = {}};
+    };
+    // The tools are not in PATH.
+    if (command[2] == "/usr/lpp/mmfs/bin/mmlsattr") {
+      return says("file name:            " + command.back() + "\nfileset name:         proj\nsnapshot name:\n");
+    }
+    if (command[2] != "/usr/lpp/mmfs/bin/mmlsquota" || command[6] != "scratch" || command[4] != "-j") return none;
+    // As its -Y prints it, in KiB.
+    return says(
+        "mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:"
+        "blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:\n"
+        "mmlsquota::0:1:::scratch:FILESET:7:" +
+        command[5] + ":" + used + ":1000000000:1073741824:0:none:12000:0:2000000:0:none:e:\n");
+  };
+  expect_fault(node, {.code = "space-quota",
+                      .fact = "the quota of fileset proj leaves",
+                      .broken = [&](FakeNode&) { used = "1073741000"; },
+                      .mended = [&](FakeNode&) { used = "1048576"; }});
+}
+
 TEST(SpaceFault, TheProjectsQuotaIsUsedUp) {
   FakeNode node;
   node.of.run.run_dir = "/scratch/run";

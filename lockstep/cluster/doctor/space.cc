@@ -84,6 +84,46 @@ std::optional<std::string> lustre_project(const DoctorContext& of, const std::st
   return has_one && parsed_int<std::uint64_t>(words[0]) ? std::optional(words[0]) : std::nullopt;
 }
 
+/// Runs one of GPFS's own tools, which are not in every user's PATH.
+std::optional<std::string> gpfs_answer(const DoctorContext& of, std::vector<std::string> command) {
+  if (auto found = answer_of(of, command)) return found;
+  command.front().insert(0, "/usr/lpp/mmfs/bin/");
+  return answer_of(of, command);
+}
+
+/// Returns the fileset that a folder on GPFS counts for: what a project has there. Nothing if it lies in none of its
+/// own. Source: mmlsattr(1), -L.
+std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::string& folder) {
+  constexpr std::string_view kName = "fileset name:";
+  for (const auto& line : split(gpfs_answer(of, {"mmlsattr", "-L", folder}).value_or(""), '\n')) {
+    if (!line.starts_with(kName)) continue;
+    const std::string name(trimmed(std::string_view(line).substr(kName.size())));
+    if (!name.empty() && name != "root") return name;
+  }
+  return std::nullopt;
+}
+
+/// Reads `mmlsquota -Y`: a head names the columns of the rows after it. Blocks are in KiB. Source: mmlsquota(1).
+std::optional<Quota> parsed_gpfs_quota(const std::string& text) {
+  std::vector<std::string> head;
+  for (const auto& line : split(text, '\n')) {
+    const auto fields = split(trimmed(line), ':');
+    if (fields.size() < 3 || fields[0] != "mmlsquota") continue;
+    if (fields[2] == "HEADER") {
+      head = fields;
+      continue;
+    }
+    const auto number = [&](const char* name) -> std::uint64_t {
+      const auto at = static_cast<std::size_t>(std::ranges::find(head, name) - head.begin());
+      return at < std::min(head.size(), fields.size()) ? parsed_int<std::uint64_t>(fields[at]).value_or(0) : 0;
+    };
+    if (head.empty()) continue;
+    return Quota{number("blockUsage"), number("blockQuota"), number("blockLimit"), number("filesUsage"),
+                 number("filesLimit")};
+  }
+  return std::nullopt;
+}
+
 /// A quota that covers the run folder.
 struct NamedQuota {
   std::string name;  ///< "the quota" of the user, "the quota of project 462000001".
@@ -97,6 +137,17 @@ std::vector<NamedQuota> quotas_at(const DoctorContext& of, const std::string& ki
     if (const auto quota = answer ? parsed_quota(*answer) : std::nullopt) quotas.push_back({name, *quota});
   };
   const auto user = of.env.get("USER").value_or("");
+  if (kind == "gpfs") {
+    auto device = device_of(of, of.run.run_dir);
+    if (device.starts_with("/dev/")) device.erase(0, 5);
+    const auto ask_gpfs = [&](const std::string& name, const std::string& flag, const std::string& who) {
+      const auto answer = gpfs_answer(of, {"mmlsquota", "-Y", flag, who, device});
+      if (const auto quota = answer ? parsed_gpfs_quota(*answer) : std::nullopt) quotas.push_back({name, *quota});
+    };
+    ask_gpfs("the quota", "-u", user);
+    if (const auto fileset = gpfs_fileset(of, folder)) ask_gpfs("the quota of fileset " + *fileset, "-j", *fileset);
+    return quotas;
+  }
   if (kind != "lustre") {
     ask("the quota", {"quota", "-w", "-p", "-u", user, "-f", folder});
     return quotas;

@@ -34,12 +34,6 @@ std::string memory_of(const ResolvedShape& size, const Profile& profile) {
   return times(profile.sbatch.memory_per_device, size.devices);
 }
 
-const ProfileQueue* queue_of(const JobQueue& queue, const Profile& profile) {
-  if (const auto qos = profile.qos.find(queue.qos); qos != profile.qos.end()) return &qos->second;
-  const auto partition = profile.partitions.find(queue.partition);
-  return partition == profile.partitions.end() ? nullptr : &partition->second;
-}
-
 int tasks_of(const RequestedShape& shape, int devices) {
   if (shape.tasks) return *shape.tasks;
   return std::max(devices, 1);
@@ -56,6 +50,15 @@ void require_positive(const RequestedShape& shape) {
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
 }
 
+/// The cores of each task: those of its devices, or its part of a node that has none.
+int share_of_cores(const ResolvedShape& size, const Profile& profile) {
+  if (profile.devices.count == 0) return static_cast<int>(profile.sbatch.cores) / size.tasks;
+  // Cores that nobody else can have go to the tasks, also those of devices that are left idle.
+  const bool takes_all = size.has_whole_nodes && size.devices > 0 && profile.devices.count > size.devices;
+  const auto shares = takes_all ? profile.devices.count : size.devices;
+  return static_cast<int>(profile.sbatch.cores_per_device * shares) / size.tasks;
+}
+
 ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const Profile& profile) {
   require_positive(shape);
   ResolvedShape size;
@@ -68,18 +71,23 @@ ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const 
                     std::to_string(size.tasks) + " tasks",
                 "--tasks-per-node " + std::to_string(size.devices) + " gives each task one device");
   }
-  const auto known = queue_of(queue, profile);
+  const auto known = known_queue(profile, queue.qos, queue.partition);
   size.has_whole_nodes = known != nullptr && known->whole_node;
-  const auto per_task = static_cast<int>(profile.sbatch.cores_per_device) * size.devices / size.tasks;
-  size.cores_per_task = shape.cores_per_task.value_or(per_task);
+  size.cores_per_task = shape.cores_per_task.value_or(share_of_cores(size, profile));
   size.memory = memory_of(size, profile);
   return size;
+}
+
+JobBilling billing_of(const ResolvedShape& size, const Profile& profile) {
+  auto node = node_billing(profile, size.devices, size.tasks * size.cores_per_task, size.has_whole_nodes);
+  return {.unit = std::move(node.unit), .per_hour = node.per_hour * size.nodes};
 }
 
 JobQueue filled_in(JobQueue queue, const Profile& profile) {
   if (queue.qos.empty() && queue.partition.empty()) queue.qos = profile.slurm.qos;
   if (queue.partition.empty()) queue.partition = profile.slurm.partition;
   if (!queue.time) queue.time = profile.slurm.time;
+  if (queue.account.empty()) queue.account = profile.slurm.account;
   return queue;
 }
 
@@ -236,6 +244,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   check_env(request.software.env);
   plan.own_env = request.software.env;
   plan.setup = request.software.setup;
+  plan.setup_once = request.software.setup_once;
   plan.container = container_of(request.software, profile);
   plan.backend = profile.devices.backend;
   plan.has_container_modules = !profile.modules.container.empty();
@@ -243,6 +252,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.paths = request.paths;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
   plan.tunnel = profile.software.tunnel;
+  plan.billing = billing_of(plan.size, profile);
   plan.login = profile.software.login.empty() ? request.paths.host : profile.software.login;
   refuse_nesting(plan);
   check_limits(plan, profile);

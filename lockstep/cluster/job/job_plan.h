@@ -10,6 +10,7 @@
 
 #include "lockstep/cluster/job/stage.h"
 #include "lockstep/cluster/profile/profile.h"
+#include "lockstep/cluster/record/billing.h"
 
 namespace lockstep {
 
@@ -35,6 +36,7 @@ struct JobSoftware {
   std::optional<std::vector<std::string>> modules{};  ///< Instead of the profile's.
   std::string conda;                                  ///< An environment, by path or name.
   std::vector<std::string> setup;                     ///< Lines of shell for each task.
+  std::vector<std::string> setup_once;                ///< Lines of shell for the job's script.
   std::string container;                              ///< An image.
   std::vector<std::string> binds;
   std::vector<std::string> env;  ///< "NAME=value"
@@ -95,6 +97,8 @@ struct JobPlan {
   std::map<std::string, std::string> env;
   std::vector<std::string> own_env;  ///< The user's, "NAME=value", over `env`.
   std::vector<std::string> setup;
+  std::vector<std::string> setup_once;           ///< Before the tasks, in the batch script.
+  std::map<std::string, std::string> downloads;  ///< Variables that name folders for models and data sets.
   JobStage stage{};
   ProfileContainer container;          ///< Without an image where the job runs outside of one.
   std::string backend;                 ///< Of the devices: "cuda", "rocm", or empty if the profile does not know.
@@ -103,6 +107,7 @@ struct JobPlan {
   JobPaths paths;
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
   std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
+  JobBilling billing{};          ///< What the site charges for it.
   std::string login{};           ///< The host that a person logs in to.
 
   bool has_container() const { return !container.image.empty(); }

@@ -78,6 +78,25 @@ TEST(JobNumbers, AreTheUsersWhereHeSaysThem) {
   EXPECT_EQ(plan.size.cores_per_task, 2);
 }
 
+TEST(JobNumbers, ShareTheCoresOfANodeWithoutDevices) {
+  Profile profile = kLibrary.named("generic");
+  profile.node.usable_cores = 8;
+  profile.sbatch.cores = 16;  // Two threads a core.
+  auto asked = request(1);
+  EXPECT_EQ(job_plan(asked, profile).size.cores_per_task, 16);
+  asked.shape.tasks = 4;
+  EXPECT_EQ(job_plan(asked, profile).size.cores_per_task, 4);
+}
+
+TEST(JobAccount, IsTheProfilesWhereNobodyNamesOne) {
+  Profile profile = kLibrary.named("lumi-g");
+  profile.slurm.account = "project_1";
+  auto asked = request(1);
+  EXPECT_EQ(job_plan(asked, profile).queue.account, "abc123");
+  asked.queue.account.clear();
+  EXPECT_EQ(job_plan(asked, profile).queue.account, "project_1");
+}
+
 TEST(JobNumbers, MustGoTogether) {
   auto asked = request(1);
   asked.shape.tasks = 3;
@@ -134,6 +153,47 @@ TEST(JobLimits, NameThePartitionThatFitsAndKeepTheOneThatWasAskedFor) {
 TEST(JobLimits, NameTheQosThatFitsAndNeverBeginAHintWithOr) {
   EXPECT_HAS(refusal(request(100), "leonardo"), "hint: --qos boost_qos_bprod gives 100 nodes 24:00:00; or --nodes 64");
   EXPECT_HAS(refusal(request(400), "leonardo"), "hint: --nodes 64");
+}
+
+TEST(JobLimits, NameTheQosThatGivesMoreTimeOrDevices) {
+  auto asked = request(2);
+  asked.queue.time = 48h;
+  EXPECT_HAS(refusal(asked, "leonardo"),
+             "hint: --qos boost_qos_lprod gives 2 nodes 96:00:00; --time 24:00:00 --chain 2");
+  asked = request(1);
+  asked.queue.qos = "shared";
+  asked.shape.devices = 4;
+  EXPECT_HAS(refusal(asked, "perlmutter"),
+             "at most 2 devices, 4 are asked for\n  hint: --qos interactive gives 1 node");
+}
+
+TEST(JobBilling, IsInTheSitesOwnUnit) {
+  const auto bill = [](JobRequest asked, const std::string& cluster) { return planned(asked, cluster).billing; };
+  auto one = request(1);
+  one.shape.devices = 1;
+  // LUMI counts a module of two dies as one GPU, and half of that for a die on a partition that nodes are shared on.
+  EXPECT_EQ(bill(request(2), "lumi-g").per_hour, 8);
+  EXPECT_EQ(bill(request(2), "lumi-g").unit, "GPU-hours");
+  EXPECT_EQ(bill(one, "lumi-g").per_hour, 4) << "standard-g bills whole nodes";
+  one.queue.partition = "small-g";
+  EXPECT_EQ(bill(one, "lumi-g").per_hour, 0.5);
+  one.queue.partition = "";
+  EXPECT_EQ(bill(one, "juwels-booster").per_hour, 48);
+  EXPECT_EQ(bill(one, "juwels-booster").unit, "core-hours");
+  EXPECT_EQ(bill(one, "leonardo").per_hour, 8);
+  EXPECT_EQ(bill(request(3), "frontier").per_hour, 3);
+  EXPECT_EQ(bill(request(3), "frontier").unit, "node-hours");
+}
+
+TEST(JobNumbers, TakeAllCoresOfANodeThatNobodyElseCanHave) {
+  auto asked = request(1);
+  asked.shape.devices = 1;
+  EXPECT_EQ(planned(asked, "frontier").size.cores_per_task, 56);
+  asked.queue.partition = "small-g";
+  EXPECT_EQ(planned(asked, "lumi-g").size.cores_per_task, 7);
+  asked.queue.partition = "";
+  asked.shape.devices = 0;
+  EXPECT_EQ(planned(asked, "frontier").size.cores_per_task, 0);
 }
 
 TEST(JobLimits, GiveTimeByTheNumberOfNodes) {

@@ -28,22 +28,28 @@ bool fits(const ProfileQueue& queue, const JobPlan& plan) {
   const auto limit = time_limit(queue, plan.size.nodes);
   const auto devices = plan.size.nodes * plan.size.devices;
   return limit && !queue.on_request && (limit->count() == 0 || *plan.queue.time <= *limit) &&
-         (queue.max_devices == 0 || devices <= queue.max_devices);
+         (queue.max_devices == 0 || devices <= queue.max_devices) && (plan.queue.chain <= 1 || queue.chaining);
 }
 
-/// "--partition extended gives 4 nodes 24:00:00; ", or nothing.
-std::string one_that_fits(const QueueKind& kind, const JobPlan& plan) {
+QueueKind qos_kind(const JobPlan& plan, const Profile& profile) {
+  return {profile.qos, plan.queue.qos, "QOS", "--qos", "qos."};
+}
+
+/// "--partition extended gives 4 nodes 24:00:00; ", or nothing. Where no partition fits, a QOS may: one with limits of
+/// its own replaces the partition's.
+std::string one_that_fits(const QueueKind& kind, const JobPlan& plan, const Profile& profile) {
   for (const auto& [name, queue] : kind.all) {
     if (name == kind.name || !fits(queue, plan)) continue;
     return std::string(kind.flag) + " " + name + " gives " + counted(plan.size.nodes, "node") + " " +
            text_of(*time_limit(queue, plan.size.nodes)) + "; ";
   }
-  return {};
+  return kind.flag == "--partition" ? one_that_fits(qos_kind(plan, profile), plan, profile) : std::string();
 }
 
 /// "--partition extended gives 4 nodes 24:00:00; or --nodes 2", or the second half alone.
-std::string fitting_or(const QueueKind& kind, const JobPlan& plan, const std::string& otherwise) {
-  const auto fitting = one_that_fits(kind, plan);
+std::string fitting_or(const QueueKind& kind, const JobPlan& plan, const Profile& profile,
+                       const std::string& otherwise) {
+  const auto fitting = one_that_fits(kind, plan, profile);
   return fitting.empty() ? otherwise : fitting + "or " + otherwise;
 }
 
@@ -64,18 +70,12 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
   const int least = std::ranges::min(queue.limits, {}, &NodeLimit::min_nodes).min_nodes;
   const int most = std::ranges::max(queue.limits, {}, &NodeLimit::max_nodes).max_nodes;
   const bool is_few = plan.size.nodes < least;
-  const std::string otherwise = "--nodes " + std::to_string(is_few ? least : most);
-  auto hint = fitting_or(kind, plan, otherwise);
-  // A QOS with limits of its own replaces the partition's.
-  if (hint == otherwise && kind.flag == "--partition") {
-    hint = fitting_or({profile.qos, plan.queue.qos, "QOS", "--qos", "qos."}, plan, otherwise);
-  }
   throw Error(ErrorKind::kEnvironment,
               std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " takes " +
                   (is_few ? "at least " + counted(least, "node") : "at most " + counted(most, "node")) + " (" +
                   profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
                   std::to_string(plan.size.nodes) + " are asked for",
-              hint);
+              fitting_or(kind, plan, profile, "--nodes " + std::to_string(is_few ? least : most)));
 }
 
 /// Where a larger job may run longer: "92 nodes and more get 06:00:00; ".
@@ -98,7 +98,7 @@ void check_time(const QueueKind& kind, const ProfileQueue& queue, const JobPlan&
                   counted(plan.size.nodes, "node") + " at most " + hh_mm_ss(*limit) + " (" +
                   profile.origin(std::string(kind.section) + kind.name + ".limits") + "), " +
                   hh_mm_ss(*plan.queue.time) + " is asked for",
-              one_that_fits(kind, plan) + larger_job(queue, plan) + "--time " + hh_mm_ss(*limit) + chain);
+              one_that_fits(kind, plan, profile) + larger_job(queue, plan) + "--time " + hh_mm_ss(*limit) + chain);
 }
 
 void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& profile) {
@@ -113,13 +113,13 @@ void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& prof
     throw Error(ErrorKind::kEnvironment,
                 std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " gives a job at most " +
                     std::to_string(queue.max_devices) + " devices, " + std::to_string(devices) + " are asked for",
-                fitting_or(kind, plan, "--devices " + std::to_string(queue.max_devices)));
+                fitting_or(kind, plan, profile, "--devices " + std::to_string(queue.max_devices)));
   }
   if (plan.queue.chain > 1 && !queue.chaining) {
     throw Error(ErrorKind::kEnvironment,
                 std::string(kind.word) + " '" + kind.name + "' of " + profile.name + " forbids chains of jobs (" +
                     profile.origin(std::string(kind.section) + kind.name + ".chaining") + ")",
-                fitting_or(kind, plan, "leave out --chain"));
+                fitting_or(kind, plan, profile, "leave out --chain"));
   }
 }
 
@@ -133,6 +133,20 @@ std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int no
   return std::nullopt;
 }
 
+std::string shared_queue(const JobPlan& plan, const Profile& profile) {
+  const QueueKind partitions{profile.partitions, plan.queue.partition, "partition", "--partition", "partition."};
+  for (const auto& kind : {partitions, qos_kind(plan, profile)}) {
+    for (const auto& [name, queue] : kind.all) {
+      // A development queue with less time than others is no place for a run.
+      if (!queue.whole_node && !queue.limits.empty() && queue.chaining && fits(queue, plan) &&
+          *time_limit(queue, plan.size.nodes) >= std::chrono::hours(24)) {
+        return std::string(kind.flag) + " " + name;
+      }
+    }
+  }
+  return {};
+}
+
 void check_limits(const JobPlan& plan, const Profile& profile) {
   if (profile.devices.count > 0 && plan.size.devices > profile.devices.count) {
     const auto devices = std::int64_t{plan.size.nodes} * plan.size.devices;
@@ -143,7 +157,8 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
                 "--nodes " + std::to_string(nodes) + " --devices " + std::to_string(profile.devices.count));
   }
   const int cores = plan.size.tasks * plan.size.cores_per_task;
-  const auto usable = std::max(profile.node.usable_cores, profile.sbatch.cores_per_device * profile.devices.count);
+  const auto usable = std::max(
+      {profile.node.usable_cores, profile.sbatch.cores, profile.sbatch.cores_per_device * profile.devices.count});
   if (profile.node.usable_cores > 0 && cores > usable) {
     throw Error(ErrorKind::kEnvironment,
                 "a node of " + profile.name + " has " + std::to_string(usable) + " cores for jobs (" +
@@ -158,7 +173,7 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
         "--account NAME (" + profile.slurm.account_form +
             "), or for all your runs [cluster] account in ~/.config/lockstep/config.toml");
   }
-  check_queue({profile.qos, plan.queue.qos, "QOS", "--qos", "qos."}, plan, profile);
+  check_queue(qos_kind(plan, profile), plan, profile);
   // A QOS that has limits of its own is there to replace the partition's.
   if (!plan.queue.qos.empty() && profile.qos.contains(plan.queue.qos)) return;
   check_queue({profile.partitions, plan.queue.partition, "partition", "--partition", "partition."}, plan, profile);

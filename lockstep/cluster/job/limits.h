@@ -10,6 +10,9 @@ namespace lockstep {
 /// time is not known.
 std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int nodes);
 
+/// Returns "--partition small-g": what gives the job a part of its nodes and bills that part. Empty if nothing does.
+std::string shared_queue(const JobPlan& plan, const Profile& profile);
+
 /// Holds a job against what its profile knows of account, partition, QOS, nodes, time and devices.
 ///
 /// Throws: Error(kEnvironment) with the limit, the file and line that it stands in, and what fits. A partition is never

@@ -25,6 +25,7 @@ PackedJob packed(const std::string& cluster, int chain = 0) {
                  .profile_path = {}};
   PackedJob job{.node = job_plan(asked, profile), .trial = {}, .sweep = "/sweep"};
   asked.shape.devices = 1;
+  asked.shape.cores_per_task = static_cast<int>(profile.sbatch.cores_per_device);
   asked.paths.run_dir = "/sweep";
   job.trial = job_plan(asked, profile);
   job.trials = {{"01-lr-0.1", {"--set", "optimizer.lr=0.1"}}, {"02-lr-0.01", {"--set", "optimizer.lr=0.01"}}};

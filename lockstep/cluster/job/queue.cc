@@ -33,6 +33,23 @@ std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds
   }
 }
 
+/// Returns 4 for "gpu:a100:4(S:0-1),tmp:1": what a node's generic resources hold of devices. Source: sinfo(1), %G.
+int devices_of(const std::string& resources) {
+  int all = 0;
+  std::string outside;  // A list of sockets in parentheses may hold commas.
+  int depth = 0;
+  for (const char c : resources) {
+    depth += c == '(' ? 1 : 0;
+    if (depth == 0) outside += c;
+    depth -= c == ')' ? 1 : 0;
+  }
+  for (const auto& each : split(outside, ',')) {
+    const auto words = split(each, ':');
+    if (words.front() == "gpu") all += parsed_int<int>(words.back()).value_or(words.size() == 1 ? 1 : 0);
+  }
+  return all;
+}
+
 }  // namespace
 
 SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
@@ -59,6 +76,29 @@ QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
 }
 
 void SlurmQueue::forget() const { ::unlink(kept_.c_str()); }
+
+std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env) {
+  std::vector<std::string> command = {"timeout", "10", "sinfo", "--noheader", "--format=%P|%c|%G"};
+  if (!partition.empty()) command.push_back("--partition=" + partition);
+  const auto asked = run_process(command, env);
+  return asked.exit_code == 0 ? parsed_nodes(asked.output, partition) : std::nullopt;
+}
+
+std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition) {
+  std::optional<SlurmNode> least;
+  for (const auto& line : split(text, '\n')) {
+    const auto fields = split(trimmed(line), '|');
+    if (fields.size() != 3) continue;
+    // The default partition has a star; nodes of several sizes a plus.
+    const bool is_meant =
+        partition.empty() ? fields[0].ends_with('*') : fields[0] == partition || fields[0] == partition + "*";
+    const auto cores = parsed_int<int>(fields[1].substr(0, fields[1].find('+')));
+    const auto devices = devices_of(fields[2]);
+    if (!is_meant || !cores || devices == 0) continue;
+    if (!least || *cores / devices < least->cores / least->devices) least = SlurmNode{*cores, devices};
+  }
+  return least;
+}
 
 QueuedJobs parsed_queue(std::string_view text) {
   QueuedJobs jobs;

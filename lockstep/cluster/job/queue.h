@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,19 @@ class SlurmQueue {
   Environment env_;
   std::filesystem::path kept_;
 };
+
+/// What Slurm says of a node.
+struct SlurmNode {
+  int cores = 0;  ///< As Slurm counts them for --cpus-per-task.
+  int devices = 0;
+};
+
+/// Asks Slurm for the nodes with devices in `partition`, or in the default one if that is empty. Returns the kind that
+/// has the fewest cores for each device; nothing if no node has devices or Slurm does not answer.
+std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env);
+
+/// The same of what `sinfo --noheader --format=%P|%c|%G` prints.
+std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition);
 
 /// The jobs in what `squeue --noheader --format=%i|%T|%r|%S` prints.
 QueuedJobs parsed_queue(std::string_view text);

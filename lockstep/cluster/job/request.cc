@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "lockstep/base/error.h"
@@ -20,13 +21,6 @@ namespace fs = std::filesystem;
 
 std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
-}
-
-/// True if the job brings no Python environment of its own, and its program needs one.
-bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
-  const bool has_one = settings.has("cluster.conda") || settings.has("cluster.modules") || flags.has_stage ||
-                       !settings.texts("cluster.setup").empty() || !active_environment(env).empty();
-  return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
 }
 
 /// Returns the image as the runtime wants it: a file by its whole path, another thing by its name. "site" is the
@@ -55,6 +49,7 @@ JobSoftware software_of(const Recipe& settings, const SubmitFlags& flags, const 
   if (settings.has("cluster.modules")) software.modules = settings.texts("cluster.modules");
   software.conda = expanded(text_or_empty(settings, "cluster.conda"), env);
   software.setup = settings.texts("cluster.setup");
+  software.setup_once = settings.texts("cluster.setup_once");
   software.container = image_of(settings, flags, profile, env);
   software.binds = settings.texts("cluster.binds");
   software.env = settings.texts("cluster.env");
@@ -93,7 +88,26 @@ RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
   return shape;
 }
 
+/// Returns this user's own folder on the profile's scratch; nothing if it is not known.
+std::optional<fs::path> scratch_of_user(const Profile& profile, const std::string& account, const Environment& env) {
+  const auto& scratch = profile.storage.scratch;
+  const auto user = env.get("USER");
+  const bool is_own = scratch.find("{user}") != std::string::npos || scratch.starts_with('$');
+  const auto& project = account.empty() ? profile.slurm.account : account;
+  const bool is_known = (!project.empty() || scratch.find("{project}") == std::string::npos) && user &&
+                        (!scratch.starts_with('$') || env.get(scratch.substr(1)));
+  if (!is_own || !is_known) return std::nullopt;
+  return fs::path(expanded(expand_template(scratch, {{"project", project}, {"user", *user}}), env));
+}
+
 }  // namespace
+
+bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
+  const bool has_one = settings.has("cluster.conda") || settings.has("cluster.modules") || flags.has_stage ||
+                       !settings.texts("cluster.setup").empty() || !settings.texts("cluster.setup_once").empty() ||
+                       !active_environment(env).empty();
+  return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
+}
 
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env) {
@@ -134,13 +148,21 @@ std::string name_of_program(const std::vector<std::string>& command) {
 
 fs::path runs_folder(const Profile& profile, const std::string& account, const Environment& env) {
   if (const auto given = env.get("LOCKSTEP_RUNS")) return fs::absolute(*given);
-  const auto& scratch = profile.storage.scratch;
-  const auto user = env.get("USER");
-  const bool is_own = scratch.find("{user}") != std::string::npos || scratch.starts_with('$');
-  const bool is_known = (!account.empty() || scratch.find("{project}") == std::string::npos) && user &&
-                        (!scratch.starts_with('$') || env.get(scratch.substr(1)));
-  if (!is_own || !is_known) return fs::absolute("runs");
-  return fs::path(expanded(expand_template(scratch, {{"project", account}, {"user", *user}}), env)) / "runs";
+  const auto scratch = scratch_of_user(profile, account, env);
+  return scratch ? *scratch / "runs" : fs::absolute("runs");
+}
+
+std::map<std::string, std::string> download_folders(const JobPlan& plan, const Profile& profile,
+                                                    const Environment& env) {
+  std::map<std::string, std::string> folders;
+  const auto scratch = scratch_of_user(profile, plan.queue.account, env);
+  if (!profile.storage.home_is_small || !scratch) return folders;
+  for (const auto& [name, folder] : {std::pair("TORCH_HOME", "torch"), std::pair("HF_HOME", "huggingface")}) {
+    const auto sets = [name = std::string(name)](const auto& each) { return each.starts_with(name + "="); };
+    const bool is_set = env.get(name) || plan.env.contains(name) || std::ranges::any_of(plan.own_env, sets);
+    if (!is_set) folders[name] = (*scratch / ".cache" / folder).string();
+  }
+  return folders;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,10 @@ struct SubmitFlags {
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env);
 
+/// True if the program is a Python that is left open, and the job names no environment to find it in. An image is not
+/// asked for.
+bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env);
+
 /// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
 std::string job_name(const Recipe& settings, const SubmitFlags& flags);
 
@@ -41,6 +47,11 @@ std::string job_account(const Recipe& settings, const Environment& env);
 /// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
 /// "shell" for none.
 std::string name_of_program(const std::vector<std::string>& command);
+
+/// Returns variables with folders on scratch for what PyTorch and Hugging Face download, if the profile's home folders
+/// are too small for it. What the user has set is left out.
+std::map<std::string, std::string> download_folders(const JobPlan& plan, const Profile& profile,
+                                                    const Environment& env);
 
 /// Where this user's runs lie: $LOCKSTEP_RUNS, else the profile's scratch where this user's own folder in it is known,
 /// else runs/ in the working folder.

@@ -47,10 +47,20 @@ void add_modules(ScriptText& out, const JobPlan& plan) {
   }
 }
 
+void add_setup_once(ScriptText& out, const JobPlan& plan) {
+  if (plan.setup_once.empty()) return;
+  out.paragraph("What the job runs once: tasks get what it exports.");
+  out.lines(plan.setup_once);
+}
+
 void add_environment(ScriptText& out, const JobPlan& plan) {
   if (!plan.env.empty()) {
     out.paragraph("Network and devices, by the profile of " + plan.cluster + ".");
     for (const auto& [name, value] : plan.env) out.line("export " + name + "=" + shell_expanding(value));
+  }
+  if (!plan.downloads.empty()) {
+    out.paragraph("Models and data sets that a program downloads: the home folder is too small for them.");
+    for (const auto& [name, value] : plan.downloads) out.line("export " + name + "=" + shell_quoted(value));
   }
   if (!plan.own_env.empty()) {
     out.paragraph("Your own.");
@@ -169,6 +179,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
 
 void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
   add_modules(out, plan);
+  add_setup_once(out, plan);
   add_environment(out, plan);
   add_staging(out, plan, on_exit);
   add_container(out, plan);

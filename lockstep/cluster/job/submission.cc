@@ -82,6 +82,7 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                        {"is_recipe", record.is_recipe},
                        {"time_s", record.time_s},
                        {"submitted", record.submitted},
+                       {"billing", {{"unit", record.billing.unit}, {"per_hour", record.billing.per_hour}}},
                        {"packed_in", record.packed_in}};
   write_whole(record_path(run_dir), object.dump(2) + "\n", false);
 }
@@ -109,8 +110,9 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
       .tasks = plan.size.world(),
       .is_recipe = plan.program.is_recipe,
       .time_s = plan.queue.time->count(),
-      .submitted = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-                       .count()};
+      .submitted =
+          std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(),
+      .billing = plan.billing};
   try {
     record.job = submitted_id(script, env);
     SlurmQueue(env).forget();
@@ -150,6 +152,7 @@ JobRecord submit_packed(const PackedJob& job, const Environment& env) {
     JobRecord record = whole;
     record.tasks = 1;
     record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
+    record.billing.per_hour = whole.billing.per_hour / static_cast<double>(job.trials.size());
     record.packed_in = job.node.paths.run_dir.string();
     keep(record, run_dir);
     remember_run(run_dir, env);
@@ -175,6 +178,7 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .is_recipe = object.at("is_recipe"),
                      .time_s = object.at("time_s"),
                      .submitted = next.submitted,
+                     .billing = billing_from(object),
                      .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),

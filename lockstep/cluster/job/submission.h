@@ -23,7 +23,8 @@ struct JobRecord {
   bool is_recipe = false;
   std::int64_t time_s = 0;
   std::int64_t submitted = 0;  ///< Seconds since 1970.
-  std::string packed_in{};     ///< The folder of the job that this trial shares with others; its step has its name.
+  JobBilling billing{};
+  std::string packed_in{};  ///< The folder of the job that this trial shares with others; its step has its name.
 };
 
 /// Makes the run folder, writes job.sh into it, hands that to sbatch, and keeps what came of it as job.json.

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <string>
 #include <system_error>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -17,7 +19,9 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/first_look.h"
+#include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
+#include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -102,11 +106,16 @@ Target find_target(const SubmitRequest& request, const Submitter& by) {
   return target;
 }
 
-/// LOCKSTEP_PROFILE_PATH as it holds in any folder.
+/// LOCKSTEP_PROFILE_PATH as it holds in any folder. Where the user's own profiles lie at an unusual place, that is
+/// named too: a job need not get the variable that says so.
 std::string absolute_profile_path(const Environment& env) {
   std::vector<std::string> entries;
   for (const auto& entry : split(env.get("LOCKSTEP_PROFILE_PATH").value_or(""), ':')) {
     if (!entry.empty()) entries.push_back(fs::absolute(entry).string());
+  }
+  std::error_code ignored;
+  if (env.get("XDG_CONFIG_HOME") && fs::is_directory(own_profiles_folder(env), ignored)) {
+    entries.push_back(fs::absolute(own_profiles_folder(env)).string());
   }
   return joined(entries, ":");
 }
@@ -191,6 +200,17 @@ std::optional<std::string> data_here(const Target& target) {
   }
 }
 
+/// The profile, with the cores that go with a device as Slurm has them, if it knows none and this is its system.
+Profile profile_for(const JobRequest& job, const Target& target, const Environment& env) {
+  Profile profile = target.profile;
+  const bool is_open = profile.sbatch.cores_per_device == 0 && !job.shape.cores_per_task;
+  if (!target.is_here || !is_open || job.shape.devices.value_or(0) == 0) return profile;
+  if (const auto node = node_with_devices(job.queue.partition, env)) {
+    profile.sbatch.cores_per_device = node->cores / node->devices;
+  }
+  return profile;
+}
+
 JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submitter& by) {
   SubmitFlags flags = request.flags;
   flags.has_stage = !request.stage.empty();
@@ -208,12 +228,14 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
       if (const auto data = data_here(target)) job.software.binds.push_back(*data);
     }
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
-             job.software.setup.empty() && job.software.conda.empty() && !job.software.modules &&
-             request.stage.empty()) {
+             job.software.setup.empty() && job.software.setup_once.empty() && job.software.conda.empty() &&
+             !job.software.modules && request.stage.empty()) {
     // Another Python is found in the job, after what it loads.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
-  return job_plan(job, target.profile);
+  auto plan = job_plan(job, profile_for(job, target, by.env));
+  plan.downloads = download_folders(plan, target.profile, by.env);
+  return plan;
 }
 
 /// Returns the request with one trial's settings.
@@ -246,6 +268,9 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   SubmitRequest alone = request;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  // Its share: the other cores of the node are the other trials'.
+  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
+  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
   alone.run_dir = sweep.string();
   const auto plan_alone = plan_job(alone, target, by);
   SubmitRequest whole = request;
@@ -265,6 +290,59 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   return jobs;
 }
 
+/// Says what the program or its image will miss on the nodes.
+void warn_of_software(const JobPlan& plan, const Target& target, const SubmitRequest& request, const Environment& env,
+                      const Log& log) {
+  const auto& modules = target.profile.modules;
+  const auto& torch = target.profile.software.torch;
+  const bool has_modules = !modules.load.empty() && !modules.torch;
+  if (!plan.has_container() && has_modules && needs_environment(target.settings, request.flags, env)) {
+    log.warning("no Python environment is named, and the modules of " + plan.cluster + " (" +
+                joined(modules.load, " ") +
+                ") bring no PyTorch\n  hint: --conda ENV, --setup 'source …/bin/activate', "
+                "--stage ENV or --set cluster.modules=[…]" +
+                (torch.empty() ? "" : "; there: " + torch));
+  }
+  const bool loads = std::ranges::any_of(plan.setup, [](const auto& line) {
+    return line.starts_with("module ") || line.starts_with("ml ") || line.starts_with("source ");
+  });
+  if (loads && !plan.has_container() && plan.size.world() > 1) {
+    log.info("--setup runs in each of " + std::to_string(plan.size.world()) +
+             " tasks: --setup-once runs a line once, and tasks get what it exports");
+  }
+  const bool has_own = std::ranges::any_of(plan.own_env, [](const auto& each) { return each.starts_with("NCCL_NET"); });
+  if (plan.has_container() && plan.size.nodes > 1 && !has_own && !plan.container.many_nodes_note.empty()) {
+    log.warning("an image on several nodes of " + plan.cluster + ": " + plan.container.many_nodes_note);
+  }
+}
+
+/// Says that devices which nobody uses are paid for.
+void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
+  const auto all = profile.devices.count;
+  if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
+  const auto& queue = profile.qos.contains(plan.queue.qos) ? plan.queue.qos : plan.queue.partition;
+  const auto other = shared_queue(plan, profile);
+  log.info(queue + " bills whole nodes: all " + std::to_string(all) + " devices of each, " +
+           std::to_string(plan.size.devices) + " asked for" +
+           (other.empty() ? std::string() : "\n  hint: " + other + " bills what is asked for"));
+}
+
+/// Says what the scheduler will refuse, or do otherwise than one may think.
+void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
+  tell_idle_devices(plan, profile, log);
+  const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
+  if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
+    log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
+                profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
+                profile.slurm.account_form);
+  }
+  if (plan.size.cores_per_task == 0) {
+    log.warning("the profile " + profile.name +
+                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
+                "  hint: --cores-per-task N, for example the node's cores over its devices");
+  }
+}
+
 }  // namespace
 
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
@@ -282,11 +360,8 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  if (out.first().size.cores_per_task == 0) {
-    log.warning("the profile " + target.profile.name +
-                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
-  }
+  warn_of_request(out.first(), target.profile, log);
+  warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
              out.first().container.image + " (--container none: without)");

@@ -124,6 +124,8 @@ PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, con
   machine.start_calls = target.is_here ? 0 : kStartCalls;
   machine.call_s = static_cast<double>(profile.storage.call_us) * 1e-6;
   machine.save_s_per_byte = kSaveSecondsPerByte;
+  const auto* queue = known_queue(profile, profile.slurm.qos, profile.slurm.partition);
+  machine.billing = node_billing(profile, target.ranks, 0, queue != nullptr && queue->whole_node);
   return machine;
 }
 

@@ -135,6 +135,7 @@ void add_lengths(PlanPoint& point, const PlanQuestion& question, const StepQuest
   if (schedule.max_s > 0 && (epochs == 0 || point.run_s > schedule.max_s)) point.run_s = schedule.max_s;
   point.run_s += question.facts.start_s + question.machine.start_calls * question.machine.call_s;
   point.node_hours = point.run_s * point.at.nodes / 3600;
+  point.billed_hours = point.node_hours * question.machine.billing.per_hour;
 }
 
 void check_batch(const PlanQuestion& question, int nodes) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/cluster/plan/facts.h"
 #include "lockstep/cluster/plan/step.h"
+#include "lockstep/cluster/profile/profile.h"
 
 namespace lockstep {
 
@@ -55,6 +56,7 @@ struct PlanMachine {
   double start_calls = 0;  ///< File-system calls until the first step…
   double call_s = 0;       ///< …and what one costs there.
   double save_s_per_byte = 0;
+  NodeBilling billing{"node-hours", 1};
   std::vector<std::string> sources;  ///< A line for each number, for people.
 };
 
@@ -87,6 +89,7 @@ struct PlanPoint {
   double epoch_s = 0;
   double run_s = 0;
   double node_hours = 0;
+  double billed_hours = 0;        ///< In the unit of the machine's billing.
   double speed_up = 1;            ///< Of an epoch, over the first point.
   double efficiency = 1;          ///< That over what more nodes were taken.
   std::optional<double> error{};  ///< Of the times: within this share; absent where they are an order of magnitude.

@@ -67,6 +67,7 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"epoch_s", point.epoch_s},
           {"run_s", point.run_s},
           {"node_hours", point.node_hours},
+          {"billed_hours", point.billed_hours},
           {"speed_up", point.speed_up},
           {"efficiency", point.efficiency},
           {"limit", point.limit},
@@ -86,12 +87,13 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
   text += "data        " + std::to_string(facts.train_samples) + " samples to train on, " +
           std::to_string(facts.validation_samples) + " for validation\n\n";
   std::vector<std::vector<std::string>> rows = {{"nodes", "ranks", "batch", "steps/epoch", "step", "epoch", "run",
-                                                 "node-hours", "speed-up", "efficiency", "limit", "sure"}};
+                                                 question.machine.billing.unit, "speed-up", "efficiency", "limit",
+                                                 "sure"}};
   for (const auto& point : points) {
     rows.push_back({std::to_string(point.at.nodes), std::to_string(point.at.ranks()), fixed(point.batch, 0),
                     std::to_string(point.steps_per_epoch), human_seconds(point.step.seconds),
                     human_seconds(point.epoch_s), human_seconds(point.run_s),
-                    fixed(point.node_hours, point.node_hours < 10 ? 3 : 1), fixed(point.speed_up, 2),
+                    fixed(point.billed_hours, point.billed_hours < 10 ? 3 : 1), fixed(point.speed_up, 2),
                     percent(point.efficiency), point.limit, human_error(point.error)});
   }
   text += text_table(rows) + "\n";
@@ -111,6 +113,7 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
           {"snapshot_bytes", snapshot_bytes(facts)},
           {"train_samples", facts.train_samples},
           {"validation_samples", facts.validation_samples},
+          {"billing_unit", question.machine.billing.unit},
           {"basis", basis_name(question.machine.basis)},
           {"sources", question.machine.sources},
           {"points", list}};

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
+#include <optional>
 #include <regex>
 #include <system_error>
 
@@ -11,6 +13,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile/schema.h"
+#include "lockstep/cluster/profile/slurm_config.h"
 #include "lockstep/recipe/raw_setting.h"
 
 namespace lockstep {
@@ -68,9 +71,11 @@ bool holds_path(const std::string& path, const fs::path& root) {
   return fs::exists(root / fs::path(path).relative_path(), error);
 }
 
-/// How sure it is that this is the profile's system: 3 by a variable, 2 by a file, 1 by the host's name, else 0.
+/// How sure it is that this is the profile's system: 3 by a variable or by Slurm, 2 by a file, 1 by the host's name,
+/// else 0.
 int likeness(const ProfileDetect& detect, const HostFacts& here) {
   const auto any = [](const std::vector<std::string>& rules, auto holds) { return std::ranges::any_of(rules, holds); };
+  if (!detect.slurm_cluster.empty() && here.slurm_cluster && here.slurm_cluster() == detect.slurm_cluster) return 3;
   if (any(detect.env, [&](const auto& rule) { return holds_variable(rule, here.env); })) return 3;
   if (any(detect.files, [&](const auto& rule) { return holds_file(rule, here.root); })) return 2;
   if (any(detect.paths, [&](const auto& path) { return holds_path(path, here.root); })) return 2;
@@ -79,10 +84,27 @@ int likeness(const ProfileDetect& detect, const HostFacts& here) {
 
 }  // namespace
 
-HostFacts HostFacts::of_process(const Environment& env) { return {.env = env, .host = host_name()}; }
+HostFacts HostFacts::of_process(const Environment& env) {
+  // One answer serves all profiles: it may take Slurm a while.
+  const auto name = std::make_shared<std::optional<std::string>>();
+  return {.env = env, .host = host_name(), .root = "/", .slurm_cluster = [name, env] {
+            if (!*name) *name = slurm_cluster_name(env);
+            return **name;
+          }};
+}
+
+std::filesystem::path own_profiles_folder(const Environment& env) {
+  if (const auto config = env.get("XDG_CONFIG_HOME")) return fs::path(*config) / "lockstep" / "profiles";
+  const auto home = env.get("HOME");
+  return home ? fs::path(*home) / ".config" / "lockstep" / "profiles" : fs::path();
+}
 
 ProfileLibrary::ProfileLibrary(const Environment& env, std::span<const ProfileText> builtin) {
   for (const auto& text : builtin) add(text);
+  std::error_code ignored;
+  if (const auto own = own_profiles_folder(env); fs::is_directory(own, ignored)) {
+    for (const auto& file : files_of(own)) add_own(text_at(file));
+  }
   const auto path = env.get("LOCKSTEP_PROFILE_PATH");
   auto entries = path ? split(*path, ':') : std::vector<std::string>{};
   std::ranges::reverse(entries);  // The first of the list is to be laid last.
@@ -93,8 +115,13 @@ ProfileLibrary::ProfileLibrary(const Environment& env, std::span<const ProfileTe
       throw Error(ErrorKind::kRecipe, "LOCKSTEP_PROFILE_PATH names '" + entry + "', which is not there",
                   "it is a list of profiles and of folders of them, with : between");
     }
-    for (const auto& file : files_of(entry)) add(text_at(file));
+    for (const auto& file : files_of(entry)) add_own(text_at(file));
   }
+}
+
+void ProfileLibrary::add_own(ProfileText text) {
+  own_.insert(text.name);
+  add(std::move(text));
 }
 
 void ProfileLibrary::add(ProfileText text) { texts_[text.name].push_back(std::move(text)); }
@@ -147,7 +174,7 @@ Profile ProfileLibrary::named(const std::string& word) const {
     const auto near = nearest_name(lower, all);
     throw Error(ErrorKind::kUsage, "unknown cluster '" + word + "', want one of " + joined(all, ", "),
                 (near ? "did you mean '" + *near + "'? " : std::string()) +
-                    "A profile of your own: a file NAME.toml that LOCKSTEP_PROFILE_PATH names");
+                    "For a cluster of your own: lockstep profile new, on its login node");
   }
   Profile profile;
   std::vector<std::string> chain;
@@ -167,6 +194,9 @@ Profile ProfileLibrary::detected(const HostFacts& here) const {
     found.push_back(name);
   }
   if (found.empty()) return named(std::string(kGeneric));
+  if (std::ranges::any_of(found, [&](const auto& name) { return own_.contains(name); })) {
+    std::erase_if(found, [&](const auto& name) { return !own_.contains(name); });
+  }
   if (found.size() == 1) return named(found.front());
   throw Error(ErrorKind::kUsage, "this host, '" + here.host + "', looks like " + joined(found, " and like "),
               "say which: --cluster " + found.front());

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,12 +29,18 @@ std::span<const ProfileText> builtin_profiles();
 struct HostFacts {
   Environment env;
   std::string host;
-  std::filesystem::path root = "/";  ///< Where the files and paths of `detect` are looked for.
+  std::filesystem::path root = "/";              ///< Where the files and paths of `detect` are looked for.
+  std::function<std::string()> slurm_cluster{};  ///< Finds Slurm's ClusterName; asked only if a profile goes by it.
 
   static HostFacts of_process(const Environment& env);
 };
 
-/// All profiles that this user has: those built in, and over them the files that LOCKSTEP_PROFILE_PATH names.
+/// Where a user's own profiles lie: $XDG_CONFIG_HOME/lockstep/profiles, by default in ~/.config. Empty where neither
+/// variable is set.
+std::filesystem::path own_profiles_folder(const Environment& env);
+
+/// All profiles that this user has: those built in, over them the files of own_profiles_folder(), and over these the
+/// files that LOCKSTEP_PROFILE_PATH names.
 class ProfileLibrary {
  public:
   /// LOCKSTEP_PROFILE_PATH is a list of files and folders with `:` between them, the first before the later ones. A
@@ -51,10 +59,10 @@ class ProfileLibrary {
   ///         file should not hold; Error(kIo) for one that cannot be read.
   Profile named(const std::string& word) const;
 
-  /// The profile of the system that this is: by variables, else by files and paths, else by the host's name; generic
-  /// where none is recognised.
+  /// The profile of the system that this is: by variables or Slurm's name for it, else by files and paths, else by the
+  /// host's name; generic where none is recognised. Of two that are recognised equally well, the user's own one.
   ///
-  /// Throws: Error(kUsage) naming both where two are recognised equally well.
+  /// Throws: Error(kUsage) naming both where two of one kind are recognised equally well.
   Profile detected(const HostFacts& here) const;
 
   /// named() of `word`, or detected() where it is "auto".
@@ -62,9 +70,11 @@ class ProfileLibrary {
 
  private:
   void add(ProfileText text);
+  void add_own(ProfileText text);
   void lay(Profile& profile, const std::string& name, std::vector<std::string>& chain) const;
 
   std::map<std::string, std::vector<ProfileText>, std::less<>> texts_;  ///< By profile; later ones override.
+  std::set<std::string, std::less<>> own_;  ///< Profiles that a file of the user's has a part in.
 };
 
 /// What a person should mend or know in a profile, each a line: keys in `about.unverified` first, then numbers that do

@@ -117,6 +117,35 @@ TEST(ProfileDetection, RefusesToGuessBetweenTwo) {
             "this host, 'nid001', looks like lumi-g and like perlmutter\n  hint: say which: --cluster lumi-g");
 }
 
+TEST(ProfileDetection, GoesBySlurmsNameAndAsksOnlyWhereAProfileWantsIt) {
+  const TemporaryFolder config;
+  std::filesystem::create_directories(config.path() / "lockstep/profiles");
+  const Environment env{{"XDG_CONFIG_HOME", config.path().string()}};
+  int asked = 0;
+  const HostFacts here{.env = env, .host = "x", .root = config.path(), .slurm_cluster = [&] {
+                         ++asked;
+                         return std::string("ours");
+                       }};
+  EXPECT_EQ(ProfileLibrary(env).detected(here).name, "generic");
+  EXPECT_EQ(asked, 0);
+  write_whole(config.path() / "lockstep/profiles/mine.toml", "[detect]\nslurm_cluster = \"ours\"\n");
+  EXPECT_EQ(ProfileLibrary(env).detected(here).name, "mine");
+  EXPECT_GT(asked, 0);
+}
+
+TEST(ProfileDetection, TakesTheUsersOwnOfTwoThatAreAsLikely) {
+  const TemporaryFolder home;
+  std::filesystem::create_directories(home.path() / ".config/lockstep/profiles");
+  write_whole(home.path() / ".config/lockstep/profiles/mine.toml", "[detect]\nslurm_cluster = \"lumi\"\n");
+  const Environment env{{"HOME", home.path().string()}, {"SLURM_CLUSTER_NAME", "lumi"}};
+  const HostFacts here{.env = env, .host = "uan01", .root = home.path(), .slurm_cluster = [] { return "lumi"; }};
+  EXPECT_EQ(kBuiltin.detected(here).name, "lumi-g");
+  EXPECT_EQ(ProfileLibrary(env).detected(here).name, "mine");
+  write_whole(home.path() / ".config/lockstep/profiles/other.toml", "[detect]\nslurm_cluster = \"lumi\"\n");
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { ProfileLibrary(env).detected(here); }),
+             "this host, 'uan01', looks like mine and like other");
+}
+
 TEST(OwnProfiles, OverrideSingleKeysAndSayWhere) {
   const TemporaryFolder folder;
   write_whole(folder.path() / "lumi-g.toml", "[slurm]\npartition = \"small-g\"\n[env]\nNCCL_DEBUG = \"INFO\"\n");

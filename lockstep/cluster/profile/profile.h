@@ -30,6 +30,7 @@ struct ProfileDetect {
   std::vector<std::string> files;  ///< "/path=its whole content".
   std::vector<std::string> paths;  ///< A path that is there.
   std::vector<std::string> hosts;  ///< Regular expressions, searched for in the host's name.
+  std::string slurm_cluster;       ///< Slurm's ClusterName, in lower case.
 };
 
 struct ProfileNode {
@@ -70,11 +71,14 @@ struct ProfileNetwork {
 struct ProfileSlurm {
   std::int64_t nodes = 0;
   bool account_required = false;
-  std::string account_form;
+  std::string account_form;     ///< For a person: "project_ and nine digits".
+  std::string account_pattern;  ///< The same as a regular expression; empty where accounts have any form.
+  std::string account;          ///< Charged where nobody names one.
   std::string partition;
   std::string qos;
-  std::chrono::seconds time{0};  ///< Asked for where nobody says.
-  std::string billing;           ///< What hours are counted of: "node", "device" or "core".
+  std::chrono::seconds time{0};      ///< Asked for where nobody says.
+  std::string billing;               ///< What hours are counted of: "node", "device" or "core".
+  std::int64_t billed_per_node = 0;  ///< How many of them a whole node has; 0: as many as it has of that.
 };
 
 /// For jobs of this many nodes, this much time.
@@ -98,6 +102,7 @@ struct ProfileQueue {
 struct ProfileSbatch {
   std::string devices;
   std::int64_t cores_per_device = 0;  ///< As Slurm counts cores there: hardware threads on some systems.
+  std::int64_t cores = 0;             ///< Of a whole node, counted in the same way; for nodes without devices.
   std::string memory;                 ///< Of a whole node, as --mem takes it.
   std::string memory_per_device;
   std::vector<std::string> flags;
@@ -118,6 +123,7 @@ struct ProfileModules {
   std::vector<std::string> load;    ///< Names, for one `module load`.
   std::vector<std::string> after;
   std::vector<std::string> container;  ///< Lines instead of all those where the job runs in a container.
+  bool torch = false;                  ///< `load` brings a Python with PyTorch.
 };
 
 struct ProfileContainer {
@@ -126,11 +132,13 @@ struct ProfileContainer {
   bool by_default = false;  ///< Python programs without an environment of their own run in `image`.
   std::vector<std::string> binds;
   std::vector<std::string> flags;
+  std::string many_nodes_note;  ///< What an image on several nodes lacks, and the way out: said at submission.
 };
 
 /// Folders may hold `{user}`, `{project}` and $NAME.
 struct ProfileStorage {
   std::string home;
+  bool home_is_small = false;  ///< Too small for what PyTorch and Hugging Face download.
   std::string project;
   std::string scratch;
   std::string flash;
@@ -182,6 +190,19 @@ struct Profile {
   /// Where a key's value came from; the profile's name where no file gave one.
   std::string origin(std::string_view key) const;
 };
+
+/// What an hour on one node costs, in the site's own unit.
+struct NodeBilling {
+  std::string unit;     ///< "node-hours", "GPU-hours" or "core-hours".
+  double per_hour = 1;  ///< Of the part of the node that the job has.
+};
+
+/// Returns the price of `devices` and `cores` of a node: their larger share of it, or all of it if the job has the node
+/// to itself. A profile that knows neither devices nor cores counts whole nodes.
+NodeBilling node_billing(const Profile& profile, int devices, int cores, bool has_whole_node);
+
+/// Returns the QOS or else the partition, as the profile knows it; a null pointer if it knows neither.
+const ProfileQueue* known_queue(const Profile& profile, const std::string& qos, const std::string& partition);
 
 /// The variables of a job on so many nodes: `env` with `env_one_node` or `env_many_nodes` over it.
 ProfileEnv env_for(const Profile& profile, int nodes);

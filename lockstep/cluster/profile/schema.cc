@@ -34,6 +34,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"detect.files", [](P& p, Name) -> Slot { return &p.detect.files; }, "files that tell, \"/path=content\""},
     {"detect.paths", [](P& p, Name) -> Slot { return &p.detect.paths; }, "paths that are on this system only"},
     {"detect.hosts", [](P& p, Name) -> Slot { return &p.detect.hosts; }, "regular expressions for host names"},
+    {"detect.slurm_cluster", [](P& p, Name) -> Slot { return &p.detect.slurm_cluster; }, "Slurm's ClusterName, as `scontrol show config` has it"},
 
     {"node.cpu", [](P& p, Name) -> Slot { return &p.node.cpu; }, "processors of a node"},
     {"node.cores", [](P& p, Name) -> Slot { return &p.node.cores; }, "cores of a node"},
@@ -66,10 +67,13 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"slurm.nodes", [](P& p, Name) -> Slot { return &p.slurm.nodes; }, "nodes there are"},
     {"slurm.account_required", [](P& p, Name) -> Slot { return &p.slurm.account_required; }, "a job must name an account"},
     {"slurm.account_form", [](P& p, Name) -> Slot { return &p.slurm.account_form; }, "what an account looks like"},
+    {"slurm.account_pattern", [](P& p, Name) -> Slot { return &p.slurm.account_pattern; }, "the regular expression that every account matches"},
+    {"slurm.account", [](P& p, Name) -> Slot { return &p.slurm.account; }, "the account where nobody names one"},
     {"slurm.partition", [](P& p, Name) -> Slot { return &p.slurm.partition; }, "the partition where nobody names one"},
     {"slurm.qos", [](P& p, Name) -> Slot { return &p.slurm.qos; }, "the QOS where nobody names one"},
     {"slurm.time", [](P& p, Name) -> Slot { return &p.slurm.time; }, "the time where nobody says"},
     {"slurm.billing", [](P& p, Name) -> Slot { return &p.slurm.billing; }, "what hours are counted of", "node device core"},
+    {"slurm.billed_per_node", [](P& p, Name) -> Slot { return &p.slurm.billed_per_node; }, "such hours that a whole node costs in one; by default 1, its devices or its cores"},
 
     {"partition.*.limits", [](P& p, Name n) -> Slot { return &p.partitions[n].limits; }, "\"NODES TIME\", such as \"1-91 02:00:00\""},
     {"partition.*.whole_node", [](P& p, Name n) -> Slot { return &p.partitions[n].whole_node; }, "jobs have their nodes to themselves"},
@@ -86,6 +90,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
 
     {"sbatch.devices", [](P& p, Name) -> Slot { return &p.sbatch.devices; }, "the flag that asks for {devices} of a node"},
     {"sbatch.cores_per_device", [](P& p, Name) -> Slot { return &p.sbatch.cores_per_device; }, "cores that go with a device, as Slurm counts"},
+    {"sbatch.cores", [](P& p, Name) -> Slot { return &p.sbatch.cores; }, "cores of a whole node without devices, as Slurm counts"},
     {"sbatch.memory", [](P& p, Name) -> Slot { return &p.sbatch.memory; }, "memory of a whole node, for --mem"},
     {"sbatch.memory_per_device", [](P& p, Name) -> Slot { return &p.sbatch.memory_per_device; }, "memory that goes with a device"},
     {"sbatch.flags", [](P& p, Name) -> Slot { return &p.sbatch.flags; }, "flags of every job"},
@@ -101,6 +106,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"modules.load", [](P& p, Name) -> Slot { return &p.modules.load; }, "modules to load"},
     {"modules.after", [](P& p, Name) -> Slot { return &p.modules.after; }, "lines of shell after it"},
     {"modules.container", [](P& p, Name) -> Slot { return &p.modules.container; }, "lines instead of all those, with a container"},
+    {"modules.torch", [](P& p, Name) -> Slot { return &p.modules.torch; }, "they bring a Python with PyTorch"},
     {"env.*", [](P& p, Name n) -> Slot { return &p.env[n]; }, "a variable of every job"},
     {"env_one_node.*", [](P& p, Name n) -> Slot { return &p.env_one_node[n]; }, "a variable of a job on one node"},
     {"env_many_nodes.*", [](P& p, Name n) -> Slot { return &p.env_many_nodes[n]; }, "a variable of a job on several nodes"},
@@ -111,7 +117,9 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"container.by_default", [](P& p, Name) -> Slot { return &p.container.by_default; }, "Python without an environment runs in that image"},
     {"container.binds", [](P& p, Name) -> Slot { return &p.container.binds; }, "what a container must see of the node"},
     {"container.flags", [](P& p, Name) -> Slot { return &p.container.flags; }, "flags of the runtime"},
+    {"container.many_nodes_note", [](P& p, Name) -> Slot { return &p.container.many_nodes_note; }, "what a container on several nodes lacks, and the way out"},
     {"storage.home", [](P& p, Name) -> Slot { return &p.storage.home; }, "a user's own folder"},
+    {"storage.home_is_small", [](P& p, Name) -> Slot { return &p.storage.home_is_small; }, "PyTorch and Hugging Face download to scratch instead"},
     {"storage.project", [](P& p, Name) -> Slot { return &p.storage.project; }, "a project's folder"},
     {"storage.scratch", [](P& p, Name) -> Slot { return &p.storage.scratch; }, "the large parallel file system"},
     {"storage.flash", [](P& p, Name) -> Slot { return &p.storage.flash; }, "the fast parallel file system"},
@@ -164,6 +172,13 @@ struct Reader {
     if (!seconds) refuse("for example \"02:00:00\" or \"2-00:00:00\"");
     return std::chrono::seconds(static_cast<std::int64_t>(*seconds));
   }
+  void check_pattern(const std::string& pattern) const {
+    try {
+      std::regex{pattern};
+    } catch (const std::regex_error& error) {
+      refuse("'" + pattern + "' is no regular expression: " + error.what());
+    }
+  }
   /// "1-91 02:00:00", "4 03:00:00", or "1-10" where the time is not known.
   NodeLimit limit(const std::string& text) const {
     const auto space = text.find(' ');
@@ -180,6 +195,7 @@ struct Reader {
 
   void operator()(std::string* to) const {
     *to = scalar<std::string>();
+    if (row.key == "slurm.account_pattern") check_pattern(*to);
     const auto allowed = words(row.names);
     if (allowed.empty() || std::ranges::find(allowed, *to) != allowed.end()) return;
     const auto near = nearest_name(*to, allowed);
@@ -194,13 +210,7 @@ struct Reader {
   void operator()(std::vector<std::string>* to) const {
     *to = list<std::string>();
     if (row.key != "detect.hosts") return;
-    for (const auto& pattern : *to) {
-      try {
-        std::regex{pattern};
-      } catch (const std::regex_error& error) {
-        refuse("'" + pattern + "' is no regular expression: " + error.what());
-      }
-    }
+    for (const auto& pattern : *to) check_pattern(pattern);
   }
   void operator()(std::vector<std::int64_t>* to) const { *to = list<std::int64_t>(); }
   void operator()(std::vector<NodeLimit>* to) const {

@@ -56,6 +56,7 @@ RunFigures figures_of_run(const fs::path& run_dir) {
   auto run = figures_of(start);
   run.path = run_dir;
   run.nodes = layout_of(folder).value("nodes", 1);
+  run.billing = billing_of_run(run_dir);
   return run;
 }
 
@@ -106,13 +107,18 @@ std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs) {
 
 TableRows scaling_table(const std::vector<ScalingRow>& rows) {
   const bool has_labels = std::ranges::any_of(rows, [](const auto& row) { return !row.run.label.empty(); });
-  TableRows table = {{"nodes", "ranks", "batch", "step", "time per epoch", "speed-up", "efficiency", "node-hours",
-                      "samples/s", "limit"}};
+  // Runs of several sites have no unit in common.
+  const bool is_one_unit =
+      std::ranges::all_of(rows, [&](const auto& row) { return row.run.billing.unit == rows.front().run.billing.unit; });
+  const std::string unit = rows.empty() || !is_one_unit ? JobBilling{}.unit : rows.front().run.billing.unit;
+  TableRows table = {
+      {"nodes", "ranks", "batch", "step", "time per epoch", "speed-up", "efficiency", unit, "samples/s", "limit"}};
   for (const auto& row : rows) {
     const auto& run = row.run;
+    const double hours = is_one_unit ? run.billed_hours() : run.node_hours();
     table.push_back({std::to_string(run.nodes), std::to_string(run.ranks), fixed(run.batch, 0),
                      human_seconds(run.step_s), human_seconds(run.epoch_s), fixed(row.speed_up, 2),
-                     fixed(row.efficiency * 100, 0) + " %", fixed(run.node_hours(), run.node_hours() < 1 ? 5 : 2),
+                     fixed(row.efficiency * 100, 0) + " %", fixed(hours, hours < 1 ? 5 : 2),
                      fixed(run.samples_per_second, 0), row.limit});
   }
   if (!has_labels) return table;
@@ -143,6 +149,8 @@ nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
                     {"speed_up", row.speed_up},
                     {"efficiency", row.efficiency},
                     {"node_hours", run.node_hours()},
+                    {"billed_hours", run.billed_hours()},
+                    {"billing_unit", run.billing.unit},
                     {"limit", row.limit}});
   }
   return list;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/text_table.h"
+#include "lockstep/cluster/record/billing.h"
 #include "lockstep/cluster/record/run_timeline.h"
 
 namespace lockstep {
@@ -32,7 +33,10 @@ struct RunFigures {
   double run_s = 0;         ///< From that start to the end.
   double samples_per_second = 0;
 
+  JobBilling billing{};  ///< What the site charges for its job.
+
   double node_hours() const { return run_s * nodes / 3600; }
+  double billed_hours() const { return billing.hours(run_s, nodes); }
 };
 
 /// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.

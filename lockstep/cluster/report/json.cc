@@ -175,6 +175,7 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
           {"last", or_null(report.last)},
           {"wall_s", report.alive_s},
           {"node_hours", report.node_hours()},
+          {"billed", {{"unit", report.billing().unit}, {"hours", report.billed_hours()}}},
           {"starts", report.starts},
           {"stopped_by", unless_empty(report.stopped_by)},
           {"facts", object_of(report.facts)},

@@ -203,6 +203,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   if (report.training) {
     report.training->figures.path = fs::absolute(run_dir);
     report.training->figures.nodes = report.nodes;
+    report.training->figures.billing = report.billing();
   }
   if (is_there(run_dir / "result.json")) {
     report.state = RunState::kFinished;

@@ -55,6 +55,8 @@ struct RunReport {
   bool has_event_files = false;
 
   double node_hours() const { return alive_s * nodes / 3600; }
+  JobBilling billing() const { return job ? job->billing : JobBilling{}; }
+  double billed_hours() const { return billing().hours(alive_s, nodes); }
 };
 
 /// `queue` is nothing where Slurm was not asked or does not answer.

@@ -61,8 +61,7 @@ ReportSection run_section(const RunReport& report) {
     // Between two starts it waited in the queue, or for somebody to start it again.
     const double span = *report.last - *report.started;
     if (report.starts > 1 && span > report.alive_s) time += ", within " + seconds_text(span);
-    facts.push_back(
-        {"wall time", time + "; " + fixed(report.node_hours(), report.node_hours() < 1 ? 5 : 2) + " node-hours"});
+    facts.push_back({"wall time", time + "; " + billed_text(report.billed_hours(), report.billing().unit)});
   }
   if (report.starts > 0) {
     facts.push_back({"starts", std::to_string(report.starts) +

@@ -115,6 +115,18 @@ TEST(ScalingTables, AreMarkdownAndCsvAndJson) {
   EXPECT_EQ(csv_table({{"a,b", "c\"d"}}), "\"a,b\",\"c\"\"d\"\r\n");
 }
 
+TEST(ScalingTables, CountWhatTheSiteBills) {
+  const TemporaryFolder folder;
+  const auto run = recorded_run(folder.path() / "run", {});
+  write_whole(run / "job.json", R"({"billing":{"unit":"GPU-hours","per_hour":4}})", false);
+  const auto rows = scaling_rows({figures_of_run(run)});
+  EXPECT_DOUBLE_EQ(rows[0].run.billed_hours(), 4 * 12.5 / 3600);
+  EXPECT_HAS(markdown_table(scaling_table(rows)), "| GPU-hours |");
+  EXPECT_HAS(markdown_table(scaling_table(rows)), "| 0.01389 |");
+  const auto others = scaling_rows({figures_of_run(run), figures_of_run(recorded_run(folder.path() / "local", {}))});
+  EXPECT_HAS(markdown_table(scaling_table(others)), "| node-hours |") << "units of two sites do not mix";
+}
+
 TEST(ScalingCharts, DrawALineForEachLabelBesideTheIdeal) {
   const TemporaryFolder folder;
   const auto svg = scaling_chart(three_rows(folder.path()));

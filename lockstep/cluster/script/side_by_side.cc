@@ -160,23 +160,6 @@ std::string command_text(const std::vector<std::string>& arguments, std::size_t 
 
 }  // namespace
 
-std::string wrapped(std::string_view text, std::size_t width, std::string_view indent) {
-  std::string all;
-  std::string line(indent);
-  bool is_empty = true;
-  for (const auto& word : split(text, ' ')) {
-    if (!is_empty && width_of(line) + 1 + width_of(word) > width) {
-      all += line + "\n";
-      line = indent;
-      is_empty = true;
-    }
-    if (!is_empty) line += " ";
-    line += word;
-    is_empty = false;
-  }
-  return all + line + "\n";
-}
-
 std::string side_by_side(const ScriptComparison& of) {
   const auto columns = static_cast<std::size_t>(std::clamp(of.columns, 60, 400));
   const auto text_columns = std::min<std::size_t>(columns, 100);

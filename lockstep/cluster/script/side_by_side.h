@@ -25,8 +25,4 @@ struct ScriptComparison {
 /// of the scripts stay as they are, but are cut in two columns.
 std::string side_by_side(const ScriptComparison& of);
 
-/// Breaks `text` at spaces into lines of at most `width` characters, each with `indent` before it. A longer word stays
-/// whole.
-std::string wrapped(std::string_view text, std::size_t width, std::string_view indent);
-
 }  // namespace lockstep

@@ -93,7 +93,7 @@ Placement from_environment(const Environment& env) {
   }
   if (other.source == "single") return std::move(*torchrun);
   if (!agree(*torchrun, other)) fail_for_disagreement(*torchrun, other);
-  other.source = torchrun->source;
+  // Without its agent, torchrun has not started this process: its variables are from `lockstep exec` or a script.
   other.master = torchrun->master;
   return other;
 }

@@ -135,7 +135,7 @@ TEST(PlacementFromTorchrun, AnExportedSetThatContradictsTheStepIsAnErrorThatName
 
 TEST(PlacementFromTorchrun, AnExportedSetThatAgreesKeepsWhatTheStepKnows) {
   const Placement at = placement_from(with(with(kStep, kTorchrun), {{"WORLD_SIZE", "5"}}));
-  EXPECT_EQ(at.source, "torchrun");
+  EXPECT_EQ(at.source, "slurm") << "torchrun's variables alone are no torchrun";
   EXPECT_EQ(at.job, "4711.2");
   EXPECT_EQ(at.hosts.size(), 3U);
   EXPECT_EQ(at.master->port, 29500);

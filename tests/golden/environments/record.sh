@@ -93,7 +93,7 @@ record sbatch-requeued slurm '0|1' none batch -N2 -n2 --requeue -- \
   "[ -n \"\$SLURM_RESTART_COUNT\" ] || { scontrol requeue \$SLURM_JOB_ID; sleep 60; }; srun $dump"
 record sbatch-script-exports-world-size slurm '0|1' none batch -N2 -n2 -- \
   "export WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=29500; srun $dump"
-record sbatch-srun-full-set torchrun '0,1|2,3' none batch -N2 --ntasks-per-node=2 -- \
+record sbatch-srun-full-set slurm '0,1|2,3' none batch -N2 --ntasks-per-node=2 -- \
   "export MASTER_ADDR=n1 MASTER_PORT=29500 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2
 srun bash -c 'RANK=\$SLURM_PROCID LOCAL_RANK=\$SLURM_LOCALID exec $dump'"
 

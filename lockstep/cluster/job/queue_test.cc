@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/job/queue.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+// As `sinfo --noheader --format=%P|%c|%G` prints it (Slurm 22.05 and 23.11).
+constexpr std::string_view kNodes =
+    "debug*|32|(null)\n"
+    "debug*|48+|gpu:a100:4(S:0-1,3),tmp:1\n"
+    "debug*|128|gpu:a100:4,shard:16\n"
+    "big|96|gpu:h100:2,gpu:mi250:4\n"
+    "plain|64|(null)\n";
+
+TEST(SlurmNodes, HaveTheCoresAndDevicesOfTheirPartition) {
+  const auto node = parsed_nodes(kNodes, "debug");
+  ASSERT_TRUE(node);
+  EXPECT_EQ(node->cores, 48) << "of several kinds, the one with the fewest cores for a device";
+  EXPECT_EQ(node->devices, 4);
+  EXPECT_EQ(parsed_nodes(kNodes, "")->cores, 48) << "the default partition has a star";
+  EXPECT_EQ(parsed_nodes(kNodes, "big")->devices, 6);
+}
+
+TEST(SlurmNodes, AreUnknownWithoutDevices) {
+  EXPECT_FALSE(parsed_nodes(kNodes, "plain"));
+  EXPECT_FALSE(parsed_nodes(kNodes, "other"));
+  EXPECT_FALSE(parsed_nodes("", ""));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cluster/profile/profile.h"
+#include "lockstep/cluster/profile/slurm_config.h"
+#include "lockstep/cluster/survey/accounts.h"
+#include "lockstep/cluster/survey/machine_answers.h"
+#include "lockstep/cluster/survey/queues.h"
+
+namespace lockstep {
+
+/// A key that nobody told, and how a person finds it out.
+struct DraftGap {
+  std::string key;
+  std::string how;
+};
+
+/// A profile as far as the machine told.
+struct ProfileDraft {
+  Profile profile{};                                          ///< Of it, the keys in `sources` count.
+  std::map<std::string, std::string, std::less<>> sources{};  ///< By key: "scontrol show node: CPUTot=16 of n1".
+  std::vector<DraftGap> gaps{};
+  std::string why_partition{};  ///< "the default partition"
+  int nodes = 0;                ///< That have what the profile says, in its partition.
+
+  void note(std::string_view key, std::string source) { sources.insert_or_assign(std::string(key), std::move(source)); }
+  void gap(std::string_view key, std::string how) { gaps.push_back({std::string(key), std::move(how)}); }
+};
+
+/// What the answers mean, read once.
+struct MachineFacts {
+  const MachineAnswers& answers;
+  SlurmConfig config{};
+  UserAccounts accounts{};
+  std::vector<QosLimits> qos{};
+  std::vector<NodeFacts> nodes{};
+  std::vector<PartitionFacts> partitions{};
+
+  /// `answers` must outlive it.
+  explicit MachineFacts(const MachineAnswers& answers);
+  /// A setting of Slurm's; empty where it has none.
+  std::string setting(std::string_view name) const;
+};
+
+/// Drafts a profile for a partition, or for the one that chosen_queue() takes where none is named. The same answers
+/// give the same draft.
+///
+/// Throws: Error(kEnvironment) where no such partition has nodes, or none is open to this user.
+ProfileDraft drafted(const MachineAnswers& answers, const std::string& partition);
+
+/// The flags with which `srun` gets one node of the drafted kind, with all of its devices.
+std::vector<std::string> node_flags(const ProfileDraft& draft);
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cluster/setup/trainer_program.h"
+#include "lockstep/cluster/survey/live_check.h"
+
+namespace lockstep {
+
+/// What came of a job that looked at a node.
+struct LiveReport {
+  std::string profile;
+  std::string job;
+  std::filesystem::path log;
+  std::vector<NodeView> views;  ///< By rank.
+  std::vector<LiveDifference> differences;
+};
+
+/// Submits a job of two minutes, as `submit` would with this profile, whose tasks look at their node, and holds what
+/// they report against the profile. `cluster` is a profile's name, a file or "auto".
+///
+/// Blocks:  until the tasks have reported or the job has left the queue.
+/// Throws:  as plan_submission() and submit_job() do.
+LiveReport checked_live(const std::string& cluster, const LockstepProgram& lockstep, const Environment& env,
+                        const Log& log);
+
+/// What a task of that job does: writes its view into the run's folder.
+///
+/// Throws: Error(kEnvironment) outside of such a job.
+void write_view(const NodeView& view, const Environment& env);
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// One partition or node, as `scontrol show` prints it: "NodeName=n1 Arch=x86_64 CoresPerSocket=4 …". A value may hold
+/// spaces, as OS and Reason do.
+class SlurmRecord {
+ public:
+  /// Adds the words of a line. Of a key that comes twice the first value counts: what people may write stands last.
+  void add_line(std::string_view line);
+
+  /// The value, or an empty text where there is none or it is "(null)" or "N/A".
+  std::string text(std::string_view key) const;
+  /// The value as a whole number; nothing where it is none, as "UNLIMITED".
+  std::optional<std::int64_t> number(std::string_view key) const;
+  bool is(std::string_view key, std::string_view value) const { return text(key) == value; }
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+/// The records in what `scontrol show partition` or `scontrol show node` prints, on one line each or on several. Each
+/// begins with `first_key` at the start of a line.
+std::vector<SlurmRecord> parsed_slurm_records(std::string_view text, std::string_view first_key);
+
+/// A generic resource of a node: "gpu:a100:4(S:0-1)".
+struct Gres {
+  std::string name;  ///< "gpu"
+  std::string type;  ///< "a100"; empty where it has none.
+  std::int64_t count = 1;
+
+  bool operator==(const Gres&) const = default;
+};
+
+/// The entries of a node's Gres. What stands in brackets, sockets and indices, is left out.
+std::vector<Gres> parsed_gres(std::string_view text);
+
+/// "1-00:00:00" of a time limit; nothing for "UNLIMITED", "NONE" and what is no time.
+std::optional<std::chrono::seconds> parsed_slurm_time(std::string_view text);
+
+/// The parts of a list with commas; none for "", "ALL" and "(null)".
+std::vector<std::string> named_in_list(std::string_view text);
+
+}  // namespace lockstep
