@@ -52,7 +52,8 @@ void require_positive(const RequestedShape& shape) {
 
 /// The cores of each task: those of its devices, or its part of a node that has none.
 int share_of_cores(const ResolvedShape& size, const Profile& profile) {
-  if (profile.devices.count == 0) return static_cast<int>(profile.sbatch.cores) / size.tasks;
+  const bool has_none = profile.devices.count == 0 && size.devices == 0;
+  if (has_none) return static_cast<int>(profile.sbatch.cores) / size.tasks;
   // Cores that nobody else can have go to the tasks, also those of devices that are left idle.
   const bool takes_all = size.has_whole_nodes && size.devices > 0 && profile.devices.count > size.devices;
   const auto shares = takes_all ? profile.devices.count : size.devices;
