@@ -49,24 +49,33 @@ bool is_validation_from(const MetricsLine& line, double first_epoch) {
   return epoch != line.values.end() && epoch->second >= first_epoch;
 }
 
-// The end of the last whole line in `text` that stays: what was done up to the step and epoch that a run goes on from.
-std::optional<std::size_t> end_of_kept(std::string_view text, const RunStarted& start) {
+// What of a file stays where a run goes on.
+struct KeptPart {
+  off_t bytes = 0;
+  std::string snapshots;  ///< Lines behind these bytes that stay all the same.
+};
+
+// What of `text` stays: up to the last whole line of what was done up to the step and epoch that the run goes on from.
+// A snapshot is told once it is on disk, maybe some steps after its own.
+std::optional<KeptPart> kept_of(std::string_view text, const RunStarted& start) {
+  std::string snapshots;
   std::size_t end = text.rfind('\n');
   while (end != std::string_view::npos && end > 0) {
     const std::size_t before = text.rfind('\n', end - 1);
     const std::size_t from = before == std::string_view::npos ? 0 : before + 1;
     const auto line = parsed_metrics(text.substr(from, end - from));
     if (line && line->step <= start.first_step && !is_done_again(*line, start)) {
-      return end + 1;
+      if (line->event != "snapshot") return KeptPart{static_cast<off_t>(end + 1), std::move(snapshots)};
+      snapshots.insert(0, text.substr(from, end + 1 - from));
     }
     end = before;
   }
   return std::nullopt;
 }
 
-// Where the file is to be cut. Steps only grow along the file, so the place is sought from its end: a resumed run reads
-// no more of a long file than of a short one.
-off_t kept_bytes(int fd, const RunStarted& start, const std::filesystem::path& path) {
+// What stays of a file. Steps only grow along the file but for snapshots, so the place is sought from its end: a
+// resumed run reads no more of a long file than of a short one.
+KeptPart kept_part(int fd, const RunStarted& start, const std::filesystem::path& path) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size < 0) fail("seek", path);
   off_t from = size;
@@ -74,7 +83,10 @@ off_t kept_bytes(int fd, const RunStarted& start, const std::filesystem::path& p
   for (off_t window = 65536; from > 0; window *= 4) {
     from = std::max<off_t>(0, size - window);
     text = text_at(fd, from, static_cast<std::size_t>(size - from), path);
-    if (const auto end = end_of_kept(text, start)) return from + static_cast<off_t>(*end);
+    if (auto kept = kept_of(text, start)) {
+      kept->bytes += from;
+      return *kept;
+    }
   }
   const auto first_end = text.find('\n');
   if (first_end != std::string::npos && !parsed_metrics(std::string_view(text).substr(0, first_end))) {
@@ -82,7 +94,7 @@ off_t kept_bytes(int fd, const RunStarted& start, const std::filesystem::path& p
                 "'" + path.string() + "' is there, and its first line is no metrics line of Lockstep",
                 "choose another folder with --run-dir, or move that file away");
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -92,7 +104,9 @@ MetricsFile::MetricsFile(std::filesystem::path path, WallClock now) : path_(std:
 Verdict MetricsFile::on(const RunStarted& event) {
   file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file_) fail("open", path_);
-  if (::ftruncate(file_.get(), kept_bytes(file_.get(), event, path_)) != 0) fail("cut", path_);
+  const auto kept = kept_part(file_.get(), event, path_);
+  if (::ftruncate(file_.get(), kept.bytes) != 0) fail("cut", path_);
+  write(kept.snapshots);
   Json object{{"event", "run_started"},
               {"step", event.first_step},
               {"time", seconds_now()},
@@ -193,7 +207,7 @@ std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::in
     for (const auto& each : split(text, '\n')) {
       auto line = parsed_metrics(each);
       if (!line) continue;
-      has_earlier |= line->step < step;
+      has_earlier |= line->step < step && line->event != "snapshot";
       if (line->step >= step) lines.push_back(std::move(*line));
     }
     if (has_earlier) break;

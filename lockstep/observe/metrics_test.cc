@@ -126,6 +126,26 @@ TEST_F(MetricsTest, AResumedRunGoesOnWithoutOverlap) {
   EXPECT_EQ(read.lines[7].step, 6);
 }
 
+// A snapshot is told once it is on disk, while later steps are done already.
+TEST_F(MetricsTest, AResumedRunKeepsTheLateLineOfASnapshotAndNotTheStepsBeforeIt) {
+  const auto snapshot = [](std::int64_t step) { return SnapshotWritten{.step = step, .path = "step"}; };
+  {
+    MetricsFile metrics = file();
+    metrics.on(RunStarted{.run_dir = folder_});
+    for (std::int64_t step = 1; step <= 6; ++step) {
+      metrics.on(StepEnded{.step = step, .loss = 1});
+      if (step == 3) metrics.on(snapshot(1));
+      if (step == 5) metrics.on(snapshot(3));
+    }
+  }
+  run(3, 4);
+  std::vector<std::string> found;
+  for (const auto& line : read_metrics(path()).lines) found.push_back(line.event + " " + std::to_string(line.step));
+  EXPECT_EQ(found, (std::vector<std::string>{"run_started 0", "step 1", "step 2", "step 3", "snapshot 1", "snapshot 3",
+                                             "run_started 3", "step 4"}));
+  EXPECT_EQ(metrics_from(path(), 3).size(), 4U) << "step, snapshot, start and step";
+}
+
 TEST_F(MetricsTest, EverySplitOfALineByACrashIsDroppedOnResume) {
   run(0, 3);
   const std::string whole = text_of_file(path());

@@ -52,7 +52,7 @@ void make_step(Net& net, TwoOptimizers& optimizers) {
 void expect_equal(const std::vector<SavedTensor>& found, const std::vector<SavedTensor>& wanted) {
   const auto tensors = by_name(found);
   EXPECT_EQ(tensors.size(), wanted.size());
-  for (const auto& [name, tensor] : wanted) EXPECT_TRUE(tensors.at(name).equal(tensor)) << name;
+  for (const auto& each : wanted) EXPECT_TRUE(tensors.at(each.name).equal(each.tensor)) << each.name;
 }
 
 TEST(OptimizerState, OfOneOptimizerHasNoPrefix) {

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
@@ -183,17 +184,33 @@ void SampleDigest::add(std::int64_t epoch, std::int64_t id) {
 
 std::string SampleDigest::hex() const { return hex64(sums[0]) + hex64(sums[1]); }
 
+SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                                  TrainingState state, std::vector<SavedTensor> extensions) {
+  SnapshotContent content;
+  for (const auto& item : module.named_parameters()) content.model.push_back({item.key(), item.value().detach(), true});
+  for (const auto& item : module.named_buffers()) content.model.push_back({item.key(), item.value()});
+  content.optimizer = optimizer_tensors(optimizer, parameter_names(module));
+  for (auto& each : content.optimizer) each.is_shared = true;
+  content.optimizer_settings = optimizer_settings(optimizer, parameter_names(module));
+  content.extensions = std::move(extensions);
+  content.state = std::move(state);
+  for (auto* part : {&content.model, &content.optimizer, &content.extensions}) {
+    for (auto& each : *part) {
+      each.is_shared = each.is_shared && each.tensor.is_cpu() && each.tensor.is_contiguous();
+      if (!each.is_shared) each.tensor = private_copy(each.tensor);
+    }
+  }
+  return content;
+}
+
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions) {
-  SnapshotContent content;
-  for (const auto& item : module.named_parameters()) content.model.push_back({item.key(), private_copy(item.value())});
-  for (const auto& item : module.named_buffers()) content.model.push_back({item.key(), private_copy(item.value())});
-  content.optimizer = optimizer_tensors(optimizer, parameter_names(module));
-  content.optimizer_settings = optimizer_settings(optimizer, parameter_names(module));
-  for (auto& each : content.optimizer) each.tensor = private_copy(each.tensor);
-  content.extensions = std::move(extensions);
-  for (auto& each : content.extensions) each.tensor = private_copy(each.tensor);
-  content.state = std::move(state);
+  auto content = shared_content_of(module, optimizer, std::move(state), std::move(extensions));
+  for (auto* part : {&content.model, &content.optimizer, &content.extensions}) {
+    for (auto& each : *part) {
+      if (std::exchange(each.is_shared, false)) each.tensor = private_copy(each.tensor);
+    }
+  }
   return content;
 }
 

@@ -78,6 +78,7 @@ struct TrainingState {
 struct SavedTensor {
   std::string name;
   at::Tensor tensor;
+  bool is_shared = false;  ///< It is the training's own memory, which the next update changes.
 };
 
 /// The content of a snapshot, in memory of its own. It may be written while training goes on.
@@ -95,6 +96,11 @@ struct SnapshotContent {
 /// Throws: Error(kUsage) for an optimizer whose state is of a kind unknown here.
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions = {});
+
+/// Does the same, but shares what only an update of the weights changes: parameters, optimizer state and the tensors of
+/// extensions, where they are contiguous and on the CPU. For BackgroundSave, which copies them.
+SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                                  TrainingState state, std::vector<SavedTensor> extensions = {});
 
 struct WriteOptions {
   std::int64_t keep = 0;  ///< Number of newest snapshots to keep; 0 for all.

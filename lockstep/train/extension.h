@@ -47,7 +47,8 @@ class Extension {
   /// Called between the two when the module's buffers hold these statistics.
   virtual void keep_statistics() {}
 
-  /// Returns the tensors that a snapshot keeps. restore() takes them back before start().
+  /// Returns the tensors that a snapshot keeps. restore() takes them back before start(). They are written while
+  /// training goes on, so they may change in calls to this class alone: those wait for a save to have copied them.
   virtual std::vector<SavedTensor> saved() const { return {}; }
   virtual void restore(const std::map<std::string, at::Tensor>&) {}
 };

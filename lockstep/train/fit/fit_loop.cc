@@ -128,6 +128,7 @@ bool FitLoop::is_done() const {
 }
 
 void FitLoop::train_epoch() {
+  keeper_.wait_for_copy();  // A listener of the user's own may change weights.
   participants_.tell(EpochStarted{.epoch = state_.epoch,
                                   .steps = data_.steps_for(data_.epoch_samples()),
                                   .first_step = data_.steps_for(state_.place)},
@@ -194,11 +195,15 @@ void FitLoop::end_step(const StepBatches& batches) {
   if (model_.parallel().agreed(Signal::kStop)) stop_.take_reason(group_);
   const bool is_asked = model_.parallel().agreed(Signal::kSnapshot) && !keeper_.is_echo(state_);
   const auto every = options_.snapshot.every_steps;
+  if (state_.step == first_.step + 1) keeper_.prepare();
+  tell(keeper_.written());
   if (is_asked || (every > 0 && state_.step % every == 0)) save();
 }
 
 void FitLoop::end_epoch() {
   timer_.await_device();
+  // Averages change at an epoch's end, and validation puts them in the weights' place.
+  keeper_.wait_for_copy();
   graph_->interrupt();
   state_.metrics["train_loss"] = losses_.epoch_mean();
   if (options_.guard.stop_on_nonfinite) {
@@ -281,19 +286,22 @@ void FitLoop::save() {
   if (keeper_.is_saved(state_)) return;
   timer_.await_device();
   refresh_statistics();
-  const auto start = Clock::now();
   graph_->interrupt();
   if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
-  auto event = keeper_.save(state_, std::exchange(is_best_, false));
+  tell(keeper_.wait_for_earlier());
+  keeper_.save(state_, std::exchange(is_best_, false));
   last_save_ = Clock::now();
   timer_.restart();
-  event.seconds = seconds_between(start, last_save_);
-  if (group_.is_main()) participants_.tell(event, stop_);
+}
+
+void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
+  if (event) participants_.tell(*event, stop_);
 }
 
 // Without a validation nobody has asked for them yet.
 void FitLoop::refresh_statistics() {
   if (!participants_.want_fresh_statistics()) return;
+  keeper_.wait_for_copy();
   if (validator_.refresh_statistics(place(), stop_)) keeper_.forget();
   feed_->seek(state_.epoch, state_.place);
 }
@@ -307,6 +315,7 @@ FitResult FitLoop::finish() {
   if (state_.place > 0 && !data_.is_epoch_over(state_.place)) state_.metrics["train_loss"] = losses_.epoch_mean();
   refresh_statistics();
   save();
+  tell(keeper_.settle(state_));
   model_.parallel().broadcast_buffers();
   FitResult result;
   result.state = keeper_.all_ranks(state_);

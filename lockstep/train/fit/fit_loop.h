@@ -48,6 +48,7 @@ class FitLoop {
   bool is_best(double value);
   void save_open_epoch();
   void save();
+  void tell(const std::optional<SnapshotWritten>& event);
   void refresh_statistics();
   FitResult finish();
   std::map<std::string, std::string> findings() const;

@@ -6,7 +6,9 @@
 #include <array>
 #include <utility>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/snapshot/optimizer_state.h"
 
 namespace lockstep {
@@ -73,7 +75,11 @@ std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const 
 SnapshotKeeper::SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses,
                                const Participants& participants, const SnapshotOptions& options)
     : model_(model), data_(data), losses_(losses), participants_(participants), options_(options) {
-  if (!options.folder.empty()) require_known_kind(model.optimizer());
+  if (options.folder.empty()) return;
+  require_known_kind(model.optimizer());
+  if (!model.group().is_main()) return;
+  writer_.emplace(options.folder);
+  model.wait_before_update([this] { writer_->wait_for_copy(); });
 }
 
 TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
@@ -207,7 +213,7 @@ TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
 std::vector<SavedTensor> SnapshotKeeper::tensors_of_extensions() const {
   std::vector<SavedTensor> out;
   for (const auto* extension : participants_.extensions()) {
-    for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor});
+    for (const auto& each : extension->saved()) out.push_back({extension->name() + "." + each.name, each.tensor, true});
   }
   return out;
 }
@@ -220,25 +226,77 @@ bool SnapshotKeeper::is_echo(const TrainingState& state) const {
   return !model_.group().device().is_cpu() && saved_ && saved_->step + 1 == state.step;
 }
 
-SnapshotWritten SnapshotKeeper::save(const TrainingState& own, bool is_best) {
+SnapshotContent SnapshotKeeper::content(TrainingState state) const {
+  auto content = shared_content_of(model_.module(), model_.optimizer(), std::move(state), tensors_of_extensions());
+  content.data = data_.schema();
+  return content;
+}
+
+void SnapshotKeeper::prepare() {
+  if (writer_) writer_->prepare(content({}));
+}
+
+void SnapshotKeeper::wait_for_copy() {
+  if (writer_) writer_->wait_for_copy();
+}
+
+void SnapshotKeeper::save(const TrainingState& own, bool is_best) {
+  const auto start = Clock::now();
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   const auto state = all_ranks(own);
-  SnapshotWritten event{.step = state.step, .epoch = state.epoch};
-  const auto tensors = tensors_of_extensions();
+  // A model's size for each rank at the most: rank 0's own already, so that nothing is copied again.
   const auto compression = model_.parallel().compression_state();
-  on_rank_zero(model_.group(), [&] {
-    auto content = content_of(model_.module(), model_.optimizer(), state, tensors);
-    // Added here and not above, where each would be copied: there may be a model's size for each rank.
+  if (writer_) {
+    auto all = content(state);
     for (const auto& [name, tensor] : compression) {
-      content.extensions.push_back({std::string(kCompression) + "." + name, tensor});
+      all.extensions.push_back({std::string(kCompression) + "." + name, tensor});
     }
-    content.data = data_.schema();
-    const auto written = write_snapshot(options_.folder, content, {.keep = options_.keep, .is_best = is_best});
-    event.path = written.path;
-    event.bytes = written.bytes;
-  });
+    writer_->begin(std::move(all), {.keep = options_.keep, .is_best = is_best});
+  }
   saved_ = {state.step, state.epoch};
+  blocked_s_ = seconds_between(start, Clock::now());
+}
+
+std::optional<SnapshotWritten> SnapshotKeeper::written() { return writer_ ? event_of(writer_->ended()) : std::nullopt; }
+
+std::optional<SnapshotWritten> SnapshotKeeper::wait_for_earlier() {
+  return writer_ ? event_of(writer_->wait()) : std::nullopt;
+}
+
+std::optional<SnapshotWritten> SnapshotKeeper::event_of(const std::optional<SaveEnd>& end) {
+  if (!end) return std::nullopt;
+  if (end->error) {
+    try {
+      std::rethrow_exception(end->error);
+    } catch (const Error& error) {
+      Log(2, "lockstep: ")
+          .warning("no snapshot of step " + std::to_string(end->step) + " was written: " + std::string(error.fact()) +
+                   "; the next save tries again");
+    }
+    return std::nullopt;
+  }
+  return SnapshotWritten{.step = end->step,
+                         .epoch = end->epoch,
+                         .path = end->written.path,
+                         .bytes = end->written.bytes,
+                         .seconds = blocked_s_ + end->waited_s};
+}
+
+std::optional<SnapshotWritten> SnapshotKeeper::settle(const TrainingState& state) {
+  std::optional<SaveEnd> end;
+  on_rank_zero(model_.group(), [&] {
+    if (writer_) end = writer_->wait();
+  });
+  const bool failed = model_.group().broadcast_text(end && end->error ? "failed" : "") == "failed";
+  auto event = event_of(end);
+  if (!failed) return event;
+  save(state, false);
+  on_rank_zero(model_.group(), [&] {
+    end = writer_->wait();
+    if (end->error) std::rethrow_exception(end->error);
+    event = event_of(end);
+  });
   return event;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/snapshot/background_save.h"
 #include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/participants.h"
 #include "lockstep/train/fit/trained_model.h"
@@ -33,9 +34,23 @@ class SnapshotKeeper {
   bool is_saved(const TrainingState& state) const;
   /// Makes the next save() write even if the step was saved already.
   void forget() { saved_.reset(); }
-  /// Writes a snapshot of all ranks' state, and makes it `best` if it is. `event.path` is set on rank 0 alone.
-  /// Collective: yes. Blocks: until it is on disk. Throws: Error(kIo); as all_ranks().
-  SnapshotWritten save(const TrainingState& state, bool is_best);
+  /// Begins to write a snapshot of all ranks' state, which is made `best` if it is. Rank 0 copies and writes it while
+  /// training goes on.
+  /// Collective: yes. Throws: as all_ranks().
+  void save(const TrainingState& state, bool is_best);
+  /// Makes the memory for saves ready, so that the first one finds it.
+  void prepare();
+  /// Returns once no save reads the weights, optimizer state and averages any more: before anything but an update,
+  /// which waits by itself, changes them.
+  void wait_for_copy();
+  /// Returns the snapshot that has got onto disk since the last call. Warns of one that did not: the next save tries
+  /// again. Rank 0's; the others have none.
+  std::optional<SnapshotWritten> written();
+  /// Does the same, and waits for the save in flight: save() must find it taken.
+  std::optional<SnapshotWritten> wait_for_earlier();
+  /// Waits for the save in flight. One that failed is tried once more. Returns what was written, on rank 0.
+  /// Collective: yes. Throws: Error(kIo) on all ranks.
+  std::optional<SnapshotWritten> settle(const TrainingState& state);
   /// True if a request for a snapshot at this step is the one that the last snapshot answered. A device observes
   /// requests one step late, so it stays raised until then and the step after the snapshot hears it once more.
   bool is_echo(const TrainingState& state) const;
@@ -59,6 +74,8 @@ class SnapshotKeeper {
   void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
   void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
   void restore_sums(TrainingState& state);
+  SnapshotContent content(TrainingState state) const;
+  std::optional<SnapshotWritten> event_of(const std::optional<SaveEnd>& end);
   void restore_compression(const std::filesystem::path& snapshot);
   std::vector<SavedTensor> tensors_of_extensions() const;
 
@@ -68,6 +85,8 @@ class SnapshotKeeper {
   const Participants& participants_;
   const SnapshotOptions& options_;
   std::optional<SavedAt> saved_;
+  std::optional<BackgroundSave> writer_;  ///< Rank 0's, where there is a folder.
+  double blocked_s_ = 0;                  ///< How long the last save() took.
   bool stops_on_nonfinite_ = true;
 };
 

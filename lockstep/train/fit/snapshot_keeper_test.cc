@@ -73,7 +73,8 @@ TEST(SnapshotKeeper, WritesEachStepAndEpochOnce) {
   ours.begin();
   ours.make_steps(2);
   EXPECT_FALSE(ours.keeper.is_saved(ours.state));
-  const auto event = ours.keeper.save(ours.state, /*is_best=*/true);
+  ours.keeper.save(ours.state, /*is_best=*/true);
+  const auto event = ours.keeper.wait_for_earlier().value();
   EXPECT_EQ(event.step, 2);
   EXPECT_EQ(event.path, (folder.path() / "step-0000000002").string());
   EXPECT_GT(event.bytes, 0);
@@ -94,6 +95,7 @@ TEST(SnapshotKeeper, GoesOnFromASnapshotBitForBit) {
   whole.begin();
   whole.make_steps(3);
   whole.keeper.save(whole.state, false);
+  whole.keeper.settle(whole.state);
   whole.make_steps(2);
 
   Kept resumed(group, resumed_from(options, 3));
@@ -118,9 +120,11 @@ TEST(SnapshotKeeper, RefusesASnapshotOfOtherDataOrAnotherSeed) {
   ours.begin();
   ours.make_steps(1);
   ours.keeper.save(ours.state, false);
+  ours.keeper.settle(ours.state);
   ours.state.seed = 6;
   ours.make_steps(1);
   ours.keeper.save(ours.state, false);
+  ours.keeper.settle(ours.state);
   Kept of_other_data(group, resumed_from(options, 1), MadeUpData(4, 23));
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { of_other_data.begin(); }),
              "was trained on 22 samples, the data set has 23");
@@ -158,6 +162,7 @@ TEST(SnapshotKeeper, KnowsTheEchoOfARequestOnADevice) {
     ours.make_steps(1);
     EXPECT_FALSE(ours.keeper.is_echo(ours.state));
     ours.keeper.save(ours.state, false);
+    ours.keeper.settle(ours.state);
     ours.make_steps(1);
     EXPECT_EQ(ours.keeper.is_echo(ours.state), group == &there) << "a CPU hears a request in its own step";
     ours.make_steps(1);
@@ -173,7 +178,8 @@ TEST(SnapshotKeeper, AnInfiniteLossIsNotSaved) {
   ours.parts.losses.add(at::full({}, std::numeric_limits<double>::infinity()), 4, 1);
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { ours.keeper.save(ours.state, false); }), "is not finite");
   ours.keeper.stop_on_nonfinite(false);
-  EXPECT_EQ(ours.keeper.save(ours.state, false).step, 0);
+  ours.keeper.save(ours.state, false);
+  EXPECT_EQ(ours.keeper.settle(ours.state).value().step, 0);
 }
 
 RANKS_TEST(SnapshotKeeperOfRanks, GivesEachRankItsOwnSumsBack, 2) {
@@ -185,6 +191,7 @@ RANKS_TEST(SnapshotKeeperOfRanks, GivesEachRankItsOwnSumsBack, 2) {
   const auto own = whole.parts.losses.sums();
   const auto own_metrics = whole.net.metrics().sums();
   whole.keeper.save(whole.state, false);
+  whole.keeper.settle(whole.state);
   const auto of_all = whole.keeper.all_ranks(whole.state);
   EXPECT_EQ(of_all.rank_sums.size(), 2);
   EXPECT_EQ(of_all.rank_sums[0].loss.total + of_all.rank_sums[1].loss.total, of_all.loss_sum);
@@ -209,6 +216,7 @@ RANKS_TEST(SnapshotKeeperOfRanks, AnotherNumberOfRanksLeavesTheSumsToRankZero, 2
     alone.begin();
     alone.make_steps(3);
     alone.keeper.save(alone.state, false);
+    alone.keeper.settle(alone.state);
   }
   group.barrier();
   Kept resumed(group, resumed_from(options, 3));

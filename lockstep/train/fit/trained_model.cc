@@ -83,6 +83,7 @@ void TrainedModel::raise(const StepSignals& signals) {
 }
 
 void TrainedModel::update() {
+  if (wait_before_update_) wait_before_update_();
   const bool clips = options_.clip_norm > 0 || options_.clip_value > 0;
   const auto gradients = scaler_ || clips ? gradients_of(weights_) : std::vector<at::Tensor>{};
   // Averaged gradients are the same on every rank, so all leave out the same steps.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -43,6 +44,8 @@ class TrainedModel {
   /// Clips gradients, updates the weights, and clears the gradients. With a loss scaler, gradients that overflowed
   /// change nothing. Blocks: with a loss scaler on a CPU, until they are known.
   void update();
+  /// Has `wait` called before each update: it returns once nothing else reads the weights.
+  void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
 
   Module& module() const { return module_; }
   Group& group() const { return group_; }
@@ -67,6 +70,7 @@ class TrainedModel {
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<DistributedDataParallel> parallel_;
   StepSignals raised_;
+  std::function<void()> wait_before_update_;
 };
 
 }  // namespace lockstep

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/snapshot/background_save.h"
+
+#include <ATen/ops/empty.h>
+#include <signal.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+/// Signals are the other threads': their handlers must not run beside a half-done system call of this one.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+std::array<std::vector<SavedTensor>*, 3> parts_of(SnapshotContent& content) {
+  return {&content.model, &content.optimizer, &content.extensions};
+}
+
+}  // namespace
+
+BackgroundSave::BackgroundSave(std::filesystem::path snapshots)
+    : snapshots_(std::move(snapshots)), thread_([this] { run(); }) {}
+
+BackgroundSave::~BackgroundSave() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BackgroundSave::prepare(const SnapshotContent& content) {
+  wait();
+  start({.content = content, .options = {}, .is_rehearsal = true});
+}
+
+void BackgroundSave::begin(SnapshotContent content, const WriteOptions& options) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+  lock.unlock();
+  LOCKSTEP_ASSERT(!end_);
+  start({.content = std::move(content), .options = options});
+}
+
+void BackgroundSave::start(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_copying_ = !job.is_rehearsal;
+    waited_s_ = 0;
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+}
+
+void BackgroundSave::wait_for_copy() {
+  if (!is_copying_.load(std::memory_order_acquire)) return;
+  const auto start = Clock::now();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !is_copying_; });
+  waited_s_ += seconds_between(start, Clock::now());
+}
+
+std::optional<SaveEnd> BackgroundSave::ended() {
+  const std::lock_guard lock(mutex_);
+  return job_ ? std::nullopt : std::exchange(end_, std::nullopt);
+}
+
+std::optional<SaveEnd> BackgroundSave::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+  return std::exchange(end_, std::nullopt);
+}
+
+void BackgroundSave::run() {
+  block_signals();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return job_ || is_over_; });
+    if (!job_) return;
+    auto job = std::move(*job_);
+    lock.unlock();
+    work(job);
+    lock.lock();
+  }
+}
+
+void BackgroundSave::work(Job& job) {
+  SaveEnd end{.step = job.content.state.step, .epoch = job.content.state.epoch, .written = {}, .error = {}};
+  try {
+    copy(job);
+  } catch (...) {
+    end.error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_copying_ = false;
+  }
+  changed_.notify_all();
+  try {
+    if (!job.is_rehearsal && !end.error) end.written = write_snapshot(snapshots_, job.content, job.options);
+  } catch (...) {
+    end.error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    end.waited_s = waited_s_;
+    if (!job.is_rehearsal) end_ = std::move(end);
+    job_.reset();
+  }
+  changed_.notify_all();
+}
+
+/// Gives the content copies in place of what it shares. Plain memcpy: a copy by all of LibTorch's threads would take
+/// cores from the training.
+void BackgroundSave::copy(Job& job) {
+  std::size_t index = 0;
+  for (auto* part : parts_of(job.content)) {
+    for (auto& each : *part) {
+      if (!each.is_shared) continue;
+      if (index == copies_.size()) copies_.emplace_back();
+      auto& own = copies_[index++];
+      if (!own.defined() || own.sizes() != each.tensor.sizes() || own.scalar_type() != each.tensor.scalar_type()) {
+        own = at::empty(each.tensor.sizes(), each.tensor.options().requires_grad(false));
+      }
+      if (job.is_rehearsal) {
+        std::memset(own.mutable_data_ptr(), 0, own.nbytes());
+        continue;
+      }
+      std::memcpy(own.mutable_data_ptr(), each.tensor.const_data_ptr(), each.tensor.nbytes());
+      each = {.name = std::move(each.name), .tensor = own};
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lockstep/snapshot/snapshot.h"
+
+namespace lockstep {
+
+/// How a save ended.
+struct SaveEnd {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  WrittenSnapshot written;   ///< Where it was written.
+  std::exception_ptr error;  ///< Why it was not.
+  double waited_s = 0;       ///< How long wait_for_copy() waited for it.
+};
+
+/// Saves snapshots while training goes on. A thread copies what is shared with the model, then writes and syncs it. One
+/// save is in flight. All calls are the training thread's.
+///
+/// Memory: one copy of all that is shared, kept from save to save, since fresh pages cost far more than the copy.
+class BackgroundSave {
+ public:
+  explicit BackgroundSave(std::filesystem::path snapshots);
+  /// Waits for the save in flight.
+  ~BackgroundSave();
+  BackgroundSave(const BackgroundSave&) = delete;
+  BackgroundSave& operator=(const BackgroundSave&) = delete;
+
+  /// Has the memory for such a content made ready, so that the first save finds it.
+  void prepare(const SnapshotContent& content);
+
+  /// Begins a save, once the end of the one before it was taken. What `content` shares must stay as it is until
+  /// wait_for_copy() has returned. Blocks: until memory is ready, where prepare() was called just before.
+  void begin(SnapshotContent content, const WriteOptions& options);
+
+  /// Blocks: until nothing that is shared is read any more. Costs one atomic read where that is so already.
+  void wait_for_copy();
+
+  /// Returns how the last save ended, once for each; nothing while it is in flight, or where it was taken already.
+  std::optional<SaveEnd> ended();
+  /// Does the same, and waits for the save in flight.
+  std::optional<SaveEnd> wait();
+
+ private:
+  struct Job {
+    SnapshotContent content;
+    WriteOptions options;
+    bool is_rehearsal = false;  ///< Only makes memory ready.
+  };
+
+  void run();
+  void work(Job& job);
+  void copy(Job& job);
+  void start(Job job);
+
+  const std::filesystem::path snapshots_;
+  std::vector<at::Tensor> copies_;  ///< The thread's alone.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Job> job_;      ///< Handed to the thread, and not ended yet.
+  std::optional<SaveEnd> end_;  ///< Of the last save, until it is taken.
+  std::atomic<bool> is_copying_ = false;
+  bool is_over_ = false;
+  double waited_s_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lockstep
