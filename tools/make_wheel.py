@@ -13,12 +13,13 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAME = "lockstep_hpc"  # On the package index `lockstep` is somebody else's.
 TIME = (2020, 1, 1, 0, 0, 0)  # The same content gives the same bytes.
 
 
 def entries(version, folder):
     """(name in the wheel, bytes, whether it is a program) of all but the RECORD."""
-    data, about = f"lockstep-{version}.data", f"lockstep-{version}.dist-info"
+    data, about = f"{NAME}-{version}.data", f"{NAME}-{version}.dist-info"
     for program in ("lockstep", "lockstep-data"):
         yield f"{data}/scripts/{program}", (folder / program).read_bytes(), True
     for part in ("recipes", "datasets"):
@@ -35,7 +36,7 @@ def entries(version, folder):
 
 
 def metadata(version):
-    return "\n".join(["Metadata-Version: 2.1", "Name: lockstep", f"Version: {version}",
+    return "\n".join(["Metadata-Version: 2.1", "Name: lockstep-hpc", f"Version: {version}",
                       "Summary: Data-parallel training on one device or a thousand nodes, and the batch jobs around it",
                       "License: Apache-2.0", "Requires-Python: >=3.6", "Description-Content-Type: text/markdown", "",
                       (ROOT / "README.md").read_text()])
@@ -44,12 +45,12 @@ def metadata(version):
 def main():
     version, glibc, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     tag = f"py3-none-manylinux_{glibc}_x86_64"
-    about = f"lockstep-{version}.dist-info"
+    about = f"{NAME}-{version}.dist-info"
     files = list(entries(version, folder))
     wheel = f"Wheel-Version: 1.0\nGenerator: lockstep tools/make_wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files.append((f"{about}/WHEEL", wheel.encode(), False))
     record = []
-    path = folder / f"lockstep-{version}-{tag}.whl"
+    path = folder / f"{NAME}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         def put(name, content, is_program):
             info = zipfile.ZipInfo(name, TIME)

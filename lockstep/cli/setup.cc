@@ -176,6 +176,9 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
 
 void setup(const SetupOptions& given, const Context& context) {
   SetupOptions options = given;
+  if (options.container == "site") {
+    options.container = site_image(ProfileLibrary(context.env).detected(HostFacts::of_process(context.env)));
+  }
   if (!options.container.empty()) options.container = fs::absolute(options.container).lexically_normal();
   if (!options.container.empty() && !options.python.empty() && options.python.find('/') == 0) {
     context.log.info("--python names a program inside the container");
@@ -200,7 +203,8 @@ void add_setup(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("setup", "Build the training half for a Python's or a container's PyTorch");
   auto options = std::make_shared<SetupOptions>();
   command->add_option("--python", options->python, "Whose PyTorch; python3 by default")->type_name("PATH");
-  command->add_option("--container", options->container, "Build inside this image")->type_name("IMG");
+  command->add_option("--container", options->container, "Build inside this image; site: the profile's")
+      ->type_name("IMG");
   command->add_option("--jobs", options->jobs, "Compilations at once; by default one for each core")->type_name("N");
   command->add_flag("--json", options->json, "As one JSON object on standard output");
   command->callback([&context, options] { setup(*options, context); });

@@ -106,7 +106,7 @@ at::Tensor BatchNorm::forward(const at::Tensor& input) {
     num_batches_tracked_.add_(1);
     if (sync_) return synced(input);
     if (input.numel() <= input.size(1)) {
-      throw Error(ErrorKind::kData,
+      throw Error(ErrorKind::kRecipe,
                   "a batch in training is " + shape_text(input.sizes()) +
                       " at a BatchNorm layer, want more than one number a channel",
                   "choose a batch that leaves no single sample at an epoch's end, or larger images");

@@ -30,7 +30,7 @@ class BatchNorm : public torch::nn::Module {
 
   /// Shape: [N, channels, …], floating; returns the same.
   /// Collective: in training, where there is a StatisticsSync; backward too.
-  /// Throws: Error(kData) for one number a channel in training: it has no variance.
+  /// Throws: Error(kRecipe) for one number a channel in training: it has no variance.
   at::Tensor forward(const at::Tensor& input);
 
   void set_sync(std::shared_ptr<StatisticsSync> sync) { sync_ = std::move(sync); }

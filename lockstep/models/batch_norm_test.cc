@@ -186,7 +186,7 @@ TEST(BatchNorm, HalfPrecisionInputsAreCountedInFloat32) {
 
 TEST(BatchNorm, OneNumberAChannelIsRefusedInTraining) {
   BatchNorm layer(3);
-  const auto text = message_of(ErrorKind::kData, [&] { layer.forward(at::ones({1, 3, 1, 1})); });
+  const auto text = message_of(ErrorKind::kRecipe, [&] { layer.forward(at::ones({1, 3, 1, 1})); });
   EXPECT_HAS(text, "a batch in training is [1, 3, 1, 1] at a BatchNorm layer, want more than one number a channel");
   layer.eval();
   EXPECT_EQ(layer.forward(at::ones({1, 3, 1, 1})).numel(), 3);

@@ -104,6 +104,16 @@ class Setup(unittest.TestCase):
         self.assertEqual(outside.returncode, 4, "what was built in an image is for that image")
         self.assertIn("the training half is not built here", outside.stderr)
 
+    def test_the_site_s_own_image_is_named_in_its_profile(self):
+        self.torch()
+        self.refused("the profile generic names no image", "give the image's path", "--container", "site")
+        image = self.folder / "image.sif"
+        (self.folder / "profiles").mkdir()
+        (self.folder / "profiles/here.toml").write_text(f'[about]\ndescription = "here"\n[detect]\nenv = ["AT_HERE"]\n[container]\nimage = "{image}"\n')
+        done = self.lockstep("setup", "--container", "site", "--json", LOCKSTEP_PROFILE_PATH=str(self.folder / "profiles"), AT_HERE="1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["container"], str(image))
+
     def test_a_build_is_staged_with_its_libraries_and_with_this_program(self):
         self.torch()
         self.lockstep("setup", "--python", sys.executable)

@@ -26,19 +26,14 @@ std::string text_or_empty(const Recipe& settings, std::string_view key) {
 /// Returns the image as the runtime wants it: a file by its whole path, another thing by its name. "site" is the
 /// profile's image, and "none" is none.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
-  const auto& site = profile.container;
   const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
   if (!settings.has("cluster.container")) {
-    return is_default ? site.image : std::string();
+    return is_default ? profile.container.image : std::string();
   }
   const auto& setting = settings.settings().at("cluster.container");
   const auto image = expanded(settings.text("cluster.container"), env);
   if (image == "none") return {};
-  if (image == "site" && !site.image.empty()) return site.image;
-  if (image == "site") {
-    throw Error(ErrorKind::kEnvironment, "--container site: the profile " + profile.name + " names no image",
-                "give the image's path, or set [container] image in a profile of your own");
-  }
+  if (image == "site") return site_image(profile);
   if (!is_image_file(image, profile.container.runtime)) return image;
   return fs::absolute(setting.base / image).lexically_normal().string();
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 std::string Profile::origin(std::string_view key) const {
@@ -34,6 +36,12 @@ const ProfileQueue* known_queue(const Profile& profile, const std::string& qos, 
   if (const auto found = profile.qos.find(qos); found != profile.qos.end()) return &found->second;
   const auto found = profile.partitions.find(partition);
   return found == profile.partitions.end() ? nullptr : &found->second;
+}
+
+const std::string& site_image(const Profile& profile) {
+  if (!profile.container.image.empty()) return profile.container.image;
+  throw Error(ErrorKind::kEnvironment, "--container site: the profile " + profile.name + " names no image",
+              "give the image's path, or set [container] image in a profile of your own");
 }
 
 ProfileEnv env_for(const Profile& profile, int nodes) {

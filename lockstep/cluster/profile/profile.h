@@ -204,6 +204,11 @@ NodeBilling node_billing(const Profile& profile, int devices, int cores, bool ha
 /// Returns the QOS or else the partition, as the profile knows it; a null pointer if it knows neither.
 const ProfileQueue* known_queue(const Profile& profile, const std::string& qos, const std::string& partition);
 
+/// The image that `--container site` means.
+///
+/// Throws: Error(kEnvironment) if the profile names none.
+const std::string& site_image(const Profile& profile);
+
 /// The variables of a job on so many nodes: `env` with `env_one_node` or `env_many_nodes` over it.
 ProfileEnv env_for(const Profile& profile, int nodes);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/record/billing.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -12,8 +11,10 @@
 namespace lockstep {
 
 std::string billed_text(double hours, const std::string& unit) {
-  const int digits = std::round(hours * 100) / 100 == std::round(hours) ? 0 : hours < 1 ? 5 : 2;
-  return fixed(hours, hours > 0 && hours < 0.01 ? 5 : digits) + " " + unit;
+  auto digits = fixed(hours, hours < 1 ? 5 : 2);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (digits.back() == '.') digits.pop_back();
+  return digits + " " + unit;
 }
 
 JobBilling billing_from(const nlohmann::json& record) {

@@ -39,7 +39,7 @@ struct Net : Module {
 // A layer of one rank refuses a single number a channel; with a sync, other ranks may have more.
 void expect_own_statistics(Net& net) {
   net.train();
-  EXPECT_HAS(message_of(ErrorKind::kData,
+  EXPECT_HAS(message_of(ErrorKind::kRecipe,
                         [&] {
                           net.norm->forward(at::ones({1, 4}));
                         }),
