@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,7 +14,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/run_commands.h"
 #include "lockstep/cli/snapshot_place.h"
+#include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/record/ask_run.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 
@@ -110,10 +114,32 @@ void verify(const CheckOptions& options) {
       "`train --resume auto` goes on from the newest whole one; remove a damaged one once you have looked at it");
 }
 
+struct NowOptions {
+  std::string run;
+  double wait_s = 600;
+  bool json = false;
+};
+
+void add_snapshot_now(CLI::App& snapshot, Context& context) {
+  auto* command = snapshot.add_subcommand("now", "Have a run that trains write a snapshot, and wait until it is whole");
+  auto options = std::make_shared<NowOptions>();
+  command->add_option("RUN", options->run, "A run folder, its name, or its job's number")->required();
+  command->add_option("--wait", options->wait_s, "Wait so long at most")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 1e6));
+  command->add_flag("--json", options->json, "As one JSON object");
+  command->callback([options, &context] {
+    const auto run = named_folder(options->run, run_places(context.env));
+    const auto answer = snapshot_now(run, std::chrono::milliseconds(static_cast<std::int64_t>(options->wait_s * 1000)));
+    if (options->json) return print_json(answer);
+    print_text(answer.value("snapshot", "") + "\n");
+  });
+}
+
 }  // namespace
 
 void add_snapshot(CLI::App& app, Context& context) {
-  auto* snapshot = app.add_subcommand("snapshot", "List, check, compare and export snapshots");
+  auto* snapshot = app.add_subcommand("snapshot", "List, check, write, compare and export snapshots");
   snapshot->require_subcommand(1);
   const auto add = [snapshot](const std::string& name, const std::string& help, const std::string& argument,
                               void (*act)(const CheckOptions&)) {
@@ -126,6 +152,7 @@ void add_snapshot(CLI::App& app, Context& context) {
   add("ls", "One line each: step, size, files, whole or what is wrong", "RUN",
       [](const CheckOptions& options) { print(checked_in(options.path), options); });
   add("verify", "Read every byte; exit 0 only where all is whole", "PATH", verify);
+  add_snapshot_now(*snapshot, context);
   add_snapshot_diff(*snapshot, context);
   add_snapshot_export(*snapshot, context);
 }

@@ -80,11 +80,25 @@ bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
   return true;
 }
 
-bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self) {
+namespace {
+
+std::optional<ProcessIdentity> holder_of(const std::filesystem::path& run_dir) {
   std::error_code error;
   const auto path = run_dir / "run.lock";
-  if (!std::filesystem::exists(path, error)) return false;
-  const auto holder = ProcessIdentity::from_json(text_of_file(path));
+  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  return ProcessIdentity::from_json(text_of_file(path));
+}
+
+}  // namespace
+
+std::optional<ProcessIdentity> living_holder(const std::filesystem::path& run_dir, const ProcessIdentity& self) {
+  auto holder = holder_of(run_dir);
+  if (holder && liveness(*holder, self) == Liveness::kDead) return std::nullopt;
+  return holder;
+}
+
+bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self) {
+  const auto holder = holder_of(run_dir);
   return holder && holder->pid == self.pid && holder->started == self.started && holder->boot == self.boot &&
          holder->pid_namespace == self.pid_namespace;
 }

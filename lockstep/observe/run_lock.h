@@ -43,6 +43,9 @@ class RunLock {
   std::optional<std::string> taken_from_;
 };
 
+/// Returns who is recorded as the holder of a run folder; nothing if nobody is, or if `self` can tell that it is dead.
+std::optional<ProcessIdentity> living_holder(const std::filesystem::path& run_dir, const ProcessIdentity& self);
+
 /// True if the process `self` is recorded as the holder of a run folder, whatever job it takes itself for.
 bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self);
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A signal to any one rank: all stop after the same step with one snapshot, and go on as if nothing had been."""
+import json
 import os
+import pathlib
 import random
 import signal
+import time
 
 import harness
 
@@ -13,16 +16,16 @@ PEER = 7  # ErrorKind::kPeer
 
 
 class Stop(harness.RanksTest):
-    def start_run(self, ranks, run="run", **keywords):
+    def start_run(self, ranks, run="run", *settings, **keywords):
         """Logs each step, so that a moment can be chosen, and writes no snapshot of its own accord."""
-        return self.start_train("observe.log_every=1", "snapshot.every_epochs=0", ranks=ranks, run=run, **keywords)
+        return self.start_train("observe.log_every=1", "snapshot.every_epochs=0", *settings, ranks=ranks, run=run, **keywords)
 
-    def check_stopped(self, result, run, world):
+    def check_stopped(self, result, run, world, reason="signal"):
         """One new snapshot, of the step that all ranks had taken, and no process left. Returns the step."""
         self.assertEqual(result.code, STOPPED, result.err[-3000:])
         ended = result.object
         step = ended["steps"]
-        self.assertEqual((ended["stopped_by"], ended["world"]), ("signal", world))
+        self.assertEqual((ended["stopped_by"], ended["world"]), (reason, world))
         folder = self.folder / run
         self.assertEqual(harness.snapshots(folder), [harness.snapshot_name(step)])
         self.assertEqual(os.readlink(folder / "snapshots/latest"), harness.snapshot_name(step))
@@ -152,6 +155,48 @@ class Stop(harness.RanksTest):
         more = run(7).finish()
         self.assertEqual((more.code, more.object["stopped_by"]), (0, "max_time"), more.err[-3000:])
         self.assertGreater(more.object["steps"], second.object["steps"])
+
+    def test_a_request_in_the_folder_stops_all_ranks(self):
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                run = self.folder / f"asked-{ranks}"
+                command = self.start_run(ranks, run.name, "trainer.max_epochs=100000", "trainer.validate_every=0")
+                command.wait_for_step(run, 3)
+                asked = self.start("stop", run).finish()
+                self.assertEqual((asked.code, asked.out), (0, "the run writes a snapshot and ends\n"), asked.err)
+                result = command.finish()
+                self.check_stopped(result, run.name, ranks, "request")
+                answer, = [json.loads(path.read_text()) for path in (run / "requests").iterdir()]
+                self.assertEqual((answer["request"], answer["state"], answer["step"]), ("stop", "done", result.object["steps"]))
+                self.assertTrue(pathlib.Path(answer["snapshot"]).is_dir())
+                late = self.start("stop", run).finish()
+                self.assert_failed(late, 4, "nobody trains in")
+
+    def test_a_snapshot_is_written_when_somebody_asks_and_changes_no_bit(self):
+        steps = ("trainer.max_epochs=100000", "trainer.max_steps=4000", "trainer.validate_every=0")
+        alone = self.start_run(2, "alone", *steps).finish().object
+        command = self.start_run(2, "asked", *steps)
+        run = self.folder / "asked"
+        command.wait_for_step(run, 3)
+        asked = self.start("snapshot", "now", run, "--json").finish()
+        self.assertEqual(asked.code, 0, asked.err)
+        answer = asked.object
+        self.assertEqual(pathlib.Path(answer["snapshot"]).name, harness.snapshot_name(answer["step"]))
+        verified = self.start("snapshot", "verify", answer["snapshot"]).finish()
+        self.assertEqual(verified.code, 0, verified.err)
+        result = command.finish()
+        self.assertEqual(result.code, 0, result.err[-3000:])
+        self.assertEqual(result.object["weights_digest"], alone["weights_digest"])
+        self.assert_failed(self.start("snapshot", "now", run).finish(), 4, "nobody trains in")
+
+    def test_a_run_ends_before_its_job_does(self):
+        end = int(time.time()) + 33
+        command = self.start_train("observe.log_every=1", "snapshot.every_epochs=0", "trainer.max_epochs=100000", ranks=2,
+                                   env={"LOCKSTEP_JOB_END": str(end)})
+        result = command.finish()
+        self.assertEqual((result.code, result.object["stopped_by"]), (STOPPED, "job_end"), result.err[-3000:])
+        self.assertEqual(harness.snapshots(self.folder / "run"), [harness.snapshot_name(result.object["steps"])])
+        self.assertLess(time.time(), end)
 
     def test_one_rank_alone_stops_too(self):
         command = self.start_run(1)

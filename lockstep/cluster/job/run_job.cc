@@ -9,12 +9,16 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/run_end.h"
+#include "lockstep/cluster/record/ask_run.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A training looks each second. One that has not looked by then starts only, or does not see this folder's new files.
+constexpr std::chrono::seconds kBeforeASignal{5};
 
 std::vector<fs::path> folders_in(const fs::path& root) {
   std::vector<fs::path> folders;
@@ -74,6 +78,14 @@ RunJob latest_job(const RunPlaces& places) {
   if (!runs.empty()) return std::move(runs.front());
   throw Error(ErrorKind::kUsage, "there is no submitted run in " + places.root.string(),
               "name a run folder or the number of a job");
+}
+
+std::optional<fs::path> local_run(const std::string& word, const RunPlaces& places) {
+  std::error_code ignored;
+  for (const auto& path : {fs::absolute(word).lexically_normal(), places.root / word}) {
+    if (fs::exists(path / "layout.json", ignored) && !job_record(path)) return path;
+  }
+  return std::nullopt;
 }
 
 RunJob run_job(const std::string& word, const RunPlaces& places) {
@@ -140,6 +152,7 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
     return "the trial writes a snapshot and ends; the others of job " + job + " go on";
   }
   if (run.record.is_recipe && found->second.state == "RUNNING") {
+    if (ask_to_stop(run.path, kBeforeASignal)) return "job " + job + " writes a snapshot and ends";
     cancel({"scancel", "--signal=USR1", job}, env);
     return "job " + job + " writes a snapshot and ends";
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct RunPlaces {
 ///
 /// Throws: Error(kUsage) naming the nearest run if there is none, and if it has no job.
 RunJob run_job(const std::string& word, const RunPlaces& places);
+
+/// Returns the folder of a run that no job has: one that `train` has made, by its path or its name in the root.
+std::optional<std::filesystem::path> local_run(const std::string& word, const RunPlaces& places);
 
 /// Returns the run that was submitted last.
 ///

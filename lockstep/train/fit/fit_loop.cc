@@ -48,6 +48,11 @@ std::map<std::string, std::string> facts(const Group& group, const TrainedModel&
   return all;
 }
 
+/// True if the run was asked to stop before its own end, so that it wants to go on later.
+bool wants_requeue(const std::string& stopped_by) {
+  return stopped_by == "signal" || stopped_by == "request" || stopped_by == "job_end";
+}
+
 }  // namespace
 
 FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants, Module& module, DataModule& data,
@@ -88,6 +93,13 @@ void FitLoop::start() {
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
   graph_->plan(data_);
+  if (group_.is_main()) {
+    control_.emplace(options_.snapshot.folder.parent_path(), Environment::of_process());
+    stop_.watch([this] {
+      const bool has_stepped = timer_.time_to_first_step().has_value();
+      return control_->reason_to_stop(has_stepped ? std::optional(timer_.longest_step()) : std::nullopt);
+    });
+  }
   if (options_.guard.sanity_check && !is_done()) check_sanity();
   announce();
   timer_.restart();
@@ -168,13 +180,14 @@ void FitLoop::make_step(const StepBatches& batches) {
 
 // Rank 0's clock decides for all ranks.
 StepSignals FitLoop::signals() {
-  stop_.ask_on_signal();
+  stop_.ask_if_due();
   StepSignals signals;
   if (group_.is_main()) {
     const auto limit = static_cast<double>(options_.max_time.count());
     if (limit > 0 && timer_.seconds_of_run() >= limit) stop_.ask("max_time");
     const auto every = options_.snapshot.every;
     signals.snapshot = every.count() > 0 && Clock::now() - last_save_ >= every;
+    signals.snapshot = signals.snapshot || control_->wants_save();
   }
   signals.stop = stop_.is_asked();
   return signals;
@@ -289,13 +302,16 @@ void FitLoop::save() {
   graph_->interrupt();
   if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
   tell(keeper_.wait_for_earlier());
+  if (control_) control_->begin_save(state_.step);
   keeper_.save(state_, std::exchange(is_best_, false));
   last_save_ = Clock::now();
   timer_.restart();
 }
 
 void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
-  if (event) participants_.tell(*event, stop_);
+  if (!event) return;
+  if (control_) control_->written(*event);
+  participants_.tell(*event, stop_);
 }
 
 // Without a validation nobody has asked for them yet.
@@ -325,7 +341,7 @@ FitResult FitLoop::finish() {
                     "ranks have drifted apart; please report it with the recipe");
   result.found = findings();
   result.stopped_by = stop_.stopped_by();
-  result.wants_requeue = result.stopped_by == "signal";
+  result.wants_requeue = wants_requeue(result.stopped_by);
   result.seconds = timer_.seconds();
   if (timer_.seconds_in_steps() > 0) {
     result.samples_per_second = static_cast<double>(state_.samples - first_.samples) / timer_.seconds_in_steps();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/observe/run_control.h"
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/device_samples.h"
 #include "lockstep/train/fit/graph_stepper.h"
@@ -76,6 +77,7 @@ class FitLoop {
   bool is_validation_kept_ = false;  ///< Or was found not to be worth it.
   TrainingState first_;              ///< As this start found it.
   Clock::time_point last_save_;
+  std::optional<RunControl> control_;  ///< Rank 0's; it decides for all.
 };
 
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/device/streams.h"
-#include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/train/fit/trainer_options.h"
 #include "lockstep/train/precision.h"
 

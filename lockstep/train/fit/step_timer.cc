@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/fit/step_timer.h"
 
+#include <algorithm>
+
 #include "lockstep/base/system_files.h"
 
 namespace lockstep {
@@ -10,6 +12,7 @@ double StepTimer::end_step() {
   const double seconds = seconds_between(last_step_, now);
   seconds_in_steps_ += seconds;
   last_step_ = now;
+  if (time_to_first_step_) longest_step_ = std::max(longest_step_, seconds);
   if (!time_to_first_step_) time_to_first_step_ = seconds_since_process_start();
   return seconds;
 }

@@ -31,6 +31,8 @@ class StepTimer {
   double seconds() const { return seconds_between(started_, Clock::now()); }
   double seconds_of_run() const { return seconds_before_ + seconds(); }
   double seconds_in_steps() const { return seconds_in_steps_; }
+  /// Returns the longest step of this start but its first, in which much is done once.
+  double longest_step() const { return longest_step_; }
   /// Returns the time from the process's start to the end of the first step; nothing if there was none.
   std::optional<double> time_to_first_step() const { return time_to_first_step_; }
 
@@ -40,6 +42,7 @@ class StepTimer {
   Clock::time_point last_step_;
   double seconds_before_ = 0;
   double seconds_in_steps_ = 0;
+  double longest_step_ = 0;
   bool is_device_busy_ = false;
   std::optional<double> time_to_first_step_;
 };

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 
 namespace lockstep {
 
@@ -12,8 +12,10 @@ void StopRequest::ask(const std::string& reason) {
   if (reason_.empty()) reason_ = reason;
 }
 
-void StopRequest::ask_on_signal() {
-  if (StopSignals::arrived()) ask("signal");
+void StopRequest::ask_if_due() {
+  if (is_asked()) return;
+  if (StopSignals::arrived()) return ask("signal");
+  if (watched_) ask(watched_());
 }
 
 bool StopRequest::agree_now(DistributedDataParallel& parallel, Group& group) {

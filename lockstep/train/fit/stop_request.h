@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "lockstep/comm/data_parallel.h"
 
@@ -12,8 +14,10 @@ class StopRequest {
  public:
   /// Asks for a stop, unless this rank has asked already.
   void ask(const std::string& reason);
-  /// Asks for a stop if a stop signal has come.
-  void ask_on_signal();
+  /// Gives this rank something to ask besides signals: it returns a reason to stop, or nothing.
+  void watch(std::function<std::string()> reason) { watched_ = std::move(reason); }
+  /// Asks for a stop if a stop signal has come, or if what is watched has a reason.
+  void ask_if_due();
   bool is_asked() const { return !reason_.empty(); }
 
   /// Returns true if any rank has asked, and takes its reason. Collective: yes. Blocks: yes.
@@ -28,6 +32,7 @@ class StopRequest {
   const std::string& stopped_by() const { return stopped_by_; }
 
  private:
+  std::function<std::string()> watched_;
   std::string reason_;  ///< This rank's; empty if it wants to go on.
   std::string stopped_by_;
 };

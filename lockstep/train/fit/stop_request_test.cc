@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -42,11 +42,11 @@ TEST(StopRequest, KeepsTheFirstReason) {
 TEST(StopRequest, ASignalAsksOnceItHasCome) {
   const StopSignals signals;
   StopRequest stop;
-  stop.ask_on_signal();
+  stop.ask_if_due();
   EXPECT_FALSE(stop.is_asked());
   ::raise(SIGUSR1);
   EXPECT_FALSE(stop.is_asked()) << "nobody has looked";
-  stop.ask_on_signal();
+  stop.ask_if_due();
   EXPECT_TRUE(stop.is_asked());
 }
 

@@ -7,7 +7,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/evaluation.h"
-#include "lockstep/train/fit/stop_signals.h"
 #include "lockstep/train/pass_checks.h"
 #include "lockstep/train/statistics_pass.h"
 
@@ -29,7 +28,7 @@ std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, St
   model_.parallel().broadcast_buffers();
   auto training = std::exchange(module.metrics(), {});
   const auto is_stopped = [&] {
-    stop.ask_on_signal();
+    stop.ask_if_due();
     return stop.agree_now(model_.parallel(), model_.group());
   };
   auto end = PassEnd::kStopped;
@@ -52,7 +51,7 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
   PassChecks checks(group);
   PassSignals all;
   const auto leaves = [&] {
-    stop.ask_on_signal();
+    stop.ask_if_due();
     all = checks.check({.stop = stop.is_asked(), .failure = failure != nullptr});
     return all.stop || all.failure;
   };
@@ -107,14 +106,14 @@ bool Validator::refresh_statistics(const StepPlace& place, StopRequest& stop) {
   auto& module = model_.module();
   auto training = std::exchange(module.metrics(), {});
   bool is_whole = false;
-  with_weights_of(participants_.extensions(), [&] {
-    is_whole =
-        take_statistics(place, [&] { return model_.parallel().agree_now(Signal::kStop, StopSignals::arrived()); });
-  });
+  const auto is_stopped = [&] {
+    stop.ask_if_due();
+    return model_.parallel().agree_now(Signal::kStop, stop.is_asked());
+  };
+  with_weights_of(participants_.extensions(), [&] { is_whole = take_statistics(place, is_stopped); });
   module.metrics() = std::move(training);
   module.train();
   if (is_whole) return true;
-  stop.ask_on_signal();
   stop.take_reason(model_.group());
   return false;
 }

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/models/batch_norm.h"
-#include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/train/optim/optimizer.h"
 #include "tests/support/connected_parts.h"
 #include "tests/support/ranks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/train/fit/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 
 #include <array>
 #include <csignal>

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+namespace lockstep {
+
+/// How long a training may take until it has seen a request: it looks each second, but NFS may show a new file only
+/// after its attribute cache's time, 60 s at most by default (man 5 nfs, acdirmax).
+inline constexpr std::chrono::seconds kSeenWithin{75};
+
+/// Asks the training in a run's folder to stop, with a snapshot. Returns true once it has seen that. If it has not
+/// within `patience`, takes the request back and returns false.
+/// Blocks: for at most `patience`. Throws: Error(kIo).
+bool ask_to_stop(const std::filesystem::path& run_dir, std::chrono::milliseconds patience = kSeenWithin);
+
+/// Asks the training in a run's folder for a snapshot, and waits until it is whole on disk.
+///
+/// Returns: the answer, with "step" and "snapshot".
+/// Blocks: for at most `patience` after the request was seen.
+/// Throws: Error(kEnvironment) if nobody trains there, if the training has refused, or if the time is over; Error(kIo).
+nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::milliseconds patience);
+
+}  // namespace lockstep

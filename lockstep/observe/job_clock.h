@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+
+/// When the job's time is up, as its script has exported it: LOCKSTEP_JOB_END, in seconds since 1970.
+class JobClock {
+ public:
+  using Time = std::chrono::system_clock::time_point;
+
+  JobClock() = default;
+  /// Without the variable the time is never up. Throws: Error(kUsage) for a value that is no time.
+  explicit JobClock(const Environment& env);
+
+  std::optional<Time> end() const { return end_; }
+
+  /// True if a training must stop now for its last save to be whole in time: twice the longest save so far, two steps
+  /// (a stop takes effect one or two steps later) and half a minute before the job's end.
+  bool is_time_to_stop(Time now, double longest_save_s, double longest_step_s) const;
+
+ private:
+  std::optional<Time> end_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/observe/request_watch.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+
+namespace lockstep {
+namespace {
+
+constexpr auto kLookEvery = std::chrono::seconds(1);
+
+nlohmann::json refusal(const char* reason) { return {{"state", "refused"}, {"reason", reason}}; }
+
+}  // namespace
+
+RequestWatch::RequestWatch(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {
+  for (const auto& request : open_requests(run_dir_)) {
+    answer(request, refusal("it was left before the run started: ask again"));
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+RequestWatch::~RequestWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+  look();
+  for (const auto& each : open_) {
+    const bool is_kept = each.request.kind == "stop" || (newest_ && newest_->step >= each.step.value_or(0));
+    answer(each.request, is_kept ? done() : refusal("the training has ended without another snapshot"));
+  }
+}
+
+// The training's own thread must not wait for a slow file system, and a request not for a slow step.
+void RequestWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!is_over_) {
+    lock.unlock();
+    look();
+    lock.lock();
+    changed_.wait_for(lock, kLookEvery, [this] { return is_over_; });
+  }
+}
+
+void RequestWatch::look() {
+  for (const auto& request : open_requests(run_dir_)) {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::any_of(open_, [&](const auto& each) { return each.request.id == request.id; })) continue;
+    open_.push_back({.request = request});
+    answer(request, {{"state", "seen"}});
+    (request.kind == "stop" ? wants_stop_ : wants_save_) = true;
+  }
+}
+
+void RequestWatch::begin_save(std::int64_t step) {
+  if (!wants_save_) return;
+  const std::lock_guard lock(mutex_);
+  wants_save_ = false;
+  for (auto& each : open_) {
+    if (each.request.kind == "save" && !each.step) each.step = step;
+  }
+}
+
+void RequestWatch::written(const SnapshotWritten& snapshot) {
+  const std::lock_guard lock(mutex_);
+  newest_ = snapshot;
+  std::erase_if(open_, [&](const auto& each) {
+    if (each.request.kind != "save" || !each.step || *each.step > snapshot.step) return false;
+    answer(each.request, done());
+    return true;
+  });
+}
+
+// A request must not end a training: a folder that cannot be written is told of, and no more.
+void RequestWatch::answer(const Request& request, const nlohmann::json& answer) const {
+  try {
+    answer_request(run_dir_, request, answer);
+  } catch (const Error& error) {
+    Log(2, "lockstep: ").warning("a request is not answered: " + std::string(error.fact()));
+  }
+}
+
+nlohmann::json RequestWatch::done() const {
+  nlohmann::json answer = {{"state", "done"}, {"step", nullptr}, {"snapshot", nullptr}};
+  if (newest_) {
+    answer["step"] = newest_->step;
+    answer["snapshot"] = newest_->path.string();
+  }
+  return answer;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lockstep/observe/events.h"
+#include "lockstep/observe/requests.h"
+
+namespace lockstep {
+
+/// Looks each second for requests of a run that trains, on a thread of its own, and answers them. Rank 0 has one.
+///
+/// What was left before it began is refused: it was meant for an earlier start of the run.
+///
+/// Threads: all calls are the training thread's. wants_stop() and wants_save() are one atomic read.
+class RequestWatch {
+ public:
+  explicit RequestWatch(std::filesystem::path run_dir);
+  /// Answers what is still open: the training has ended.
+  ~RequestWatch();
+  RequestWatch(const RequestWatch&) = delete;
+  RequestWatch& operator=(const RequestWatch&) = delete;
+
+  /// True once somebody has asked for a stop.
+  bool wants_stop() const { return wants_stop_; }
+  /// True if somebody has asked for a snapshot, and none was begun since.
+  bool wants_save() const { return wants_save_; }
+
+  /// A save of this step begins: it serves all who have asked for one so far.
+  void begin_save(std::int64_t step);
+  /// A snapshot is whole on disk: answers those that it serves.
+  void written(const SnapshotWritten& snapshot);
+
+ private:
+  struct Open {
+    Request request;
+    std::optional<std::int64_t> step{};  ///< Of the save that serves it.
+  };
+
+  void run();
+  void look();
+  void answer(const Request& request, const nlohmann::json& answer) const;
+  nlohmann::json done() const;
+
+  const std::filesystem::path run_dir_;
+  std::atomic<bool> wants_stop_ = false;
+  std::atomic<bool> wants_save_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Open> open_;                 ///< Seen, and not answered for good.
+  std::optional<SnapshotWritten> newest_;  ///< The newest snapshot of this start.
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/observe/job_clock.h"
+#include "lockstep/observe/request_watch.h"
+
+namespace lockstep {
+
+/// What decides on a training from outside: the end of its job, and requests in its folder. Rank 0 has one.
+class RunControl {
+ public:
+  /// `run_dir` is empty for a training without a folder, which nobody can ask. A job's end that is past was another
+  /// job's, and is left out.
+  RunControl(const std::filesystem::path& run_dir, const Environment& env);
+
+  /// Returns why the training must stop now: "request" or "job_end"; empty if it may go on. `longest_step_s` is empty
+  /// before the first step of this start, which is taken however late it is: a job that only starts and stops would be
+  /// requeued for ever.
+  std::string reason_to_stop(std::optional<double> longest_step_s) const;
+
+  /// True if somebody has asked for a snapshot, and none was begun since.
+  bool wants_save() const { return requests_ && requests_->wants_save(); }
+  void begin_save(std::int64_t step);
+  void written(const SnapshotWritten& snapshot);
+
+ private:
+  JobClock clock_;
+  std::optional<RequestWatch> requests_;
+  Clock::time_point save_began_{};
+  double longest_save_s_ = 0;  ///< From its begin until it is whole on disk.
+};
+
+}  // namespace lockstep
