@@ -79,7 +79,7 @@ struct RunEnded {
   std::int64_t epochs = 0;   ///< Epochs completed.
   std::int64_t samples = 0;  ///< Samples that all ranks trained on, earlier parts of the run included.
   std::string stopped_by{};  ///< "max_epochs", "max_steps", "max_time", "signal", "request", "job_end",
-                            ///< "callback: NAME"
+                             ///< "callback: NAME"
   double seconds = 0;
   double samples_per_second = 0;
   double time_to_first_step_s = 0;

@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/batch_norm.h"
 #include "lockstep/launch/stop_signals.h"
+#include "lockstep/models/batch_norm.h"
 #include "lockstep/train/optim/optimizer.h"
 #include "tests/support/connected_parts.h"
 #include "tests/support/ranks.h"
