@@ -29,6 +29,25 @@ struct Round {
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
 };
 
+// While it lives, the parameters have no gradients. A reducer that is made in the middle of a step, for a static graph,
+// would make those of its earlier batches views of its buckets. A view it divides by the number of ranks, any other
+// gradient it multiplies by the inverse: with three ranks a resumed run's first step would differ in the last bit.
+class GradientsAside {
+ public:
+  explicit GradientsAside(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
+    for (const auto& each : parameters_) gradients_.push_back(std::exchange(each.mutable_grad(), {}));
+  }
+  ~GradientsAside() {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients_[i];
+  }
+  GradientsAside(const GradientsAside&) = delete;
+  GradientsAside& operator=(const GradientsAside&) = delete;
+
+ private:
+  const std::vector<at::Tensor>& parameters_;
+  std::vector<at::Tensor> gradients_;
+};
+
 }  // namespace
 
 struct DistributedDataParallel::Impl {
@@ -113,6 +132,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in
   // place and would throw on an autograd view, works as it does without us.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const GradientsAside earlier(trained);
   reducer = made_reducer<FixedBucketReducer>(tensors, buckets, group.impl().process, dense, cap,
                                              options.find_unused_parameters,
                                              /*gradient_as_bucket_view=*/true, names, first_cap);
