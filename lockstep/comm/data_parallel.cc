@@ -90,6 +90,7 @@ struct DistributedDataParallel::Impl {
   void open_round(bool knows_total);
   void close_round(Round closing);
   void read_control();
+  void raise_here(Signal signal) { raised[static_cast<std::size_t>(signal)] = true; }
 };
 
 void DistributedDataParallel::Impl::share_weights() {
@@ -282,6 +283,7 @@ void DistributedDataParallel::Impl::close_round(Round closing) {
 // A device's collectives fail behind the host's back: what was read is not to be believed before that is known.
 void DistributedDataParallel::Impl::read_control() {
   seen = reducer ? control.read(group.watch()) : raised;
+  if (auto& stop = group.impl().stop) stop->is_agreed |= seen[static_cast<std::size_t>(Signal::kStop)];
   group.require_sound();
   raised = {};
 }
@@ -306,6 +308,7 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
   require_same_text(group, ErrorKind::kUsage, "the module", description(module),
                     "build the module from the same settings on every rank");
   impl_->share_weights();
+  group.impl().has_parallel = true;
   if (!impl_->options.permits_plain_backward) impl_->guard.emplace(impl_->parameters);
   if (!impl_->options.static_graph) impl_->make_reducer();
 }
@@ -333,6 +336,8 @@ void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samp
     s.make_reducer();
   }
   const bool averages = s.reducer && s.is_syncing;
+  const auto* stop = s.group.impl().stop.get();
+  if (averages && stop != nullptr && stop->is_asked()) s.raise_here(Signal::kStop);
   if (averages) s.control.write(s.raised, s.round->samples);
   if ((loss.defined() || averages) && !s.run(loss, weight)) {
     s.round.reset();
@@ -362,7 +367,7 @@ void DistributedDataParallel::begin_replay(std::int64_t samples, std::int64_t gl
 
 void DistributedDataParallel::end_replay() { impl_->read_control(); }
 
-void DistributedDataParallel::raise(Signal signal) { impl_->raised[static_cast<std::size_t>(signal)] = true; }
+void DistributedDataParallel::raise(Signal signal) { impl_->raise_here(signal); }
 
 bool DistributedDataParallel::agreed(Signal signal) const { return impl_->seen[static_cast<std::size_t>(signal)]; }
 

@@ -97,6 +97,24 @@ std::string Group::broadcast_text(std::string text, int root) {
   return text;
 }
 
+bool StopWatch::is_asked() const {
+  constexpr double kSave_s = 15;  // With twice that for a save, and half a minute: a minute before the end.
+  return StopSignals::arrived() || clock.is_time_to_stop(std::chrono::system_clock::now(), kSave_s, 0);
+}
+
+bool Group::stop_requested() {
+  auto& stop = impl_->stop;
+  if (is_connected() && !impl_->has_parallel) {
+    throw Error(ErrorKind::kUsage, "stop_requested() is called, and no DistributedDataParallel was made over the group",
+                "ranks agree on a stop with its gradients: make one before the loop");
+  }
+  if (!stop) {
+    stop = std::make_unique<StopWatch>();
+    stop->clock = JobClock(Environment::of_process());
+  }
+  return is_connected() ? stop->is_agreed : stop->is_asked();
+}
+
 void Group::barrier() {
   auto token = at::zeros({1}, at::kFloat);
   all_reduce_sum(token);

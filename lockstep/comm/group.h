@@ -81,6 +81,16 @@ class Group {
   /// Collective: yes. Blocks: until then.
   void barrier();
 
+  /// Returns true once any rank was asked to stop: by SIGTERM, SIGINT, SIGUSR1 or SIGUSR2, or since the job's time is
+  /// up in a minute (LOCKSTEP_JOB_END, which `lockstep submit` sets). For a loop of your own, after each step:
+  ///
+  ///     if (world.stop_requested()) break;  // on every rank after the same step; then save, and exit with 75
+  ///
+  /// Ranks agree with the gradients of DistributedDataParallel::backward(), at no further message. From the first call
+  /// on, those signals do not end the process any more; a second SIGINT does. Collective: no.
+  /// Throws: Error(kUsage) with several ranks if no DistributedDataParallel was made, since they then cannot agree.
+  bool stop_requested();
+
   Impl& impl() { return *impl_; }
 
  private:

@@ -2,14 +2,27 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
+#include "lockstep/base/job_clock.h"
 #include "lockstep/comm/collective_maker.h"
 #include "lockstep/comm/group.h"
+#include "lockstep/launch/stop_signals.h"
 
 namespace lockstep {
+
+/// What a loop of the user's own hears of a stop.
+struct StopWatch {
+  StopSignals signals{};
+  JobClock clock{};
+  bool is_agreed = false;
+
+  /// True if this rank was asked.
+  bool is_asked() const;
+};
 
 /// For sources of comm/ only. Members are destroyed in reverse: what talks between devices, then the process group,
 /// then the store that its threads use.
@@ -21,8 +34,10 @@ struct Group::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
   int exceptions_before = std::uncaught_exceptions();
-  std::string left{};  ///< Why this rank has left its peers; empty while it has not.
-  int failures = 0;    ///< Calls of leave_on_failure() that threw here.
+  std::string left{};                 ///< Why this rank has left its peers; empty while it has not.
+  int failures = 0;                   ///< Calls of leave_on_failure() that threw here.
+  std::unique_ptr<StopWatch> stop{};  ///< Once stop_requested() was called.
+  bool has_parallel = false;          ///< A DistributedDataParallel was made over it.
 
   Impl() = default;
   ~Impl();

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/observe/job_clock.h"
+#include "lockstep/base/job_clock.h"
 #include "lockstep/observe/request_watch.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/job_clock.h"
+#include "lockstep/base/job_clock.h"
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
