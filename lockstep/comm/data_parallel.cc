@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/comm/control_tensor.h"
 #include "lockstep/comm/fixed_bucket_reducer.h"
+#include "lockstep/comm/gradients_aside.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/module_tensors.h"
 #include "lockstep/comm/plain_backward.h"
@@ -27,25 +28,6 @@ struct Round {
   std::int64_t samples = 0;         // This rank's so far.
   double scale = 0;                 // Of what is added up in half precision: a gradient per sample is multiplied by it.
   std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
-};
-
-// While it lives, the parameters have no gradients. A reducer that is made in the middle of a step, for a static graph,
-// would make those of its earlier batches views of its buckets. A view it divides by the number of ranks, any other
-// gradient it multiplies by the inverse: with three ranks a resumed run's first step would differ in the last bit.
-class GradientsAside {
- public:
-  explicit GradientsAside(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
-    for (const auto& each : parameters_) gradients_.push_back(std::exchange(each.mutable_grad(), {}));
-  }
-  ~GradientsAside() {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients_[i];
-  }
-  GradientsAside(const GradientsAside&) = delete;
-  GradientsAside& operator=(const GradientsAside&) = delete;
-
- private:
-  const std::vector<at::Tensor>& parameters_;
-  std::vector<at::Tensor> gradients_;
 };
 
 }  // namespace

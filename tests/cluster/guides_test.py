@@ -209,7 +209,7 @@ class Guides(unittest.TestCase):
         script = Script("guide-003-recipe", "RECIPES/mnist.toml", "--cluster", "lumi-g", "--nodes", "4", "--set",
                         "data.path=/scratch/project_465000001/mnist", "--account", "project_465000001", "--time", "00:30:00")
         self.hold(script, [
-            ("(a snapshot before the limit)", directive("--signal", "USR1@180")),
+            ("(a snapshot before the limit)", in_script("LOCKSTEP_JOB_END=$(date -d \"${end:-now + 1800 seconds}\" +%s)")),
             ("(the same job goes on)", in_script('then scontrol requeue "$SLURM_JOB_ID"; fi')),
             ("(nodes and tasks as asked for)", in_script("--set cluster.nodes=4")),
         ])

@@ -21,6 +21,8 @@ def ended(text):
 
 
 class Train(test_bed.BedTest):
+    program = LOCKSTEP
+
     def setUp(self):
         super().setUp()
         self.environment["LOCKSTEP_RUNS"] = str(self.folder)
@@ -52,6 +54,38 @@ class Train(test_bed.BedTest):
         self.assertNotEqual(first["weights_digest"], second["weights_digest"])
         for result in (first, second):
             self.assertEqual((result["world"], result["epochs"]), (4, 10))
+
+    def metrics(self, event):
+        lines = (self.folder / "run/metrics.jsonl").read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["event"] == event]
+
+    def test_a_job_of_a_minute_stops_by_the_clock_is_requeued_once_and_goes_on(self):
+        job = self.job(DIGITS, "--nodes", "2", "--tasks-per-node", "1", "--time", "00:01:00", "--set", "trainer.max_epochs=1000000",
+                       "--set", "trainer.validate_every=0", "--set", "trainer.max_time=00:00:40", "--set", "snapshot.every_epochs=0")
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        self.assertEqual([line["stopped_by"] for line in self.metrics("run_ended")], ["job_end", "max_time"])
+        stopped, ended_at = (line["step"] for line in self.metrics("run_ended"))
+        self.assertEqual([line["step"] for line in self.metrics("snapshot")], [stopped, ended_at])
+        self.assertEqual([line["step"] for line in self.metrics("run_started")], [0, stopped])
+
+    def test_stop_is_a_request_that_the_training_answers(self):
+        job = self.job(DIGITS, "--nodes", "2", "--tasks-per-node", "1", "--set", "trainer.max_epochs=1000000", "--set",
+                       "trainer.validate_every=0", "--set", "snapshot.every_epochs=0")
+        self.when_there_is(self.folder / "run/metrics.jsonl")
+        said = self.bed.run(LOCKSTEP, "stop", self.folder / "run")
+        self.assertEqual(said, f"job {job} writes a snapshot and ends\n")
+        state = self.state(job)
+        self.assertEqual((state["ExitCode"], state["Restarts"]), ("75:0", "0"), self.log())
+        self.assertEqual([line["stopped_by"] for line in self.metrics("run_ended")], ["request"])
+        answer, = [json.loads(path.read_text()) for path in (self.folder / "run/requests").iterdir()]
+        self.assertEqual((answer["state"], answer["step"]), ("done", self.metrics("run_ended")[0]["step"]))
+
+    def when_there_is(self, path):
+        until = time.monotonic() + 120
+        while not path.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        self.assertTrue(path.exists())
 
     def test_a_signal_to_the_step_stops_all_ranks_and_the_next_start_goes_on(self):
         run_dir = self.folder / "stopped"

@@ -93,9 +93,9 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
 }
 
 /// From the warning to the limit: less in a short job. Slurm may send the signal up to a minute early (sbatch(1)).
-/// A recipe's job of less than four minutes gets none: the signal could find ranks that have only begun to start.
+/// A recipe needs none: it goes by LOCKSTEP_JOB_END, which the script exports, and knows how long its saves take.
 std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
-  if (program.is_recipe && *queue.time < 4min) return 0s;
+  if (program.is_recipe) return 0s;
   const auto lead = std::min(profile.sbatch.signal_lead, *queue.time / 10);
   return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
 }

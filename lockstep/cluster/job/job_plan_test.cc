@@ -120,13 +120,13 @@ TEST(JobSignal, ComesEarlierTheLongerTheJob) {
   EXPECT_EQ(lead(1min), 30s);
 }
 
-TEST(JobSignal, IsLeftOutWhereItCouldFindRanksThatAreStillStarting) {
+TEST(JobSignal, IsNotAskedForARecipeWhichGoesByTheClock) {
   auto asked = request(1);
   asked.program.is_recipe = true;
-  asked.queue.time = 3min;
-  EXPECT_EQ(batch_script(planned(asked, "generic")).find("--signal"), std::string::npos);
-  asked.queue.time = 4min;
-  EXPECT_HAS(batch_script(planned(asked, "generic")), "#SBATCH --signal=USR1@60\n");
+  asked.queue.time = 24h;
+  const auto script = batch_script(planned(asked, "generic"));
+  EXPECT_EQ(script.find("--signal"), std::string::npos);
+  EXPECT_HAS(script, "LOCKSTEP_JOB_END=$(date -d \"${end:-now + 86400 seconds}\" +%s)");
 }
 
 TEST(JobVariables, OrderTheDevicesOnlyWhereAllAreOurs) {
@@ -322,7 +322,6 @@ TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {
   asked.program.is_recipe = true;
   const auto script = batch_script(planned(asked, "lumi-g"));
   EXPECT_HAS(script, "--kill-on-bad-exit=0 --wait=300");
-  EXPECT_HAS(script, "#SBATCH --signal=USR1@300\n");
   EXPECT_HAS(batch_script(planned(request(2), "lumi-g")), "--kill-on-bad-exit=1");
 }
 

@@ -53,6 +53,15 @@ void add_setup_once(ScriptText& out, const JobPlan& plan) {
   out.lines(plan.setup_once);
 }
 
+/// A limit may have been changed since the job was submitted, so Slurm is asked.
+void add_job_end(ScriptText& out, const JobPlan& plan) {
+  const auto limit = std::to_string(plan.queue.time->count());
+  out.paragraph("When the job's time is up: a training stops and saves before that.");
+  out.line("end=$(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%e 2> /dev/null) || end=");
+  out.line("LOCKSTEP_JOB_END=$(date -d \"${end:-now + " + limit + " seconds}\" +%s) || LOCKSTEP_JOB_END=");
+  out.line("export LOCKSTEP_JOB_END");
+}
+
 void add_environment(ScriptText& out, const JobPlan& plan) {
   if (!plan.env.empty()) {
     out.paragraph("Network and devices, by the profile of " + plan.cluster + ".");
@@ -71,6 +80,7 @@ void add_environment(ScriptText& out, const JobPlan& plan) {
   }
   out.paragraph("Where this run's logs and snapshots lie, for lockstep and for the program.");
   out.line("export LOCKSTEP_RUN_DIR=" + shell_quoted(plan.paths.run_dir.string()));
+  add_job_end(out, plan);
   if (!plan.paths.trainer.empty()) out.line("export LOCKSTEP_TRAINER=" + shell_quoted(plan.paths.trainer.string()));
   if (!plan.paths.profile_path.empty()) {
     out.line("export LOCKSTEP_PROFILE_PATH=" + shell_quoted(plan.paths.profile_path));
@@ -152,11 +162,8 @@ void add_head(ScriptText& out, const JobPlan& plan) {
   for (const auto& flag : allocation_flags(plan)) out.line(directive(flag));
   out.line(directive("--output=" + sbatch_file_name(log_path(plan).string())));
   out.line(directive("--open-mode=append"));
-  const auto lead = std::to_string(plan.signal_lead.count());
-  if (plan.program.is_recipe && plan.signal_lead.count() > 0) {
-    out.line(directive("--signal=USR1@" + lead));
-  } else if (is_chained_program(plan)) {
-    out.line(directive("--signal=B:USR1@" + lead));
+  if (is_chained_program(plan)) {
+    out.line(directive("--signal=B:USR1@" + std::to_string(plan.signal_lead.count())));
   }
   out.line(directive(plan.can_requeue ? "--requeue" : "--no-requeue"));
   if (plan.exports_nothing) out.line(directive("--export=NONE"));
