@@ -253,7 +253,10 @@ void add_submit(CLI::App& app, Context& context) {
   command->add_option("--name", flags.name, "The job's name");
   command->add_option("--run-dir", request.run_dir, "The run's folder")->type_name("DIR");
   command->add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
-  command->add_option("--sweep", request.sweeps, "Submit a job for each value of a setting: table.key=v,w")
+  command
+      ->add_option(
+          "--sweep", request.sweeps,
+          "Submit a job for each value of a recipe's setting, table.key=v,w, or of {NAME} in a command, NAME=v,w")
       ->allow_extra_args(false);
   command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
   command->add_flag("--interactive", request.is.interactive,

@@ -74,6 +74,22 @@ class UnderSlurm(test_bed.BedTest):
         listed = {pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}
         self.assertEqual(listed, {"01-seed-1": "finished", "02-seed-4": "finished", "job-1": "ended"})
 
+    def test_each_trial_of_a_program_has_its_own_values(self):
+        self.environment["LOCKSTEP_RUNS"] = str(self.folder / "runs")
+        jobs = self.submit("--sweep", "lr=.1,.01", "--", "sh", "-c", "echo lr={lr} {other}", run="runs/sweep")["trials"]
+        for job, lr in zip(jobs, (".1", ".01"), strict=True):
+            self.assertEqual(self.state(job["job"])["JobState"], "COMPLETED")
+            self.assertIn(f"lr={lr} {{other}}\n", pathlib.Path(job["log"]).read_text())
+        runs = json.loads(self.lockstep("ls", "--json", cwd="/").stdout)["runs"]
+        self.assertEqual({pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}, {"01-lr-.1": "ended", "02-lr-.01": "ended"})
+
+    def test_packed_trials_of_a_program_start_again_only_where_they_ask_for_it(self):
+        line = "echo s={s} world=$WORLD_SIZE; if [ {s} = 2 ] && [ -z \"$SLURM_RESTART_COUNT\" ]; then exit 75; fi"
+        job = self.submit("--devices", "2", "--pack", "--sweep", "s=1,2", "--", "sh", "-c", line)["jobs"][0]["job"]
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log("run/job-1"))
+        self.assertEqual([self.log(f"run/0{s}-s-{s}").count(f"s={s} world=1\n") for s in (1, 2)], [1, 2])
+
     def test_a_venv_is_unpacked_once_on_each_node_and_active_in_each_task(self):
         venv = self.folder / "my env"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

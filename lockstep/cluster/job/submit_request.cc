@@ -75,9 +75,9 @@ void check_request(const SubmitRequest& request) {
     refuse("--chain is " + std::to_string(request.chain) + ", want 1 or more",
            "it is the number of jobs that the run may take, one after the other");
   }
-  if (!request.sweeps.empty() && !has_recipe) {
-    refuse("--sweep varies settings of a recipe, but a program was given",
-           "submit the program once for each of its values");
+  if (request.is.pack && has_program && request.chain > 1) {
+    refuse("--chain is " + std::to_string(request.chain) + ", but packed trials of a program are not warned",
+           "leave out --pack or --chain; a trial that ends with 75 is started again without");
   }
   if (request.is.pack && request.sweeps.empty()) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
@@ -238,9 +238,13 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   return plan;
 }
 
-/// Returns the request with one trial's settings.
-SubmitRequest with_sets(SubmitRequest request, const Trial& trial) {
-  request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+/// Returns the request with one trial's settings, or with its values in the program's command.
+SubmitRequest with_trial(SubmitRequest request, const Trial& trial) {
+  if (request.flags.program.empty()) {
+    request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+  } else {
+    request.flags.program = command_of_trial(request.flags.program, trial);
+  }
   return request;
 }
 
@@ -249,11 +253,44 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
   const auto sweep = run_folder(request, target, by.env);
   std::vector<JobPlan> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
-    SubmitRequest one = with_sets(request, trial);
+    SubmitRequest one = with_trial(request, trial);
+    if (!request.flags.program.empty()) {
+      one.flags.name = job_name(target.settings, request.flags) + "-" + trial.name;
+    }
     one.run_dir = (sweep / trial.name).string();
     jobs.push_back(plan_job(one, find_target(one, by), by));
   }
   return jobs;
+}
+
+/// What sets a trial apart from the others in its job: its settings, or all of its program's arguments.
+std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
+  std::vector<std::string> arguments;
+  if (request.flags.program.empty()) {
+    for (const auto& set : trial.sets) arguments.insert(arguments.end(), {"--set", set});
+    return arguments;
+  }
+  const auto words = command_of_trial(request.flags.program, trial);
+  if (words.front() != request.flags.program.front()) {
+    refuse("--sweep varies the program itself, '" + request.flags.program.front() + "', but packed trials share it",
+           "leave out --pack");
+  }
+  return {words.begin() + 1, words.end()};
+}
+
+/// Returns the job of one trial alone, without its own arguments.
+JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Submitter& by, const fs::path& sweep) {
+  const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
+  SubmitRequest alone = request;
+  alone.flags.tasks = 1;
+  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  // Its share: the other cores of the node are the other trials'.
+  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
+  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
+  alone.run_dir = sweep.string();
+  auto plan = plan_job(alone, target, by);
+  if (!plan.program.is_recipe) plan.program.command.resize(1);
+  return plan;
 }
 
 /// One job for as many trials as a node takes.
@@ -265,27 +302,22 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
            "leave --nodes out: there is a job for each node that is needed");
   }
   const int each = trials_on_a_node(shape, target.profile);
-  SubmitRequest alone = request;
-  alone.flags.tasks = 1;
-  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
-  // Its share: the other cores of the node are the other trials'.
-  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
-  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
-  alone.run_dir = sweep.string();
-  const auto plan_alone = plan_job(alone, target, by);
-  SubmitRequest whole = request;
-  whole.flags.tasks = each;
+  const auto alone = plan_alone(request, target, by, sweep);
   std::vector<PackedJob> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
+    const auto one = with_trial(request, trial);
     // A value that a setting does not take is found now, not by a job.
-    find_target(with_sets(request, trial), by);
+    find_target(one, by);
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
+      SubmitRequest whole = request;
+      whole.flags.tasks = each;
+      // A first look at the program's files needs names without braces.
+      whole.flags.program = one.flags.program;
+      whole.flags.name = job_name(target.settings, request.flags);
       whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
-      jobs.push_back({.node = plan_job(whole, target, by), .trial = plan_alone, .sweep = sweep});
+      jobs.push_back({.node = plan_job(whole, target, by), .trial = alone, .sweep = sweep});
     }
-    PackedTrial packed{.name = trial.name, .arguments = {}};
-    for (const auto& set : trial.sets) packed.arguments.insert(packed.arguments.end(), {"--set", set});
-    jobs.back().trials.push_back(std::move(packed));
+    jobs.back().trials.push_back({.name = trial.name, .arguments = own_arguments(request, trial)});
   }
   return jobs;
 }
