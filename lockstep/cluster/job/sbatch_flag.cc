@@ -41,7 +41,7 @@ constexpr auto kOwnFlags = std::to_array<OwnFlag>({
     {"--output", 'o', kLog, "--run-dir DIR chooses the run folder"},
     {"--error", 'e', kLog, "--run-dir DIR chooses the run folder"},
     {"--array", 'a', "all its jobs would write into one run folder",
-     "--sweep table.key=v,w submits a recipe for each value, in folders of their own; submit a program once for each"},
+     "--sweep NAME=v,w submits a job for each value, in folders of their own"},
     {"--chdir", 'D', "a job starts in the folder that it is submitted from", "cd there, and submit"},
     {"--wrap", 0, "the script is written by submit", "write the program after two dashes: submit --nodes N -- PROGRAM"},
 });

@@ -8,10 +8,8 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <regex>
 #include <string>
 #include <system_error>
-#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -22,6 +20,7 @@
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/request_warnings.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -81,6 +80,14 @@ void check_request(const SubmitRequest& request) {
   }
   if (request.is.pack && request.sweeps.empty()) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
+  }
+  if (request.at_most && *request.at_most < 1) {
+    refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more",
+           "it is the number of the sweep's jobs that run at once");
+  }
+  if (request.at_most && request.sweeps.empty()) {
+    refuse("--at-most bounds the jobs of a sweep, but there is no --sweep",
+           "--sweep optimizer.lr=0.1,0.01 --at-most 1");
   }
   if (request.stage == "lockstep" && !has_recipe) {
     refuse("--stage lockstep takes the training half along, but a program was given",
@@ -322,6 +329,14 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   return jobs;
 }
 
+/// With two dependencies, sbatch would take one and say nothing of the other.
+void check_no_dependency(const JobPlan& plan) {
+  for (const auto& flag : plan.sbatch) {
+    if (!flag.starts_with("-d") && !flag.starts_with("--dep")) continue;
+    refuse("--at-most and --sbatch=" + flag + " both say what a job waits for, want one", "leave one of them out");
+  }
+}
+
 /// Says what the program or its image will miss on the nodes.
 void warn_of_software(const JobPlan& plan, const Target& target, const SubmitRequest& request, const Environment& env,
                       const Log& log) {
@@ -348,33 +363,6 @@ void warn_of_software(const JobPlan& plan, const Target& target, const SubmitReq
   }
 }
 
-/// Says that devices which nobody uses are paid for.
-void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
-  const auto all = profile.devices.count;
-  if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
-  const auto& queue = profile.qos.contains(plan.queue.qos) ? plan.queue.qos : plan.queue.partition;
-  const auto other = shared_queue(plan, profile);
-  log.info(queue + " bills whole nodes: all " + std::to_string(all) + " devices of each, " +
-           std::to_string(plan.size.devices) + " asked for" +
-           (other.empty() ? std::string() : "\n  hint: " + other + " bills what is asked for"));
-}
-
-/// Says what the scheduler will refuse, or do otherwise than one may think.
-void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
-  tell_idle_devices(plan, profile, log);
-  const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
-  if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
-    log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
-                profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
-                profile.slurm.account_form);
-  }
-  if (plan.size.cores_per_task == 0) {
-    log.warning("the profile " + profile.name +
-                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
-  }
-}
-
 }  // namespace
 
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
@@ -392,6 +380,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
+  if (request.at_most) check_no_dependency(out.first());
   warn_of_request(out.first(), target.profile, log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {

@@ -129,6 +129,22 @@ TEST_F(PlanSubmission, RefusesFlagsThatDoNotGoTogether) {
   EXPECT_HAS(refusal(request), "both a recipe and a program were given, want one");
 }
 
+TEST_F(PlanSubmission, RefusesABoundThatBoundsNothing) {
+  SubmitRequest request{.cluster = "lumi-g"};
+  request.flags.program = {"./a.out", "{lr}"};
+  request.is.dry_run = true;
+  request.at_most = 1;
+  EXPECT_HAS(refusal(request), "--at-most bounds the jobs of a sweep, but there is no --sweep");
+  request.sweeps = {"lr=1,2"};
+  EXPECT_NO_THROW(plan(request));
+  for (const auto* flag : {"--dependency=singleton", "--dep=singleton", "-d singleton"}) {
+    request.flags.sbatch = {flag};
+    EXPECT_HAS(refusal(request), std::string("--at-most and --sbatch=") + flag + " both say what a job waits for");
+  }
+  request.at_most = 0;
+  EXPECT_HAS(refusal(request), "--at-most is 0, want 1 or more");
+}
+
 TEST_F(PlanSubmission, RefusesAContainerImageThatIsMissing) {
   auto request = sweep("[cluster]\ncontainer = \"/no/such.sif\"\n");
   request.is.dry_run = false;
