@@ -81,4 +81,12 @@ void check_sbatch_flag(const std::string& flag) {
   throw Error(ErrorKind::kUsage, "--sbatch=" + flag + ": " + std::string(own->reason), std::string(own->hint));
 }
 
+void check_no_dependency(const std::vector<std::string>& flags) {
+  for (const auto& flag : flags) {
+    if (!flag.starts_with("-d") && !flag.starts_with("--dep")) continue;
+    throw Error(ErrorKind::kUsage, "--at-most and --sbatch=" + flag + " both say what a job waits for, want one",
+                "leave one of them out");
+  }
+}
+
 }  // namespace lockstep

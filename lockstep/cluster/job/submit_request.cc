@@ -20,7 +20,7 @@
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/queue.h"
-#include "lockstep/cluster/job/request_warnings.h"
+#include "lockstep/cluster/job/sbatch_flag.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -82,8 +82,7 @@ void check_request(const SubmitRequest& request) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
   }
   if (request.at_most && *request.at_most < 1) {
-    refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more",
-           "it is the number of the sweep's jobs that run at once");
+    refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more", "it counts jobs that run at once");
   }
   if (request.at_most && request.sweeps.empty()) {
     refuse("--at-most bounds the jobs of a sweep, but there is no --sweep",
@@ -258,12 +257,11 @@ SubmitRequest with_trial(SubmitRequest request, const Trial& trial) {
 /// One job for each trial, in folders side by side.
 std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
+  const auto name = job_name(target.settings, request.flags);
   std::vector<JobPlan> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
     SubmitRequest one = with_trial(request, trial);
-    if (!request.flags.program.empty()) {
-      one.flags.name = job_name(target.settings, request.flags) + "-" + trial.name;
-    }
+    if (!one.flags.program.empty()) one.flags.name = name + "-" + trial.name;
     one.run_dir = (sweep / trial.name).string();
     jobs.push_back(plan_job(one, find_target(one, by), by));
   }
@@ -272,8 +270,8 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
 
 /// What sets a trial apart from the others in its job: its settings, or all of its program's arguments.
 std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
-  std::vector<std::string> arguments;
   if (request.flags.program.empty()) {
+    std::vector<std::string> arguments;
     for (const auto& set : trial.sets) arguments.insert(arguments.end(), {"--set", set});
     return arguments;
   }
@@ -318,8 +316,7 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
       SubmitRequest whole = request;
       whole.flags.tasks = each;
-      // A first look at the program's files needs names without braces.
-      whole.flags.program = one.flags.program;
+      whole.flags.program = one.flags.program;  // Without braces, so that its files can be looked at.
       whole.flags.name = job_name(target.settings, request.flags);
       whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
       jobs.push_back({.node = plan_job(whole, target, by), .trial = alone, .sweep = sweep});
@@ -327,14 +324,6 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
     jobs.back().trials.push_back({.name = trial.name, .arguments = own_arguments(request, trial)});
   }
   return jobs;
-}
-
-/// With two dependencies, sbatch would take one and say nothing of the other.
-void check_no_dependency(const JobPlan& plan) {
-  for (const auto& flag : plan.sbatch) {
-    if (!flag.starts_with("-d") && !flag.starts_with("--dep")) continue;
-    refuse("--at-most and --sbatch=" + flag + " both say what a job waits for, want one", "leave one of them out");
-  }
 }
 
 /// Says what the program or its image will miss on the nodes.
@@ -380,7 +369,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  if (request.at_most) check_no_dependency(out.first());
+  if (request.at_most) check_no_dependency(out.first().sbatch);
   warn_of_request(out.first(), target.profile, log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
