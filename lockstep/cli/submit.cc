@@ -109,16 +109,23 @@ void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& c
 void submit_all(const Submission& submission, const SubmitOptions& options, ClaimedFolder* claimed,
                 const Context& context) {
   auto jobs = nlohmann::json::array();
+  std::vector<std::string> ids;
+  // Each job waits for the one so many places before it: no more than that many run at once.
+  const auto before = [&] {
+    const auto most = static_cast<std::size_t>(options.request.at_most.value_or(0));
+    return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
+  };
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
+    ids.push_back(record.job);
     jobs.push_back(json_of(plan, record.job));
     if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");
   };
   for (const auto& plan : submission.jobs) {
-    tell(submit_job(plan, context.env), plan, "");
+    tell(submit_job(plan, context.env, before()), plan, "");
     if (claimed != nullptr) claimed->keep();
   }
   for (const auto& job : submission.packed) {
-    tell(submit_packed(job, context.env), job.node, ": " + counted(std::ssize(job.trials), "trial"));
+    tell(submit_packed(job, context.env, before()), job.node, ": " + counted(std::ssize(job.trials), "trial"));
     if (claimed != nullptr) claimed->keep();
     jobs.back()["trials"] = trials_of(job);
   }
@@ -253,8 +260,12 @@ void add_submit(CLI::App& app, Context& context) {
   command->add_option("--name", flags.name, "The job's name");
   command->add_option("--run-dir", request.run_dir, "The run's folder")->type_name("DIR");
   command->add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
-  command->add_option("--sweep", request.sweeps, "Submit a job for each value of a setting: table.key=v,w")
+  command
+      ->add_option(
+          "--sweep", request.sweeps,
+          "Submit a job for each value of a recipe's setting, table.key=v,w, or of {NAME} in a command, NAME=v,w")
       ->allow_extra_args(false);
+  command->add_option("--at-most", request.at_most, "How many of a sweep's jobs run at once")->type_name("N");
   command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
   command->add_flag("--interactive", request.is.interactive,
                     "A shell on a node, or -- jupyter lab, with what a batch job would have");

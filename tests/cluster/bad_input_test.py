@@ -225,9 +225,10 @@ class BadInput(unittest.TestCase):
         self.assertEqual([each["nodes"] for each in study["jobs"]], [1, 2])
         self.assertEqual(os.listdir(self.folder), ["bin"], "a dry run creates nothing")
 
-    def test_a_sweep_that_varies_nothing_or_a_program(self):
+    def test_a_sweep_that_varies_nothing(self):
         self.refused(2, "varies nothing, want KEY=VALUE", "--sweep optimizer.lr=0.1,0.01", "submit", str(RECIPE), "--sweep", "a.b")
-        self.refused(2, "--sweep varies settings of a recipe", "once for each", "submit", "--sweep", "a.b=1,2", "--", "true")
+        self.refused(2, "--sweep varies 'a.b', but the command has no {a.b}", "write {a.b} where its value is to stand", "submit",
+                     "--sweep", "a.b=1,2", "--", "true")
         self.refused(3, "unknown setting 'optimizer.lrr'", "did you mean optimizer.lr?", "submit", str(RECIPE), "--run-dir", "run",
                      "--sweep", "optimizer.lrr=1,2")
 

@@ -74,6 +74,33 @@ class UnderSlurm(test_bed.BedTest):
         listed = {pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}
         self.assertEqual(listed, {"01-seed-1": "finished", "02-seed-4": "finished", "job-1": "ended"})
 
+    def test_each_trial_of_a_program_has_its_own_values(self):
+        self.environment["LOCKSTEP_RUNS"] = str(self.folder / "runs")
+        jobs = self.submit("--sweep", "lr=.1,.01", "--", "sh", "-c", "echo lr={lr} {other}", run="runs/sweep")["trials"]
+        for job, lr in zip(jobs, (".1", ".01"), strict=True):
+            self.assertEqual(self.state(job["job"])["JobState"], "COMPLETED")
+            self.assertIn(f"lr={lr} {{other}}\n", pathlib.Path(job["log"]).read_text())
+        runs = json.loads(self.lockstep("ls", "--json", cwd="/").stdout)["runs"]
+        self.assertEqual({pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}, {"01-lr-.1": "ended", "02-lr-.01": "ended"})
+
+    def test_jobs_of_a_sweep_wait_for_each_other(self):
+        # The first two run one after the other although the first is requeued, and there is room for both.
+        line = "if [ {s} = 1 ] && [ -z \"$SLURM_RESTART_COUNT\" ]; then exit 75; fi; echo {s} >> order"
+        jobs = self.submit("--sweep", "s=1,2,3", "--at-most", "1", "--", "sh", "-c", line)["trials"]
+        waits = [self.bed.run("scontrol", "show", "job", job["job"]) for job in jobs]
+        self.assertIn(f"afterany:{jobs[1]['job']}", waits[2])
+        self.assertNotIn(f"afterany:{jobs[0]['job']}", waits[2])
+        ends = [self.state(job["job"]) for job in jobs]
+        self.assertEqual([(end["JobState"], end["Restarts"]) for end in ends], [("COMPLETED", "1"), ("COMPLETED", "0"), ("COMPLETED", "0")])
+        self.assertEqual((self.folder / "order").read_text().split(), ["1", "2", "3"])
+
+    def test_packed_trials_of_a_program_start_again_only_where_they_ask_for_it(self):
+        line = "echo s={s} world=$WORLD_SIZE; if [ {s} = 2 ] && [ -z \"$SLURM_RESTART_COUNT\" ]; then exit 75; fi"
+        job = self.submit("--devices", "2", "--pack", "--sweep", "s=1,2", "--", "sh", "-c", line)["jobs"][0]["job"]
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log("run/job-1"))
+        self.assertEqual([self.log(f"run/0{s}-s-{s}").count(f"s={s} world=1\n") for s in (1, 2)], [1, 2])
+
     def test_a_venv_is_unpacked_once_on_each_node_and_active_in_each_task(self):
         venv = self.folder / "my env"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lockstep/base/log.h"
 #include "lockstep/cluster/job/job_plan.h"
 #include "lockstep/cluster/profile/profile.h"
 
@@ -18,5 +19,8 @@ std::string shared_queue(const JobPlan& plan, const Profile& profile);
 /// Throws: Error(kEnvironment) with the limit, the file and line that it stands in, and what fits. A partition is never
 /// switched: the error names one.
 void check_limits(const JobPlan& plan, const Profile& profile);
+
+/// Says what the scheduler will refuse, or do otherwise than one may think.
+void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log);
 
 }  // namespace lockstep

@@ -44,9 +44,14 @@ void add_trials(ScriptText& out, const PackedJob& job) {
   out.paragraph("A trial is a step of its own: one that fails leaves the others alone. `lockstep stop` leaves a mark.");
   out.line("sweep=" + shell_quoted(job.sweep.string()));
   out.line("names=() steps=()");
+  // A recipe knows by its snapshot that it is done; a program would do all of it again.
+  if (!job.node.program.is_recipe) out.line(link_line(job.node));
   out.line("start() {");
   out.line("  local -x LOCKSTEP_RUN_DIR=$sweep/$1");
   out.line("  [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || return 0");
+  if (!job.node.program.is_recipe) {
+    out.line("  [ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || return 0");
+  }
   out.line("  mkdir -p \"$LOCKSTEP_RUN_DIR/logs\"");
   out.line("  " + step_of_trial(job) + " \\");
   out.line("    " + wrapped(surroundings_of(job), " --stay") + "\\");
@@ -65,7 +70,7 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("  code=0");
   out.line("  wait \"${steps[i]}\" || code=$?");
   out.line("  case $code in");
-  out.line("    0) ;;");
+  out.line(job.node.program.is_recipe ? "    0) ;;" : "    0) touch \"$sweep/${names[i]}/done\" ;;");
   out.line("    75) [ -e \"$sweep/${names[i]}/stop-$SLURM_JOB_ID\" ] || again=1 ;;");
   out.line("    *)");
   out.line("      echo \"lockstep: error: trial ${names[i]} ended with $code\" >&2");
@@ -74,7 +79,8 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("      ;;");
   out.line("  esac");
   out.line("done");
-  if (job.node.queue.chain > 0 || !job.node.can_requeue) out.line(link_line(job.node));
+  const bool counts = job.node.queue.chain > 0 || !job.node.can_requeue;
+  if (counts && job.node.program.is_recipe) out.line(link_line(job.node));
   out.line("if [ -n \"$again\" ] && " + may_go_on(job.node) + "; then " + next_job(job.node) + "; fi");
   out.line("exit \"$status\"");
 }

@@ -148,6 +148,10 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
   if (!run.record.packed_in.empty()) {
     const auto step = step_of(run, env);
     if (step.empty()) return "the trial is left out when job " + job + " starts";
+    if (!run.record.is_recipe) {
+      cancel({"scancel", step}, env);
+      return "the trial is cancelled; the others of job " + job + " go on";
+    }
     cancel({"scancel", "--signal=USR1", step}, env);
     return "the trial writes a snapshot and ends; the others of job " + job + " go on";
   }

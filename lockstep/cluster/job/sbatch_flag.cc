@@ -41,7 +41,7 @@ constexpr auto kOwnFlags = std::to_array<OwnFlag>({
     {"--output", 'o', kLog, "--run-dir DIR chooses the run folder"},
     {"--error", 'e', kLog, "--run-dir DIR chooses the run folder"},
     {"--array", 'a', "all its jobs would write into one run folder",
-     "--sweep table.key=v,w submits a recipe for each value, in folders of their own; submit a program once for each"},
+     "--sweep NAME=v,w submits a job for each value, in folders of their own"},
     {"--chdir", 'D', "a job starts in the folder that it is submitted from", "cd there, and submit"},
     {"--wrap", 0, "the script is written by submit", "write the program after two dashes: submit --nodes N -- PROGRAM"},
 });
@@ -79,6 +79,14 @@ void check_sbatch_flag(const std::string& flag) {
   const auto* own = flag.starts_with("--") ? own_long_flag(flag) : own_short_flag(flag);
   if (own == nullptr) return;
   throw Error(ErrorKind::kUsage, "--sbatch=" + flag + ": " + std::string(own->reason), std::string(own->hint));
+}
+
+void check_no_dependency(const std::vector<std::string>& flags) {
+  for (const auto& flag : flags) {
+    if (!flag.starts_with("-d") && !flag.starts_with("--dep")) continue;
+    throw Error(ErrorKind::kUsage, "--at-most and --sbatch=" + flag + " both say what a job waits for, want one",
+                "leave one of them out");
+  }
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -12,5 +13,11 @@ namespace lockstep {
 /// Throws: Error(kUsage) naming the option to use, and for a text that is no flag.
 /// Source: sbatch(1) of Slurm 22.05, whose getopt_long() takes all of these.
 void check_sbatch_flag(const std::string& flag);
+
+/// Refuses --at-most beside a flag of sbatch that names a dependency: sbatch would take one and say nothing of the
+/// other.
+///
+/// Throws: Error(kUsage) naming the flag.
+void check_no_dependency(const std::vector<std::string>& flags);
 
 }  // namespace lockstep

@@ -36,8 +36,11 @@ std::string message_of(const ProcessResult& result) {
   return joined(lines, "; ");
 }
 
-std::string submitted_id(const fs::path& script, const Environment& env) {
-  const auto result = run_process({"sbatch", "--parsable", script.string()}, environment_for_sbatch(env));
+std::string submitted_id(const fs::path& script, const Environment& env, const std::string& after) {
+  std::vector<std::string> command = {"sbatch", "--parsable"};
+  if (!after.empty()) command.push_back("--dependency=afterany:" + after);
+  command.push_back(script.string());
+  const auto result = run_process(command, environment_for_sbatch(env));
   if (result.exit_code == 127) {
     throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message_of(result),
                 "submit from a login node of the cluster; --dry-run prints the script anywhere");
@@ -93,7 +96,7 @@ void make_executable(const fs::path& script) {
   ::chmod(script.c_str(), 0755 & ~mask);
 }
 
-JobRecord submitted(const JobPlan& plan, const std::string& text, const Environment& env) {
+JobRecord submitted(const JobPlan& plan, const std::string& text, const Environment& env, const std::string& after) {
   const auto& run_dir = plan.paths.run_dir;
   std::error_code ignored;
   const bool was_there = fs::exists(run_dir, ignored);
@@ -114,7 +117,7 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
           std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(),
       .billing = plan.billing};
   try {
-    record.job = submitted_id(script, env);
+    record.job = submitted_id(script, env, after);
     SlurmQueue(env).forget();
   } catch (const Error&) {
     if (!was_there) fs::remove_all(run_dir, ignored);
@@ -142,10 +145,12 @@ Environment environment_for_sbatch(const Environment& env) {
   return Environment(std::move(kept));
 }
 
-JobRecord submit_job(const JobPlan& plan, const Environment& env) { return submitted(plan, batch_script(plan), env); }
+JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after) {
+  return submitted(plan, batch_script(plan), env, after);
+}
 
-JobRecord submit_packed(const PackedJob& job, const Environment& env) {
-  const auto whole = submitted(job.node, packed_script(job), env);
+JobRecord submit_packed(const PackedJob& job, const Environment& env, const std::string& after) {
+  const auto whole = submitted(job.node, packed_script(job), env, after);
   for (const auto& trial : job.trials) {
     const auto run_dir = job.sweep / trial.name;
     make_folder(run_dir / "logs");

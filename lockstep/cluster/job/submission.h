@@ -31,10 +31,12 @@ struct JobRecord {
 ///
 /// Throws: Error(kEnvironment) with sbatch's own message where it refuses: the folder is then gone again if it was made
 ///         here, and with how to go on where there is no sbatch; Error(kIo) where the folder cannot be made.
-JobRecord submit_job(const JobPlan& plan, const Environment& env);
+///
+/// The job waits until the job `after` has ended, whatever its end, if that is not empty.
+JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after = {});
 
 /// The same for a job that holds several trials. Each trial's folder gets a job.json of its own.
-JobRecord submit_packed(const PackedJob& job, const Environment& env);
+JobRecord submit_packed(const PackedJob& job, const Environment& env, const std::string& after = {});
 
 /// The variables that sbatch is to have: without those of a surrounding job, and without those that would override what
 /// the script says.

@@ -8,10 +8,8 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <regex>
 #include <string>
 #include <system_error>
-#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -22,6 +20,7 @@
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/sbatch_flag.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -75,12 +74,19 @@ void check_request(const SubmitRequest& request) {
     refuse("--chain is " + std::to_string(request.chain) + ", want 1 or more",
            "it is the number of jobs that the run may take, one after the other");
   }
-  if (!request.sweeps.empty() && !has_recipe) {
-    refuse("--sweep varies settings of a recipe, but a program was given",
-           "submit the program once for each of its values");
+  if (request.is.pack && has_program && request.chain > 1) {
+    refuse("--chain is " + std::to_string(request.chain) + ", but packed trials of a program are not warned",
+           "leave out --pack or --chain; a trial that ends with 75 is started again without");
   }
   if (request.is.pack && request.sweeps.empty()) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
+  }
+  if (request.at_most && *request.at_most < 1) {
+    refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more", "it counts jobs that run at once");
+  }
+  if (request.at_most && request.sweeps.empty()) {
+    refuse("--at-most bounds the jobs of a sweep, but there is no --sweep",
+           "--sweep optimizer.lr=0.1,0.01 --at-most 1");
   }
   if (request.stage == "lockstep" && !has_recipe) {
     refuse("--stage lockstep takes the training half along, but a program was given",
@@ -238,22 +244,58 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   return plan;
 }
 
-/// Returns the request with one trial's settings.
-SubmitRequest with_sets(SubmitRequest request, const Trial& trial) {
-  request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+/// Returns the request with one trial's settings, or with its values in the program's command.
+SubmitRequest with_trial(SubmitRequest request, const Trial& trial) {
+  if (request.flags.program.empty()) {
+    request.flags.sets.insert(request.flags.sets.end(), trial.sets.begin(), trial.sets.end());
+  } else {
+    request.flags.program = command_of_trial(request.flags.program, trial);
+  }
   return request;
 }
 
 /// One job for each trial, in folders side by side.
 std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
+  const auto name = job_name(target.settings, request.flags);
   std::vector<JobPlan> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
-    SubmitRequest one = with_sets(request, trial);
+    SubmitRequest one = with_trial(request, trial);
+    if (!one.flags.program.empty()) one.flags.name = name + "-" + trial.name;
     one.run_dir = (sweep / trial.name).string();
     jobs.push_back(plan_job(one, find_target(one, by), by));
   }
   return jobs;
+}
+
+/// What sets a trial apart from the others in its job: its settings, or all of its program's arguments.
+std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
+  if (request.flags.program.empty()) {
+    std::vector<std::string> arguments;
+    for (const auto& set : trial.sets) arguments.insert(arguments.end(), {"--set", set});
+    return arguments;
+  }
+  const auto words = command_of_trial(request.flags.program, trial);
+  if (words.front() != request.flags.program.front()) {
+    refuse("--sweep varies the program itself, '" + request.flags.program.front() + "', but packed trials share it",
+           "leave out --pack");
+  }
+  return {words.begin() + 1, words.end()};
+}
+
+/// Returns the job of one trial alone, without its own arguments.
+JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Submitter& by, const fs::path& sweep) {
+  const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
+  SubmitRequest alone = request;
+  alone.flags.tasks = 1;
+  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
+  // Its share: the other cores of the node are the other trials'.
+  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
+  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
+  alone.run_dir = sweep.string();
+  auto plan = plan_job(alone, target, by);
+  if (!plan.program.is_recipe) plan.program.command.resize(1);
+  return plan;
 }
 
 /// One job for as many trials as a node takes.
@@ -265,27 +307,21 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
            "leave --nodes out: there is a job for each node that is needed");
   }
   const int each = trials_on_a_node(shape, target.profile);
-  SubmitRequest alone = request;
-  alone.flags.tasks = 1;
-  alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
-  // Its share: the other cores of the node are the other trials'.
-  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
-  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
-  alone.run_dir = sweep.string();
-  const auto plan_alone = plan_job(alone, target, by);
-  SubmitRequest whole = request;
-  whole.flags.tasks = each;
+  const auto alone = plan_alone(request, target, by, sweep);
   std::vector<PackedJob> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
+    const auto one = with_trial(request, trial);
     // A value that a setting does not take is found now, not by a job.
-    find_target(with_sets(request, trial), by);
+    find_target(one, by);
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
+      SubmitRequest whole = request;
+      whole.flags.tasks = each;
+      whole.flags.program = one.flags.program;  // Without braces, so that its files can be looked at.
+      whole.flags.name = job_name(target.settings, request.flags);
       whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
-      jobs.push_back({.node = plan_job(whole, target, by), .trial = plan_alone, .sweep = sweep});
+      jobs.push_back({.node = plan_job(whole, target, by), .trial = alone, .sweep = sweep});
     }
-    PackedTrial packed{.name = trial.name, .arguments = {}};
-    for (const auto& set : trial.sets) packed.arguments.insert(packed.arguments.end(), {"--set", set});
-    jobs.back().trials.push_back(std::move(packed));
+    jobs.back().trials.push_back({.name = trial.name, .arguments = own_arguments(request, trial)});
   }
   return jobs;
 }
@@ -316,33 +352,6 @@ void warn_of_software(const JobPlan& plan, const Target& target, const SubmitReq
   }
 }
 
-/// Says that devices which nobody uses are paid for.
-void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
-  const auto all = profile.devices.count;
-  if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
-  const auto& queue = profile.qos.contains(plan.queue.qos) ? plan.queue.qos : plan.queue.partition;
-  const auto other = shared_queue(plan, profile);
-  log.info(queue + " bills whole nodes: all " + std::to_string(all) + " devices of each, " +
-           std::to_string(plan.size.devices) + " asked for" +
-           (other.empty() ? std::string() : "\n  hint: " + other + " bills what is asked for"));
-}
-
-/// Says what the scheduler will refuse, or do otherwise than one may think.
-void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
-  tell_idle_devices(plan, profile, log);
-  const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
-  if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
-    log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
-                profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
-                profile.slurm.account_form);
-  }
-  if (plan.size.cores_per_task == 0) {
-    log.warning("the profile " + profile.name +
-                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
-  }
-}
-
 }  // namespace
 
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
@@ -360,6 +369,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
+  if (request.at_most) check_no_dependency(out.first().sbatch);
   warn_of_request(out.first(), target.profile, log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {

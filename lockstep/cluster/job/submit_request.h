@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct SubmitRequest {
   std::string stage{};
   std::vector<std::string> sweeps{};
   int chain = 0;
+  std::optional<int> at_most{};  ///< Jobs of a sweep that run at once.
   struct {
     bool pack = false;
     bool interactive = false;

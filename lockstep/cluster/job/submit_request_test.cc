@@ -92,17 +92,57 @@ TEST_F(PlanSubmission, OfAPackedSweepFillsNodes) {
   EXPECT_EQ(submission.packed[1].node.paths.run_dir, "/runs/sweep/job-2");
 }
 
+TEST_F(PlanSubmission, OfAProgramsSweepGivesEachTrialItsCommandNameAndFolder) {
+  SubmitRequest request{.cluster = "lumi-g", .run_dir = "/runs/sweep", .sweeps = {"lr=.1,.01"}};
+  request.flags.program = {"python", "train.py", "--lr", "{lr}", "{other}"};
+  request.is.dry_run = true;
+  const auto jobs = plan(request).jobs;
+  ASSERT_EQ(jobs.size(), 2U);
+  const std::vector<std::string> wanted = {"python", "train.py", "--lr", ".01", "{other}"};
+  EXPECT_EQ(jobs[1].program.command, wanted);
+  EXPECT_EQ(jobs[1].program.name, "train-02-lr-.01");
+  EXPECT_EQ(jobs[1].paths.run_dir, "/runs/sweep/02-lr-.01");
+  request.is.pack = true;
+  const auto packed = plan(request).packed;
+  ASSERT_EQ(packed.size(), 1U);
+  const auto script = packed_script(packed[0]);
+  EXPECT_HAS(script, "start 01-lr-.1 train.py --lr .1 '{other}'\nstart 02-lr-.01 train.py --lr .01 '{other}'\n");
+  EXPECT_EQ(script.find("\"$program\" train.py"), std::string::npos) << "a trial's arguments stand with its name";
+}
+
 TEST_F(PlanSubmission, RefusesFlagsThatDoNotGoTogether) {
   SubmitRequest request{.cluster = "lumi-g"};
   EXPECT_HAS(refusal(request), "neither a recipe nor a program was given");
   request.flags.program = {"./a.out"};
-  request.sweeps = {"optimizer.lr=1,2"};
-  EXPECT_HAS(refusal(request), "--sweep varies settings of a recipe");
+  request.sweeps = {"lr=1,2"};
+  EXPECT_HAS(refusal(request), "--sweep varies 'lr', but the command has no {lr}");
+  request.is.pack = true;
+  request.chain = 2;
+  EXPECT_HAS(refusal(request), "packed trials of a program are not warned");
+  request.chain = 0;
+  request.flags.program = {"./{lr}"};
+  EXPECT_HAS(refusal(request), "--sweep varies the program itself, './{lr}'");
   request.sweeps.clear();
   request.is.pack = true;
   EXPECT_HAS(refusal(request), "there is no --sweep");
   request.flags.recipe = "digits";
   EXPECT_HAS(refusal(request), "both a recipe and a program were given, want one");
+}
+
+TEST_F(PlanSubmission, RefusesABoundThatBoundsNothing) {
+  SubmitRequest request{.cluster = "lumi-g"};
+  request.flags.program = {"./a.out", "{lr}"};
+  request.is.dry_run = true;
+  request.at_most = 1;
+  EXPECT_HAS(refusal(request), "--at-most bounds the jobs of a sweep, but there is no --sweep");
+  request.sweeps = {"lr=1,2"};
+  EXPECT_NO_THROW(plan(request));
+  for (const auto* flag : {"--dependency=singleton", "--dep=singleton", "-d singleton"}) {
+    request.flags.sbatch = {flag};
+    EXPECT_HAS(refusal(request), std::string("--at-most and --sbatch=") + flag + " both say what a job waits for");
+  }
+  request.at_most = 0;
+  EXPECT_HAS(refusal(request), "--at-most is 0, want 1 or more");
 }
 
 TEST_F(PlanSubmission, RefusesAContainerImageThatIsMissing) {

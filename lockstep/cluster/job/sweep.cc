@@ -2,6 +2,7 @@
 #include "lockstep/cluster/job/sweep.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -64,6 +65,33 @@ std::string folder_name(std::size_t number, std::size_t count, const std::vector
   return fit_for_a_file(name).substr(0, 120);
 }
 
+/// No shell and no TOML reader takes the quotes off that kept a comma in a value.
+std::string without_quotes(const std::string& value) {
+  const bool has_pair = value.size() > 1 && value.front() == value.back();
+  const bool is_quoted = has_pair && (value.front() == '"' || value.front() == '\'');
+  return is_quoted ? value.substr(1, value.size() - 2) : value;
+}
+
+/// Replaces from left to right, in one pass, and notes the names that it has met.
+std::string word_of_trial(std::string_view word, const std::map<std::string, std::string>& values,
+                          std::set<std::string>& met) {
+  std::string out;
+  while (!word.empty()) {
+    const auto close = word.front() == '{' ? word.find('}') : std::string_view::npos;
+    const auto found =
+        close == std::string_view::npos ? values.end() : values.find(std::string(word.substr(1, close - 1)));
+    if (found == values.end()) {
+      out += word.front();
+      word.remove_prefix(1);
+      continue;
+    }
+    out += found->second;
+    met.insert(found->first);
+    word.remove_prefix(close + 1);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::string& flag) {
@@ -94,6 +122,24 @@ std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::
     trials.push_back({.sets = std::move(sets), .name = std::move(name)});
   }
   return trials;
+}
+
+std::vector<std::string> command_of_trial(const std::vector<std::string>& command, const Trial& trial) {
+  std::map<std::string, std::string> values;
+  for (const auto& set : trial.sets) {
+    const auto equals = set.find('=');
+    values[set.substr(0, equals)] = without_quotes(set.substr(equals + 1));
+  }
+  std::set<std::string> met;
+  std::vector<std::string> words;
+  words.reserve(command.size());
+  for (const auto& word : command) words.push_back(word_of_trial(word, values, met));
+  for (const auto& [name, value] : values) {
+    if (met.contains(name)) continue;
+    throw Error(ErrorKind::kUsage, "--sweep varies '" + name + "', but the command has no {" + name + "}",
+                "write {" + name + "} where its value is to stand, for example --" + name + " {" + name + "}");
+  }
+  return words;
 }
 
 }  // namespace lockstep

@@ -18,4 +18,10 @@ struct Trial {
 /// Throws: Error(kUsage) for one without values, for a setting that is varied twice, and for more than 1000 trials.
 std::vector<Trial> trials_of(const std::vector<std::string>& sweeps, const std::string& flag = "--sweep");
 
+/// Returns a program's command with the trial's value wherever "{NAME}" stands in a word. Braces around another name
+/// stay as they are, and a value is never searched for names. A value in quotes loses them.
+///
+/// Throws: Error(kUsage) for a name that is swept and stands nowhere in the command.
+std::vector<std::string> command_of_trial(const std::vector<std::string>& command, const Trial& trial);
+
 }  // namespace lockstep

@@ -36,5 +36,28 @@ TEST(Sweep, RefusesWhatVariesNothing) {
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { trials_of({many}); }), "more than 1000 trials");
 }
 
+TEST(Sweep, PutsValuesIntoAProgramsWords) {
+  const auto trials = trials_of({"lr=.1,.01", "layers='2,2'"});
+  ASSERT_EQ(trials.size(), 2U);
+  const Words command = {"python", "{x}.py", "--lr={lr}", "{layers}-{lr}", "{ lr }", "{{lr}}", "{lr"};
+  const Words wanted = {"python", "{x}.py", "--lr=.01", "2,2-.01", "{ lr }", "{.01}", "{lr"};
+  EXPECT_EQ(command_of_trial(command, trials[1]), wanted);
+  EXPECT_EQ(trials[1].name.substr(0, 9), "02-lr-.01");
+}
+
+TEST(Sweep, SearchesNoValueForNames) {
+  const auto trial = trials_of({"a={b}", "b={a}"}).front();
+  EXPECT_EQ(command_of_trial({"{a}", "{b}"}, trial), (Words{"{b}", "{a}"}));
+}
+
+TEST(Sweep, RefusesANameThatTheCommandLacks) {
+  const auto trial = trials_of({"lr=.1", "seed=1"}).front();
+  EXPECT_HAS(message_of(ErrorKind::kUsage,
+                        [&] {
+                          command_of_trial({"python", "--lr", "{lr}"}, trial);
+                        }),
+             "--sweep varies 'seed', but the command has no {seed}");
+}
+
 }  // namespace
 }  // namespace lockstep
