@@ -327,8 +327,22 @@ void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& l
            (other.empty() ? std::string() : "\n  hint: " + other + " bills what is asked for"));
 }
 
+/// Says that Slurm will give each task one core, and what the nodes have, where that can be asked.
+void warn_of_one_core(const JobPlan& plan, const Target& target, const Environment& env, const Log& log) {
+  if (plan.size.cores_per_task != 0) return;
+  const auto node = target.is_here ? node_with_devices(plan.queue.partition, env) : std::nullopt;
+  log.warning("the profile " + target.profile.name +
+              " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
+              "  hint: --cores-per-task N, for example the node's cores over its devices" +
+              (node ? "; the nodes here have " + std::to_string(node->devices) + " devices and " +
+                          std::to_string(node->cores) + " cores: --devices " + std::to_string(node->devices) +
+                          " asks for them all"
+                    : ""));
+}
+
 /// Says what the scheduler will refuse, or do otherwise than one may think.
-void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
+void warn_of_request(const JobPlan& plan, const Target& target, const Environment& env, const Log& log) {
+  const Profile& profile = target.profile;
   tell_idle_devices(plan, profile, log);
   const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
   if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
@@ -336,11 +350,7 @@ void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log
                 profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
                 profile.slurm.account_form);
   }
-  if (plan.size.cores_per_task == 0) {
-    log.warning("the profile " + profile.name +
-                " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
-  }
+  warn_of_one_core(plan, target, env, log);
 }
 
 }  // namespace
@@ -360,7 +370,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   } else {
     out.jobs.push_back(plan_job(request, target, by));
   }
-  warn_of_request(out.first(), target.profile, log);
+  warn_of_request(out.first(), target, env, log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
