@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each profile at its site: a real Slurm with that site's configuration, on nodes with that site's cores, NUMA domains and devices,
+which this machine pretends to have (sites/). From `submit` to `report`, by the cores and devices that each process ends on:
+test_sites.py LOCKSTEP [TEST…]
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import bed as test_bed
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE / "sites"))
+import pretended_machine  # noqa: E402
+import stubs  # noqa: E402
+from table import SITES  # noqa: E402
+
+LOCKSTEP = str(pathlib.Path(sys.argv[1]).resolve())
+INSIDE = "LOCKSTEP_TEST_INSIDE_A_SITE"
+SAY = HERE / "sites/say.py"
+ADDRESS = "10.253.0.1"  # On the site's fast network.
+# A network and names of our own: nothing of this machine's is known here but what a site has.
+PRIVATE = """set -e
+mount --make-rprivate /
+if grep -q ' /sys/fs/cgroup ' /proc/self/mounts; then umount -R /sys/fs/cgroup; fi
+mount -t sysfs sysfs /sys
+ip link set lo up
+: > "$1/hosts"
+echo 'hosts: files' > "$1/nsswitch.conf"
+: > "$1/site.sh"
+for file in hosts nsswitch.conf; do
+  if [ -e /etc/$file ]; then mount --bind "$1/$file" /etc/$file; fi
+done
+mount -t tmpfs none /etc/profile.d
+ln -s "$1/site.sh" /etc/profile.d/site.sh
+shift
+exec "$@"
+"""
+
+
+def devices_taken(site, said):
+    """The numbers, on the node, of the devices that a process takes: its part of those that it sees. None: it is told of none."""
+    shown = said.get(site.device_variable)
+    if shown is None:
+        return None
+    shown = [int(number) for number in shown.split(",")]
+    each = len(shown) // int(said["LOCAL_WORLD_SIZE"])
+    first = int(said["LOCAL_RANK"]) * each
+    return shown[first:first + each]
+
+
+class AtASite:
+    """A site's bed with a user's home, as a context manager."""
+
+    def __init__(self, test, profile):
+        self.test, self.site = test, SITES[profile]
+        self.home = pathlib.Path(test.enterContext(tempfile.TemporaryDirectory(prefix="lockstep site ")))
+        # No blank: testbed.sh writes these paths into slurm.conf.
+        self.root = pathlib.Path(test.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-node-", dir="/dev/shm")))
+        self.site.machine.write(self.root)
+        library = test.library
+        module = stubs.write(self.root / "stubs", self.site.modules)
+        prolog, task_prolog = stubs.prologs(self.root, library, self.root)
+        prolog.write_text(prolog.read_text().replace("@THREADS@", str(self.site.machine.threads))
+                          .replace("@CORES@", str(self.site.machine.all_cores)))
+        self.enter_network()
+        shape = self.site.shape(prolog, task_prolog)
+        os.environ.update(PRETENDED_ROOT=str(self.root), PRETENDED_LIBRARY=str(library))
+        self.bed = test.enterContext(test_bed.Bed(enter=HERE / "sites/enter_node.sh", **shape))
+        path = f"{self.root}/stubs/bin:{self.bed.environment['PATH']}"
+        pathlib.Path(os.environ[INSIDE], "site.sh").write_text(f"{module}\nexport -f module\nPATH={path}\n")
+        self.environment = self.bed.environment | self.site.login | {
+            "HOME": str(self.home), "LOCKSTEP_RUNS": str(self.home / "runs"), "USER": "someone", "PATH": path,
+            "LOCKSTEP_CACHE": str(self.home / "cache"), "DEVICE_LIBRARY": f"{self.root}/stubs/driver/libdevice.so.1",
+            "BASH_FUNC_module%%": module.removeprefix("module"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment.pop("XDG_CONFIG_HOME", None)
+
+    def enter_network(self):
+        """The site's interfaces, names and this login node's own name."""
+        def ip(*words, check=True):
+            subprocess.run(["ip", *words], check=check, stderr=None if check else subprocess.DEVNULL)
+
+        site = self.site
+        for number, interface in enumerate(site.interfaces, 1):
+            ip("link", "add", interface, "type", "veth", "peer", "name", f"peer{number}")
+            self.test.addCleanup(ip, "link", "del", interface)
+            ip("address", "add", f"10.253.{number - 1}.1/24", "dev", interface)
+            ip("link", "set", interface, "up")
+            ip("link", "set", f"peer{number}", "up")
+        subprocess.run(["hostname", site.login_host], check=True)
+        names = [f"{site.name}{number}" for number in (1, 2)]
+        lines = [] if site.host_suffix is None else [f"{ADDRESS} {name}{site.host_suffix}" for name in names]
+        if site.host_suffix:
+            lines += [f"127.0.1.1 {name}" for name in names]  # The slow network, which no rank may take.
+        pathlib.Path("/etc/hosts").write_text("\n".join(lines) + "\n")
+
+    def lockstep(self, *words, code=0):
+        done = subprocess.run([LOCKSTEP, *map(str, words)], text=True, capture_output=True, check=False, cwd=self.home,
+                              env=self.environment, timeout=600)
+        self.test.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done
+
+    def submit(self, run, *words):
+        """The number of a job that lies in the folder `run`."""
+        site = self.site
+        account = ("--account", site.account) if site.account else ()
+        devices = () if "--devices" in words else site.devices_said
+        said = json.loads(self.lockstep("submit", "--json", "--run-dir", run, *account, *site.words, *devices, *words).stdout)
+        return said["job"]
+
+    def await_jobs(self, jobs):
+        account = (f"--account={self.site.account}",) if self.site.account else ()
+        partition = self.site.partitions.split()[0].removeprefix("PartitionName=")
+        self.bed.run("srun", "-Q", "-n1", "-p", partition, *account, "--dependency=" + ",".join(f"afterany:{job}" for job in jobs),
+                     "true", timeout=300)
+
+    def said(self, run):
+        """What the processes of a run said, by rank."""
+        files = (self.home / run / "said").glob("rank-*.json")
+        return sorted((json.loads(file.read_text()) for file in files), key=lambda each: int(each["RANK"]))
+
+    def log(self, run):
+        """What the job wrote, and what exec did with each task."""
+        return "".join(file.read_text() for file in sorted((self.home / run / "logs").glob("*.log")))
+
+
+class Sites(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="lockstep-library-")))
+        cls.library = pretended_machine.build_library(folder)
+
+    def check_places(self, at, run, tasks, ranks_of_task, nodes, wanted):
+        """That each process of `run` is where it should be: as many as wanted, on `wanted` CPUs at least, and near its devices.
+        In a part of a node Slurm may have nothing near; then the task says so."""
+        site, said = at.site, at.said(run)
+        own = tasks * ranks_of_task
+        self.assertEqual([int(each["RANK"]) for each in said], list(range(nodes * own)), at.log(run))
+        self.assertEqual({each["WORLD_SIZE"] for each in said}, {str(nodes * own)})
+        self.assertEqual([int(each["LOCAL_RANK"]) for each in said], [*range(own)] * nodes)
+        self.assertEqual(len({(each["MASTER_ADDR"], each["MASTER_PORT"]) for each in said}), 1)
+        self.assertEqual(said[0]["MASTER_ADDR"], ADDRESS if nodes > 1 else "127.0.0.1")
+        for each in said:
+            cpus = set(each["cpus"])
+            place = f"{run} at {site.profile}: rank {each['RANK']} on {pretended_machine.cpu_list(cpus)}\n{at.log(run)}"
+            self.assertGreaterEqual(len(cpus), wanted, place)
+            self.assertFalse(cpus & site.machine.cpus(site.reserved), place)
+            devices = devices_taken(site, each)
+            self.assertIsNotNone(devices, f"no {site.device_variable}: {place}")
+            for device in devices:
+                if run != "small" or not re.search(rf"warning: rank {each['RANK']} on \S+: ", place):
+                    self.assertTrue(cpus & site.machine.near(device), f"far from device {device}: {place}")
+        return said
+
+    def check_site(self, profile):
+        at = AtASite(self, profile)
+        site, count = at.site, at.site.devices
+        none = ("--container", "none") if profile == "lumi-g" else ()
+        say = ("--", "python3", SAY)
+        jobs = [at.submit("ranks", "--nodes", "2", *none, *say, at.home / "ranks/said"),
+                at.submit("whole", "--nodes", "2", "--tasks-per-node", "1", *none, "--", "torchrun", f"--nproc_per_node={count}", SAY,
+                          at.home / "whole/said"),
+                at.submit("pairs", "--tasks-per-node", count // 2, *none, *say, at.home / "pairs/said")]
+        if site.small:
+            jobs.append(at.submit("small", *site.small, *none, *say, at.home / "small/said"))
+        at.await_jobs(jobs)
+        ranks = self.check_places(at, "ranks", count, 1, 2, site.share)
+        taken = [tuple(each["cpus"]) for each in ranks[:count]]
+        self.assertEqual(sum(map(len, taken)), len({cpu for cpus in taken for cpu in cpus}), "two ranks share a core")
+        self.assertEqual({each[site.device_variable] for each in ranks}, {site.order or ",".join(map(str, range(count)))})
+        if not site.extra_cores and site.machine.domains > 1:
+            for each in ranks:
+                near = site.machine.near(devices_taken(site, each)[0])
+                self.assertLessEqual(set(each["cpus"]), near, f"rank {each['RANK']} has cores far from its device")
+        self.check_places(at, "whole", 1, count, 2, site.share * count)
+        self.check_places(at, "pairs", count // 2, 1, 1, site.share * 2)
+        if site.small:
+            self.check_places(at, "small", 2, 1, 1, site.share)
+        print(at.lockstep("ls", "--json").stdout[:800]); print(at.lockstep("report", "ranks").stdout[:3000])
+
+
+def add_tests():
+    for profile in SITES:
+        def test(self, profile=profile):
+            self.check_site(profile)
+        setattr(Sites, f"test_{profile.replace('-', '_')}", test)
+
+
+test_bed.skip_where_impossible()
+if INSIDE in os.environ:
+    sys.argv.pop(1)
+    add_tests()
+    unittest.main(verbosity=2)
+else:
+    with tempfile.TemporaryDirectory(prefix="lockstep-site-") as place:
+        words = ["unshare", "--mount", "--net", "--uts", "sh", "-c", PRIVATE, "private", place, sys.executable, __file__, *sys.argv[1:]]
+        sys.exit(subprocess.run(words, env=os.environ | {INSIDE: place}, check=False).returncode)
