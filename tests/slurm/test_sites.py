@@ -24,6 +24,9 @@ from table import SITES  # noqa: E402
 LOCKSTEP = str(pathlib.Path(sys.argv[1]).resolve())
 INSIDE = "LOCKSTEP_TEST_INSIDE_A_SITE"
 SAY = HERE / "sites/say.py"
+RECIPE = HERE.parents[1] / "recipes/digits.toml"
+ONE_STEP = [word for setting in ("trainer.max_steps=1", "trainer.validate_every=0", "observe.tensorboard=false")
+            for word in ("--set", setting)]
 ADDRESS = "10.253.0.1"  # On the site's fast network.
 # A network and names of our own: nothing of this machine's is known here but what a site has.
 PRIVATE = """set -e
@@ -36,6 +39,9 @@ echo 'hosts: files' > "$1/nsswitch.conf"
 : > "$1/site.sh"
 for file in hosts nsswitch.conf; do
   if [ -e /etc/$file ]; then mount --bind "$1/$file" /etc/$file; fi
+done
+for file in .profile .bash_profile .bash_login .bashrc; do
+  if [ -e "$HOME/$file" ]; then mount --bind "$1/site.sh" "$HOME/$file"; fi
 done
 mount -t tmpfs none /etc/profile.d
 ln -s "$1/site.sh" /etc/profile.d/site.sh
@@ -64,6 +70,8 @@ class AtASite:
         # No blank: testbed.sh writes these paths into slurm.conf.
         self.root = pathlib.Path(test.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-node-", dir="/dev/shm")))
         self.site.machine.write(self.root)
+        for name in self.site.drivers:
+            (self.root / "drivers" / name).touch()
         library = test.library
         module = stubs.write(self.root / "stubs", self.site.modules)
         prolog, task_prolog = stubs.prologs(self.root, library, self.root)
@@ -154,35 +162,69 @@ class Sites(unittest.TestCase):
             devices = devices_taken(site, each)
             self.assertIsNotNone(devices, f"no {site.device_variable}: {place}")
             for device in devices:
-                if run != "small" or not re.search(rf"warning: rank {each['RANK']} on \S+: ", place):
+                if run not in ("small", "one") or not re.search(rf"warning: rank {each['RANK']} on \S+: ", place):
                     self.assertTrue(cpus & site.machine.near(device), f"far from device {device}: {place}")
         return said
+
+    def check_whole_node(self, at, ranks):
+        """That the ranks of a node, one for each device, share no core, see all devices, and have no core far from theirs."""
+        site, count = at.site, at.site.devices
+        taken = [cpu for each in ranks[:count] for cpu in each["cpus"]]
+        self.assertEqual(len(taken), len(set(taken)), "two ranks share a core")
+        self.assertEqual({each[site.device_variable] for each in ranks}, {site.order or ",".join(map(str, range(count)))})
+        self.assertEqual({each["PYTHON_IS"] for each in ranks}, {site.python})
+        for each in ranks if not site.extra_cores else []:
+            near = site.machine.near(devices_taken(site, each)[0])
+            self.assertLessEqual(set(each["cpus"]), near, f"rank {each['RANK']} has cores far from its device")
+
+    def check_recipe(self, at):
+        """That `train` has a rank for each device, each on the cores that a program has."""
+        site, count = at.site, at.site.devices
+        report = at.lockstep("report", "recipe").stdout
+        self.assertRegex(report, r"state +(finished|ended)", at.log("recipe"))
+        self.assertIn(f"1 node, {count} tasks", report)
+        lines = re.findall(r"(?m)^rank (\d+) on \S+: CPUs (\S+) \((\d+) core", at.log("recipe"))
+        programs = {each["LOCAL_RANK"]: pretended_machine.cpu_list(each["cpus"]) for each in at.said("ranks")[:count]}
+        self.assertEqual({rank: cpus for rank, cpus, _ in lines}, programs)
+
+    def check_container(self, at):
+        """That the devices' library is there in an image, and its own Python runs."""
+        said = self.check_places(at, "image", at.site.devices, 1, 1, at.site.share)
+        self.assertEqual({(each["PYTHON_IS"], each["has_device_library"]) for each in said}, {("image", True)}, at.log("image"))
 
     def check_site(self, profile):
         at = AtASite(self, profile)
         site, count = at.site, at.site.devices
-        none = ("--container", "none") if profile == "lumi-g" else ()
+        bare = ("--container", "none") if profile == "lumi-g" else ()
         say = ("--", "python3", SAY)
-        jobs = [at.submit("ranks", "--nodes", "2", *none, *say, at.home / "ranks/said"),
-                at.submit("whole", "--nodes", "2", "--tasks-per-node", "1", *none, "--", "torchrun", f"--nproc_per_node={count}", SAY,
+        # A node with a driver's file, and no device behind it, would be an error for a recipe that may use devices.
+        on_cpu = ("--", LOCKSTEP, "train", RECIPE, *ONE_STEP, "--set", "trainer.accelerator=cpu")
+        recipe = on_cpu if site.drivers else ("--env", "LOCKSTEP_DOCTOR=off", RECIPE, *ONE_STEP)
+        jobs = [at.submit("ranks", "--nodes", "2", *bare, *say, at.home / "ranks/said"),
+                at.submit("whole", "--nodes", "2", "--tasks-per-node", "1", *bare, "--", "torchrun", f"--nproc_per_node={count}", SAY,
                           at.home / "whole/said"),
-                at.submit("pairs", "--tasks-per-node", count // 2, *none, *say, at.home / "pairs/said")]
+                at.submit("pairs", "--tasks-per-node", count // 2, *bare, *say, at.home / "pairs/said"),
+                at.submit("one", "--devices", "1", *bare, *say, at.home / "one/said"),
+                at.submit("conda", "--devices", "1", "--conda", "torch", *bare, *say, at.home / "conda/said"),
+                at.submit("recipe", *bare, *recipe)]
+        if site.image:
+            jobs.append(at.submit("image", "--env", f"DEVICE_LIBRARY={at.environment['DEVICE_LIBRARY']}", "--container", at.root / "stubs" / site.image, "--bind", at.home, *say, at.home / "image/said"))
         if site.small:
-            jobs.append(at.submit("small", *site.small, *none, *say, at.home / "small/said"))
+            jobs.append(at.submit("small", *site.small, *bare, *say, at.home / "small/said"))
         at.await_jobs(jobs)
-        ranks = self.check_places(at, "ranks", count, 1, 2, site.share)
-        taken = [tuple(each["cpus"]) for each in ranks[:count]]
-        self.assertEqual(sum(map(len, taken)), len({cpu for cpus in taken for cpu in cpus}), "two ranks share a core")
-        self.assertEqual({each[site.device_variable] for each in ranks}, {site.order or ",".join(map(str, range(count)))})
-        if not site.extra_cores and site.machine.domains > 1:
-            for each in ranks:
-                near = site.machine.near(devices_taken(site, each)[0])
-                self.assertLessEqual(set(each["cpus"]), near, f"rank {each['RANK']} has cores far from its device")
+        self.check_whole_node(at, self.check_places(at, "ranks", count, 1, 2, site.share))
         self.check_places(at, "whole", 1, count, 2, site.share * count)
         self.check_places(at, "pairs", count // 2, 1, 1, site.share * 2)
+        self.check_places(at, "one", 1, 1, 1, site.share)
+        self.assertEqual([each["PYTHON_IS"] for each in at.said("conda")], ["conda torch"], at.log("conda"))
+        self.check_recipe(at)
+        if site.image:
+            self.check_container(at)
         if site.small:
             self.check_places(at, "small", 2, 1, 1, site.share)
-        print(at.lockstep("ls", "--json").stdout[:800]); print(at.lockstep("report", "ranks").stdout[:3000])
+        listed = json.loads(at.lockstep("ls", "--json").stdout)["runs"]
+        self.assertEqual(sorted((run["job"], run["cluster"]) for run in listed), sorted((job, profile) for job in jobs))
+        self.assertEqual({(run["state"], run["exit_code"]) for run in listed} - {("finished", None)}, {("ended", 0)})
 
 
 def add_tests():

@@ -16,6 +16,17 @@ cp "$PRETENDED_ROOT/cores/all" "$PRETENDED_ROOT/cores/$PRETENDED_NODE/all"
 mount --bind /sys/class/net "$PRETENDED_ROOT/sys/class/net"
 for folder in sys/devices/system sys/bus proc/driver; do mount --bind "$PRETENDED_ROOT/$folder" "/$folder"; done
 mount --rbind "$PRETENDED_ROOT/sys/class" /sys/class
+# The files of a driver beside those that there are: programs ask whether they exist.
+mkdir -p "$PRETENDED_ROOT/dev"
+mount -t tmpfs none "$PRETENDED_ROOT/dev"
+cp -r "$PRETENDED_ROOT/drivers/." "$PRETENDED_ROOT/dev"
+for file in /dev/*; do
+  inside=$PRETENDED_ROOT/dev/${file##*/}
+  if [ -L "$file" ]; then cp -P "$file" "$inside"; continue; fi
+  if [ -d "$file" ]; then mkdir "$inside"; else touch "$inside"; fi
+  mount --rbind "$file" "$inside"
+done
+mount --rbind "$PRETENDED_ROOT/dev" /dev
 shift
 export LD_PRELOAD=$PRETENDED_LIBRARY PRETENDED_CORES=$PRETENDED_ROOT/cores/$PRETENDED_NODE
 # Slurm finds the node's cores by hwloc, which asks the processor itself unless told not to.

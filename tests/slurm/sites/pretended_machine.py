@@ -89,8 +89,8 @@ class Machine:
             put(f"{nodes}/node{domain}/meminfo", f"Node {domain} MemTotal: 67108864 kB")
         for name in ("online", "possible", "has_cpu", "has_memory"):
             put(f"{nodes}/{name}", f"0-{self.domains - 1}" if self.domains > 1 else "0")
-        (root / "proc/driver").mkdir(parents=True, exist_ok=True)
-        (root / "sys/class").mkdir(parents=True, exist_ok=True)
+        for folder in ("proc/driver", "sys/class", "drivers"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
         for device, domain in enumerate(self.domain_of_device):
             self.write_device(put, device, domain)
         mask = sum(1 << cpu for cpu in every)
@@ -102,6 +102,7 @@ class Machine:
         address = f"0000:{bus:02x}:00.0"
         put(f"sys/bus/pci/devices/{address}/local_cpulist", cpu_list(self.near(device)))
         put(f"sys/bus/pci/devices/{address}/numa_node", domain)
+        put(f"sys/bus/pci/devices/{address}/class", "0x030200")
         if self.maker == "nvidia":
             put(f"proc/driver/nvidia/gpus/{address}/information", f"Model: pretended\nGPU UUID: \t GPU-0000000{device}")
             return

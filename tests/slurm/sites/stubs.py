@@ -43,7 +43,7 @@ shift
 [ -e "$image" ] || { echo "FATAL: could not open image $image" >&2; exit 255; }
 own=$(cat "$image")
 if [ "$1" = find ]; then [ -z "$own" ] || echo "/opt/rocm/lib/libamdhip64.so.6"; exit 0; fi
-export PYTHON_IS=image
+export PATH=@STUBS@/image/bin:/usr/bin:/bin
 if [ -n "$brought" ] || [ -n "$own" ]; then exec "$@"; fi
 exec unshare --mount sh -c 'mount -t tmpfs none @STUBS@/driver && exec "$0" "$@"' "$@"
 """
@@ -79,8 +79,10 @@ def write(stubs, modules):
     put("bin/conda", CONDA)
     put("bin/torchrun", TORCHRUN)
     put("driver/libdevice.so.1", "")
+    put("with-rocm.sif", "rocm")
+    put("without-libraries.sif", "")
     # A login shell has a Python, which is not the one that users want.
-    pythons = {"login": "bin", "conda torch": "envs/torch/bin"} | {f"module {name}": f"modules/{name}/bin" for name in ("pytorch", "Python")}
+    pythons = {"login": "bin", "conda torch": "envs/torch/bin", "image": "image/bin"} | {f"module {name}": f"modules/{name}/bin" for name in ("pytorch", "Python")}
     for name, folder in pythons.items():
         for program in ("python", "python3"):
             put(f"{folder}/{program}", f"#!/bin/sh\nPYTHON_IS='{name}' exec {sys.executable} \"$@\"\n")
