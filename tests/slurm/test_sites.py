@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,8 @@ import unittest
 import bed as test_bed
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE / "sites"))
+sys.path += [str(HERE / "sites"), str(HERE.parent / "support")]
+import peers  # noqa: E402
 import pretended_machine  # noqa: E402
 import stubs  # noqa: E402
 from table import SITES  # noqa: E402
@@ -122,10 +124,33 @@ class AtASite:
         said = json.loads(self.lockstep("submit", "--json", "--run-dir", run, *account, *site.words, *devices, *words).stdout)
         return said["job"]
 
+    def launcher(self, own):
+        """The words of a launcher that starts `own` ranks on each node: the real one where there is PyTorch."""
+        words = self.site.launcher
+        if words[0] == "PYTHON" and not peers.PYTHON:
+            words = ("torchrun", "--nproc_per_node=@OWN@")
+        return [word.replace("PYTHON", peers.PYTHON or "").replace("@OWN@", str(own)) for word in words]
+
+    def submit_steps(self):
+        """The number of a job of a whole node that starts the site's combinations as steps, one after the other."""
+        site = self.site
+        lines = ["#!/bin/bash", "set -e"]
+        for number, (tasks, each, order, cores) in enumerate(site.combinations):
+            own = f"env {site.device_variable}={order} " if order else ""
+            said = shlex.quote(str(self.home / f"steps-{number}/said"))
+            lines.append(f"srun -N1 -n{tasks} -c{cores} --gres=gpu:{tasks * each} {own}{shlex.quote(LOCKSTEP)} exec --cluster {site.profile} "
+                         f"--report -- python3 {shlex.quote(str(SAY))} {said}")
+        script = self.home / "steps.sh"
+        script.write_text("\n".join(lines) + "\n")
+        (self.home / "steps/logs").mkdir(parents=True)
+        account = (f"--account={site.account}",) if site.account else ()
+        # A job of one task that has the node: its steps say for themselves what each task gets.
+        return self.bed.run("sbatch", "--parsable", "-N1", "--exclusive", "--mem=0", f"--gres=gpu:{site.devices}", "-p", site.partition, *account, "-o",
+                            self.home / "steps/logs/job.log", script, cwd=self.home, env=self.environment).strip()
+
     def await_jobs(self, jobs):
         account = (f"--account={self.site.account}",) if self.site.account else ()
-        partition = self.site.partitions.split()[0].removeprefix("PartitionName=")
-        self.bed.run("srun", "-Q", "-n1", "-p", partition, *account, "--dependency=" + ",".join(f"afterany:{job}" for job in jobs),
+        self.bed.run("srun", "-Q", "-n1", "-p", self.site.partition, *account, "--dependency=" + ",".join(f"afterany:{job}" for job in jobs),
                      "true", timeout=300)
 
     def said(self, run):
@@ -135,10 +160,12 @@ class AtASite:
 
     def log(self, run):
         """What the job wrote, and what exec did with each task."""
-        return "".join(file.read_text() for file in sorted((self.home / run / "logs").glob("*.log")))
+        return "".join(file.read_text() for file in sorted((self.home / run.split("-")[0] / "logs").glob("*.log")))
 
 
 class Sites(unittest.TestCase):
+    environments = {}  # Of a task for each device on two nodes, by site.
+
     @classmethod
     def setUpClass(cls):
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="lockstep-library-")))
@@ -192,6 +219,19 @@ class Sites(unittest.TestCase):
         said = self.check_places(at, "image", at.site.devices, 1, 1, at.site.share)
         self.assertEqual({(each["PYTHON_IS"], each["has_device_library"]) for each in said}, {("image", True)}, at.log("image"))
 
+    @unittest.skipUnless(peers.PYTHON, peers.REASON)
+    def test_what_lightning_makes_of_them(self):
+        """Comes last: what the tasks of each site found is kept until then, since Lightning takes long to load."""
+        if not self.environments:
+            self.skipTest("no site was started before")
+        answer = subprocess.run([peers.PYTHON, HERE / "lightning_lines.py"], input=json.dumps(list(self.environments.values())), text=True,
+                                stdout=subprocess.PIPE, check=True)
+        for profile, ranks in zip(self.environments, json.loads(answer.stdout)):
+            with self.subTest(profile):
+                own = SITES[profile].devices
+                self.assertEqual([(each.get("RANK"), each.get("WORLD_SIZE"), each.get("LOCAL_RANK"), each.get("NODE_RANK")) for each in ranks],
+                                 [(rank, 2 * own, rank % own, rank // own) for rank in range(2 * own)], ranks[0])
+
     def check_site(self, profile):
         at = AtASite(self, profile)
         site, count = at.site, at.site.devices
@@ -201,23 +241,27 @@ class Sites(unittest.TestCase):
         on_cpu = ("--", LOCKSTEP, "train", RECIPE, *ONE_STEP, "--set", "trainer.accelerator=cpu")
         recipe = on_cpu if site.drivers else ("--env", "LOCKSTEP_DOCTOR=off", RECIPE, *ONE_STEP)
         jobs = [at.submit("ranks", "--nodes", "2", *bare, *say, at.home / "ranks/said"),
-                at.submit("whole", "--nodes", "2", "--tasks-per-node", "1", *bare, "--", "torchrun", f"--nproc_per_node={count}", SAY,
-                          at.home / "whole/said"),
+                at.submit("whole", "--nodes", "2", "--tasks-per-node", "1", *bare, "--", *at.launcher(count), SAY, at.home / "whole/said"),
                 at.submit("pairs", "--tasks-per-node", count // 2, *bare, *say, at.home / "pairs/said"),
                 at.submit("one", "--devices", "1", *bare, *say, at.home / "one/said"),
                 at.submit("conda", "--devices", "1", "--conda", "torch", *bare, *say, at.home / "conda/said"),
                 at.submit("recipe", *bare, *recipe)]
         if site.image:
-            jobs.append(at.submit("image", "--env", f"DEVICE_LIBRARY={at.environment['DEVICE_LIBRARY']}", "--container", at.root / "stubs" / site.image, "--bind", at.home, *say, at.home / "image/said"))
+            jobs.append(at.submit("image", "--env", f"DEVICE_LIBRARY={at.environment['DEVICE_LIBRARY']}", "--container",
+                                  at.root / "stubs" / site.image, "--bind", at.home, *say, at.home / "image/said"))
         if site.small:
             jobs.append(at.submit("small", *site.small, *bare, *say, at.home / "small/said"))
-        at.await_jobs(jobs)
-        self.check_whole_node(at, self.check_places(at, "ranks", count, 1, 2, site.share))
+        at.await_jobs([*jobs, at.submit_steps()] if site.combinations else jobs)
+        ranks = self.check_places(at, "ranks", count, 1, 2, site.share)
+        self.environments[profile] = [{"nodes": 2, "devices": count, "env": each["environment"]} for each in ranks]
+        self.check_whole_node(at, ranks)
         self.check_places(at, "whole", 1, count, 2, site.share * count)
         self.check_places(at, "pairs", count // 2, 1, 1, site.share * 2)
         self.check_places(at, "one", 1, 1, 1, site.share)
         self.assertEqual([each["PYTHON_IS"] for each in at.said("conda")], ["conda torch"], at.log("conda"))
         self.check_recipe(at)
+        for number, (tasks, _, _, cores) in enumerate(site.combinations):
+            self.check_places(at, f"steps-{number}", tasks, 1, 1, cores)
         if site.image:
             self.check_container(at)
         if site.small:
