@@ -105,7 +105,9 @@ class AtASite:
             ip("link", "set", f"peer{number}", "up")
         subprocess.run(["hostname", site.login_host], check=True)
         names = [f"{site.name}{number}" for number in (1, 2)]
-        lines = [] if site.host_suffix is None else [f"{ADDRESS} {name}{site.host_suffix}" for name in names]
+        lines = ["127.0.0.1 localhost"]
+        if site.host_suffix is not None:
+            lines += [f"{ADDRESS} {name}{site.host_suffix}" for name in names]
         if site.host_suffix:
             lines += [f"127.0.1.1 {name}" for name in names]  # The slow network, which no rank may take.
         pathlib.Path("/etc/hosts").write_text("\n".join(lines) + "\n")
