@@ -238,6 +238,9 @@ class Sites(unittest.TestCase):
         at = AtASite(self, profile)
         site, count = at.site, at.site.devices
         bare = ("--container", "none") if profile == "lumi-g" else ()
+        if site.devices_said:
+            warning = at.lockstep("submit", "--dry-run", "--", "true").stderr
+            self.assertIn(f"the nodes here have {count} devices and {site.share * count} CPUs: {' '.join(site.devices_said)} asks for them all", warning)
         say = ("--", "python3", SAY)
         # A node with a driver's file, and no device behind it, would be an error for a recipe that may use devices.
         on_cpu = ("--", LOCKSTEP, "train", RECIPE, *ONE_STEP, "--set", "trainer.accelerator=cpu")

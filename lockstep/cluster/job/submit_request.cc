@@ -335,7 +335,7 @@ void warn_of_one_core(const JobPlan& plan, const Target& target, const Environme
               " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
               "  hint: --cores-per-task N, for example the node's cores over its devices" +
               (node ? "; the nodes here have " + std::to_string(node->devices) + " devices and " +
-                          std::to_string(node->cores) + " cores: --devices " + std::to_string(node->devices) +
+                          std::to_string(node->cores) + " CPUs: --devices " + std::to_string(node->devices) +
                           " asks for them all"
                     : ""));
 }
