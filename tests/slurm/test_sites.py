@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -283,7 +284,18 @@ def add_tests():
         setattr(Sites, f"test_{profile.replace('-', '_')}", test)
 
 
+def skip_where_nothing_can_be_pretended():
+    lacking = [program for program in ("ip", "unshare", os.environ.get("CC", "cc")) if not shutil.which(program)]
+    if lacking:
+        print(f"skipped: {lacking[0]} is not installed")
+        sys.exit(test_bed.SKIPPED)
+    if subprocess.run(["unshare", "--mount", "--net", "--uts", "true"], check=False).returncode != 0:
+        print("skipped: namespaces of one's own are not allowed here")
+        sys.exit(test_bed.SKIPPED)
+
+
 test_bed.skip_where_impossible()
+skip_where_nothing_can_be_pretended()
 if INSIDE in os.environ:
     sys.argv.pop(1)
     add_tests()
