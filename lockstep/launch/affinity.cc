@@ -8,6 +8,7 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/launch/dealt_cores.h"
 #include "lockstep/launch/placement/device.h"
 #include "lockstep/launch/task_devices.h"
 
@@ -132,11 +133,30 @@ Sharing sharing_of(const Placement& at, const Environment& env, const Topology& 
   return sharing;
 }
 
+/// This task's part of the CPU sets that Slurm gave this node's tasks, dealt anew by their devices; `allowed` if Slurm
+/// did not deal them, or if it cannot be told which devices the other tasks have.
+CpuSet dealt_anew(const Placement& at, const Environment& env, const Topology& topology, const std::vector<Gpu>& gpus,
+                  const CpuSet& allowed) {
+  const auto given = cpus_bound_by_slurm(env);
+  const auto self = static_cast<std::size_t>(at.local_rank);
+  if (std::ssize(given) != at.local_world || given[self] != allowed) return allowed;
+  if (shown_devices(env) == 1 || shows_own_devices(env, at.local_rank)) return allowed;
+  std::vector<CpuSet> near;
+  Placement other = at;
+  for (other.local_rank = 0; other.local_rank < at.local_world; ++other.local_rank) {
+    near.push_back(devices_near(other, env, topology, gpus).cpus);
+  }
+  return deal_cores(given, near)[self];
+}
+
 Binding by_topology(const Placement& at, const Environment& env, const Topology& topology, const CpuSet& allowed) {
   const auto gpus = topology.gpus();
   const auto [near, devices] = devices_near(at, env, topology, gpus);
   if (near.empty()) return as_found(allowed);
   CpuSet cpus = common(near, allowed);
+  if (const CpuSet dealt = dealt_anew(at, env, topology, gpus, allowed); dealt != allowed) {
+    return {.cpus = dealt, .why = "those of the node's tasks that are nearest to " + devices, .is_change = true};
+  }
   if (cpus.empty()) {
     return as_found(allowed, "CPUs " + list_of(allowed) + " are all far from " + devices + ", whose are " +
                                  list_of(near) + ": start with srun --gpu-bind=closest, or with --cpu-bind=mask_cpu");

@@ -172,6 +172,32 @@ TEST(Affinity, CoresThatAreAllFarAreAWarningWithTheWayOut) {
   EXPECT_HAS(far.warning, "--gpu-bind=closest");
 }
 
+TEST(Affinity, CoresThatSlurmDealtOverTheSocketsAreDealtAnewByTheDevices) {
+  FakeMachine node(64, 2);
+  for (int gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + static_cast<unsigned>(gpu), gpu / 2);
+  Environment::Map variables{{"CUDA_VISIBLE_DEVICES", "0,1,2,3"},
+                             {"SLURM_STEP_GPUS", "0,1,2,3"},
+                             {"SLURM_CPUS_PER_TASK", "16"},
+                             {"SLURM_CPU_BIND_TYPE", "mask_cpu:"},
+                             {"SLURM_CPU_BIND_LIST", "0xffff,0xffff00000000,0xffff0000,0xffff000000000000"}};
+  const auto second = binding_of(local(1, 4, 1), Environment(variables), {}, node.topology(), cpus_of_list("32-47"));
+  EXPECT_EQ(list_of(second.cpus), "16-31");
+  EXPECT_EQ(second.why, "those of the node's tasks that are nearest to device 1 (0000:11:00.0)");
+  EXPECT_TRUE(second.is_change);
+  const auto third = binding_of(local(2, 4, 2), Environment(variables), {}, node.topology(), cpus_of_list("16-31"));
+  EXPECT_EQ(list_of(third.cpus), "32-47");
+  const auto first = binding_of(local(0, 4, 0), Environment(variables), {}, node.topology(), cpus_of_list("0-15"));
+  EXPECT_FALSE(first.is_change);
+  // Somebody has bound this task since.
+  const auto moved = binding_of(local(1, 4, 1), Environment(variables), {}, node.topology(), cpus_of_list("48-63"));
+  EXPECT_HAS(moved.warning, "are all far from device 1");
+  // Which devices the others have cannot be told.
+  variables["SLURM_LOCALID"] = "1";
+  variables["SLURMD_TRES_BIND"] = "gpu:per_task:1";
+  const auto own = binding_of(local(1, 4, 0), Environment(variables), {}, node.topology(), cpus_of_list("32-47"));
+  EXPECT_EQ(list_of(own.cpus), "32-47");
+}
+
 TEST(Affinity, ASitesMaskGoesByTheDeviceAndNotByTheRank) {
   const TaskSettings site{.cluster = "lumi-g", .cpu_masks = kLumiMasks};
   const FakeMachine node(64, 4);

@@ -190,6 +190,14 @@ void add_nccl_log(Builder& builder, const TaskFacts& facts) {
   if (builder.fill("NCCL_DEBUG", "INFO")) builder.fill("NCCL_DEBUG_SUBSYS", "INIT,NET");
 }
 
+/// True if the job has `count` devices on this node, and Slurm names none of them to its tasks: --gpu-bind=none takes
+/// the lists of devices away, also those that the batch script has exported.
+bool names_no_devices(const Environment& env, std::size_t count) {
+  const bool is_unbound = env.get("SLURMD_TRES_BIND").value_or("").find("gpu:none") != std::string::npos;
+  const bool is_named = std::ranges::any_of(kDeviceLists, [&](const char* name) { return env.all().contains(name); });
+  return is_unbound && !is_named && env.get("SLURM_GPUS_ON_NODE") == std::to_string(count);
+}
+
 }  // namespace
 
 CacheFolders cache_folders(const Placement& at, const TaskFacts& facts) {
@@ -215,6 +223,7 @@ Environment with_device_order(const Environment& env, const TaskSettings& settin
     const auto shown = variables.find(name);
     if (shown != variables.end() && shown->second == joined(numbers, ",")) shown->second = joined(order, ",");
   }
+  if (names_no_devices(env, order.size())) variables["CUDA_VISIBLE_DEVICES"] = joined(order, ",");
   return Environment(std::move(variables));
 }
 

@@ -30,7 +30,8 @@ struct TaskEnvironment {
 };
 
 /// The variables with the node's devices in the site's order, where they show all of them in the order of their
-/// numbers, as Slurm does. An order of the user's own stays, and so does a part of the devices.
+/// numbers, as Slurm does, or where --gpu-bind=none has taken the lists away. An order of the user's own stays, and so
+/// does a part of the devices.
 Environment with_device_order(const Environment& env, const TaskSettings& settings);
 
 /// What torchrun would set, the device that is this task's, and what the site wants.

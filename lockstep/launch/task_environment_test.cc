@@ -233,6 +233,19 @@ TEST(DeviceOrder, IsTheSitesWhereATaskSeesAllInTheOrderOfTheirNumbers) {
   EXPECT_FALSE(with_device_order(Environment{}, site).get("CUDA_VISIBLE_DEVICES"));
 }
 
+TEST(DeviceOrder, IsTheSitesWhereSlurmIsToldToBindNoDeviceAndNamesNone) {
+  const TaskSettings site{.device_order = {"3", "2", "1", "0"}};
+  const auto ordered = [&](Environment::Map variables) {
+    variables["SLURMD_TRES_BIND"] = "gpu:none";
+    const auto env = with_device_order(Environment(std::move(variables)), site).all();
+    return env.contains("CUDA_VISIBLE_DEVICES") ? env.at("CUDA_VISIBLE_DEVICES") : "not set";
+  };
+  EXPECT_EQ(ordered({{"SLURM_GPUS_ON_NODE", "4"}}), "3,2,1,0");
+  EXPECT_EQ(ordered({{"SLURM_GPUS_ON_NODE", "2"}}), "not set") << "a part of the devices";
+  EXPECT_EQ(ordered({}), "not set") << "none at all";
+  EXPECT_EQ(ordered({{"SLURM_GPUS_ON_NODE", "4"}, {"CUDA_VISIBLE_DEVICES", ""}}), "") << "hidden by the user";
+}
+
 TEST(TorchrunsVariables, AreSetForTheProgramThatReadsThem) {
   auto facts = facts_of();
   EXPECT_FALSE(task_environment(second_of_four(), {}, {}, facts).env.get("PET_NNODES"));

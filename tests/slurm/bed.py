@@ -99,8 +99,8 @@ class Bed:
     def run(self, *command, timeout=60, **more):
         """Standard output of a command that must succeed, with the bed's Slurm around it."""
         words = [str(word) for word in command]
-        done = subprocess.run(words, env=self.environment, timeout=timeout, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, **more)
+        done = subprocess.run(words, timeout=timeout, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              **({"env": self.environment} | more))
         if done.returncode != 0:
             raise AssertionError(f"{' '.join(words)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout

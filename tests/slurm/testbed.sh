@@ -9,6 +9,10 @@
 #   BED_PARTITIONS: lines of slurm.conf; @NODES@ stands for all nodes
 #   BED_TASK_PLUGIN=task/none: tasks are not bound; the default binds, and fails where this machine has too few cores for that
 #   BED_ACCOUNT=required: a job that names no account is refused
+#   BED_JOB_THREADS=1: a job that does not say --threads-per-core has that many of each core
+#   BED_NAME=nid00100: the nodes are nid001001 and so on   BED_NODE: more words for their line   BED_SELECT=CR_Core_Memory
+#   BED_CONF, BED_GRES: more lines of slurm.conf, the lines of gres.conf; @NODES@ as above, @DEVICES@ is the folder of pretend GPUs
+#   BED_ENTER=program: starts each node daemon as `program NODE slurmd ...`, on a pretended machine for one
 # Two beds live side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet; bed.py takes one that is free.
 # Needs root and the packages slurm-wlm and munge. Needs no host names: this machine's own may mean nothing to it.
 # Tried with slurm-wlm 22.05.8.
@@ -20,10 +24,11 @@ base_port=${3:-18300}
 nodes=${BED_NODES:-4} plain=${BED_PLAIN_NODES:-0} gpus=${BED_GPUS:-4} gpu_type=${BED_GPU_TYPE:-}
 sockets=${BED_SOCKETS:-1} cores=${BED_CORES:-8} threads=${BED_THREADS:-1}
 partitions=${BED_PARTITIONS:-PartitionName=gpu Nodes=@NODES@ Default=YES MaxTime=INFINITE State=UP}
+name=${BED_NAME:-n}
 host=$(uname -n)
 host=${host%%.*}
 
-daemons() { echo slurmctld; seq -f 'slurmd-n%g' "$nodes"; echo munged; }
+daemons() { echo slurmctld; seq -f "slurmd-$name%g" "$nodes"; echo munged; }
 
 pid_of() { cat "$dir/$1.pid" 2> /dev/null; }
 
@@ -91,13 +96,18 @@ write_configuration() {
   local gres_types='' gres=''
   if [ "$gpus" != 0 ]; then
     for g in $(seq 0 $((gpus - 1))); do [ -e "$dir/dev/gpu$g" ] || mknod "$dir/dev/gpu$g" c 1 3; done
-    echo "NodeName=n[$((plain + 1))-$nodes] Name=gpu ${gpu_type:+Type=$gpu_type} File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
+    echo "NodeName=${name}[$((plain + 1))-$nodes] Name=gpu ${gpu_type:+Type=$gpu_type} File=$dir/dev/gpu[0-$((gpus - 1))]" > "$dir/gres.conf"
+    if [ -n "${BED_GRES:-}" ]; then filled "$BED_GRES" > "$dir/gres.conf"; fi
     gres_types=GresTypes=gpu gres=Gres=gpu:${gpu_type:+$gpu_type:}$gpus
   fi
   local submit_plugin=''
   if [ "${BED_ACCOUNT:-}" = required ]; then
     submit_plugin=JobSubmitPlugins=lua
     write_account_rule
+  fi
+  if [ -n "${BED_JOB_THREADS:-}" ]; then
+    submit_plugin+=$'\n'CliFilterPlugins=lua
+    write_threads_rule
   fi
   # This plugin alone starts where no file system of control groups is mounted, as in a bare chroot.
   if ! grep -q ' /sys/fs/cgroup' /proc/self/mounts; then echo CgroupPlugin=cgroup/v1 > "$dir/cgroup.conf"; fi
@@ -130,7 +140,7 @@ SchedulerType=sched/backfill
 # A job that has to wait is looked at each second, not each minute.
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=${BED_SELECT:-CR_Core}
 ReturnToService=2
 $gres_types
 $submit_plugin
@@ -138,15 +148,22 @@ JobRequeue=1
 KillWait=5
 $(if [ "$plain" != 0 ]; then node_line 1 "$plain" ''; fi)
 $(node_line $((plain + 1)) "$nodes" "$gres")
-${partitions//@NODES@/n[1-$nodes]}
+$(filled "$partitions")
+$(filled "${BED_CONF:-}")
 CONF
+}
+
+# filled TEXT: with the words that only this script knows.
+filled() {
+  local text=${1//@NODES@/${name}[1-$nodes]}
+  printf '%s\n' "${text//@DEVICES@/$dir/dev}"
 }
 
 # node_line FIRST LAST GRES
 node_line() {
-  echo "NodeName=n[$1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base_port + $1))-$((base_port + $2))]" \
+  echo "NodeName=${name}[$1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base_port + $1))-$((base_port + $2))]" \
     "CPUs=$((sockets * cores * threads)) Sockets=$sockets CoresPerSocket=$cores ThreadsPerCore=$threads" \
-    "RealMemory=${BED_MEMORY:-4000} $3 State=UNKNOWN"
+    "RealMemory=${BED_MEMORY:-4000} $3 ${BED_NODE:-} State=UNKNOWN"
 }
 
 # As sites do it where the accounting alone would not: the plugin is compiled into their Slurm, and reads this file.
@@ -161,6 +178,18 @@ function slurm_job_submit(description, partitions, user)
 end
 function slurm_job_modify(description, record, partitions, user) return slurm.SUCCESS end
 return slurm.SUCCESS
+LUA
+}
+
+# The default of --threads-per-core, for sbatch, salloc and srun alike.
+write_threads_rule() {
+  cat > "$dir/cli_filter.lua" << LUA
+function slurm_cli_setup_defaults(options, early)
+  options["threads-per-core"] = "$BED_JOB_THREADS"
+  return slurm.SUCCESS
+end
+function slurm_cli_pre_submit(options, offset) return slurm.SUCCESS end
+function slurm_cli_post_submit(offset, job, step) return slurm.SUCCESS end
 LUA
 }
 
@@ -181,7 +210,7 @@ case $action in
     export SLURM_CONF=$dir/slurm.conf
     start_munge
     start slurmctld slurmctld -f "$SLURM_CONF"
-    for n in $(seq "$nodes"); do start "slurmd-n$n" slurmd -f "$SLURM_CONF" -N "n$n"; done
+    for n in $(seq -f "$name%g" "$nodes"); do start "slurmd-$n" ${BED_ENTER:+"$BED_ENTER" "$n"} slurmd -f "$SLURM_CONF" -N "$n"; done
     # Long, as other work may have the cores; what has ended will not come back.
     for _ in $(seq 600); do
       [ "$(timeout 20 sinfo -h -o %T 2> /dev/null)" = idle ] && exit 0

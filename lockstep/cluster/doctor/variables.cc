@@ -66,6 +66,8 @@ std::vector<std::string> conditions(const DoctorContext& of) {
   const auto fast = fast_network(Environment{}, of.root);
   if (of.in_job()) true_here.emplace_back("job");
   if (of.spans_nodes()) true_here.emplace_back("several-nodes");
+  // In a step it has been decided: a task without the script's variables has no PATH either.
+  if (!of.env.get("SLURM_STEP_ID") || !of.env.get("PATH")) true_here.emplace_back("without-path");
   if (fast) true_here.emplace_back("fast-network");
   if (fast && fast->starts_with("Slingshot")) true_here.emplace_back("slingshot");
   const auto gpus = usable_gpus(of);

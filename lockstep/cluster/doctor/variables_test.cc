@@ -39,6 +39,17 @@ TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
   }
 }
 
+// `srun --export=ALL` leaves the variable as it is, but its tasks have what the script has set.
+TEST(VariableFault, NothingIsSaidOfTasksThatHaveTheScriptsVariables) {
+  FakeNode node("frontier");
+  node.slurm(2, 4, 4);
+  node.set("SLURM_STEP_ID", "0");
+  node.set("SLURM_EXPORT_ENV", "NONE");
+  EXPECT_NE(found(node.findings(), "variable-no-export"), nullptr);
+  node.set("PATH", "/usr/bin");
+  EXPECT_EQ(found(node.findings(), "variable-no-export"), nullptr);
+}
+
 TEST(VariableTable, NamesWhatItDoesNotKnow) {
   const auto message = testing::message_of(
       ErrorKind::kRecipe, [] { (void)dangerous_variables("[variable-x]\nname = \"X\"\nreasn = \"typo\"\n"); });

@@ -192,7 +192,7 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
   check_queue({profile.partitions, plan.queue.partition, "partition", "--partition", "partition."}, plan, profile);
 }
 
-void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log) {
+void warn_of_request(const JobPlan& plan, const Profile& profile, const std::string& nodes_have, const Log& log) {
   tell_idle_devices(plan, profile, log);
   const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
   if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
@@ -203,7 +203,8 @@ void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log
   if (plan.size.cores_per_task == 0) {
     log.warning("the profile " + profile.name +
                 " does not know how many cores go with a device: Slurm gives each task one, and the memory of one\n"
-                "  hint: --cores-per-task N, for example the node's cores over its devices");
+                "  hint: --cores-per-task N, for example the node's cores over its devices" +
+                nodes_have);
   }
 }
 

@@ -20,7 +20,8 @@ std::string shared_queue(const JobPlan& plan, const Profile& profile);
 /// switched: the error names one.
 void check_limits(const JobPlan& plan, const Profile& profile);
 
-/// Says what the scheduler will refuse, or do otherwise than one may think.
-void warn_of_request(const JobPlan& plan, const Profile& profile, const Log& log);
+/// Says what the scheduler will refuse, or do otherwise than one may think. `nodes_have` is for the hint to a job whose
+/// tasks would get one core each.
+void warn_of_request(const JobPlan& plan, const Profile& profile, const std::string& nodes_have, const Log& log);
 
 }  // namespace lockstep

@@ -84,6 +84,13 @@ std::optional<SlurmNode> node_with_devices(const std::string& partition, const E
   return asked.exit_code == 0 ? parsed_nodes(asked.output, partition) : std::nullopt;
 }
 
+std::string nodes_have(const std::string& partition, const Environment& env) {
+  const auto node = node_with_devices(partition, env);
+  if (!node) return {};
+  return "; the nodes here have " + std::to_string(node->devices) + " devices and " + std::to_string(node->cores) +
+         " CPUs: --devices " + std::to_string(node->devices) + " asks for them all";
+}
+
 std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition) {
   std::optional<SlurmNode> least;
   for (const auto& line : split(text, '\n')) {

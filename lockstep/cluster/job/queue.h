@@ -53,6 +53,9 @@ struct SlurmNode {
 /// has the fewest cores for each device; nothing if no node has devices or Slurm does not answer.
 std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env);
 
+/// Returns what such a node has, and how all of it is asked for, as the end of a hint; empty if there is none.
+std::string nodes_have(const std::string& partition, const Environment& env);
+
 /// The same of what `sinfo --noheader --format=%P|%c|%G` prints.
 std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition);
 

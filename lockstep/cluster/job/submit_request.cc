@@ -370,7 +370,8 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
     out.jobs.push_back(plan_job(request, target, by));
   }
   if (request.at_most) check_no_dependency(out.first().sbatch);
-  warn_of_request(out.first(), target.profile, log);
+  warn_of_request(out.first(), target.profile,
+                  target.is_here ? nodes_have(out.first().queue.partition, env) : std::string(), log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
