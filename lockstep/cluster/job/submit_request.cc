@@ -362,16 +362,16 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   const Target target = find_target(request, by);
   for (const auto& note : target.settings.notes()) log.info(note);
   Submission out{.is_here = target.is_here};
-  if (request.is.pack) {
+  if (request.is.pack)
     out.packed = plan_packed_trials(request, target, by);
-  } else if (!request.sweeps.empty()) {
+  else if (!request.sweeps.empty())
     out.jobs = plan_trials(request, target, by);
-  } else {
-    out.jobs.push_back(plan_job(request, target, by));
-  }
+  else
+    out.jobs = {plan_job(request, target, by)};
   if (request.at_most) check_no_dependency(out.first().sbatch);
-  warn_of_request(out.first(), target.profile,
-                  target.is_here ? nodes_have(out.first().queue.partition, env) : std::string(), log);
+  const bool lacks_cores = target.is_here && out.first().size.cores_per_task == 0;
+  const auto known = lacks_cores ? nodes_have(out.first().queue.partition, env) : std::string();
+  warn_of_request(out.first(), target.profile, known, log);
   warn_of_software(out.first(), target, request, env, log);
   if (out.first().has_container() && !target.settings.has("cluster.container")) {
     log.info("no Python environment was named: the tasks run in the image of " + target.profile.name + ", " +
