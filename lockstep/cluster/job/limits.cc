@@ -206,6 +206,10 @@ void warn_of_request(const JobPlan& plan, const Profile& profile, const std::str
                 "  hint: --cores-per-task N, for example the node's cores over its devices" +
                 nodes_have);
   }
+  const bool has_own = std::ranges::any_of(plan.own_env, [](const auto& each) { return each.starts_with("NCCL_NET"); });
+  if (plan.has_container() && plan.size.nodes > 1 && !has_own && !plan.container.many_nodes_note.empty()) {
+    log.warning("an image on several nodes of " + plan.cluster + ": " + plan.container.many_nodes_note);
+  }
 }
 
 }  // namespace lockstep

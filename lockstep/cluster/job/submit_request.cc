@@ -346,10 +346,6 @@ void warn_of_software(const JobPlan& plan, const Target& target, const SubmitReq
     log.info("--setup runs in each of " + std::to_string(plan.size.world()) +
              " tasks: --setup-once runs a line once, and tasks get what it exports");
   }
-  const bool has_own = std::ranges::any_of(plan.own_env, [](const auto& each) { return each.starts_with("NCCL_NET"); });
-  if (plan.has_container() && plan.size.nodes > 1 && !has_own && !plan.container.many_nodes_note.empty()) {
-    log.warning("an image on several nodes of " + plan.cluster + ": " + plan.container.many_nodes_note);
-  }
 }
 
 }  // namespace
@@ -362,12 +358,13 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
   const Target target = find_target(request, by);
   for (const auto& note : target.settings.notes()) log.info(note);
   Submission out{.is_here = target.is_here};
-  if (request.is.pack)
+  if (request.is.pack) {
     out.packed = plan_packed_trials(request, target, by);
-  else if (!request.sweeps.empty())
+  } else if (!request.sweeps.empty()) {
     out.jobs = plan_trials(request, target, by);
-  else
+  } else {
     out.jobs = {plan_job(request, target, by)};
+  }
   if (request.at_most) check_no_dependency(out.first().sbatch);
   const bool lacks_cores = target.is_here && out.first().size.cores_per_task == 0;
   const auto known = lacks_cores ? nodes_have(out.first().queue.partition, env) : std::string();
