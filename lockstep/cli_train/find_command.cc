@@ -52,7 +52,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Env
   const auto module = task_of(recipe, data.sets(), group.device());
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
-  options.guard = {.stop_on_nonfinite = false, .sanity_check = false};
+  options.guard = {.on_nonfinite = OnNonfinite::kIgnore, .sanity_check = false};
   Trainer trainer(options);
   LrFinder finder;
   if (group.is_main()) trainer.add(finder);
@@ -124,7 +124,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   if (!trial.has_data) return trial;
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
-  options.guard = {.stop_on_nonfinite = false, .sanity_check = false};
+  options.guard = {.on_nonfinite = OnNonfinite::kIgnore, .sanity_check = false};
   Trainer trainer(options);
   StepClock clock;
   trainer.add(clock);

@@ -157,6 +157,16 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
   return snapshot;
 }
 
+GuardOptions guard_of(const Recipe& recipe) {
+  GuardOptions guard;
+  const auto nonfinite = recipe.text("guard.on_nonfinite");
+  if (nonfinite == "skip") guard.on_nonfinite = OnNonfinite::kSkip;
+  if (nonfinite == "ignore") guard.on_nonfinite = OnNonfinite::kIgnore;
+  if (recipe.has("guard.every_steps")) guard.compare.every_steps = recipe.integer("guard.every_steps");
+  if (recipe.text("guard.on_difference") == "heal") guard.compare.on_difference = OnDifference::kHeal;
+  return guard;
+}
+
 }  // namespace
 
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
@@ -206,7 +216,7 @@ TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::p
   options.data.overfit_batches = recipe.integer("trainer.overfit_batches");
   options.data.validate_every = recipe.integer("trainer.validate_every");
   options.snapshot = snapshot_of(recipe, snapshots);
-  options.guard.stop_on_nonfinite = recipe.text("guard.on_nonfinite") == "stop";
+  options.guard = guard_of(recipe);
   return recipe.flag("trainer.fast_dev_run") ? fast_dev_run(options) : options;
 }
 

@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
+constexpr const char* kLeftOut = "guard.left_out";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
 
@@ -69,7 +70,7 @@ FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants
       losses_(group),
       keeper_(model_, data_, losses_, participants_, options.snapshot),
       validator_(model_, data_, forward_, participants_, options.step) {
-  keeper_.stop_on_nonfinite(options.guard.stop_on_nonfinite);
+  keeper_.stop_on_nonfinite(options.guard.on_nonfinite != OnNonfinite::kIgnore);
 }
 
 FitResult FitLoop::run() {
@@ -90,6 +91,7 @@ void FitLoop::start() {
   if (const auto it = state_.numbers.find(kSeconds); it != state_.numbers.end()) timer_.add_earlier(it->second);
   steps_.emplace(model_, forward_, losses_, options_.step);
   graph_.emplace(model_, *steps_, forward_, losses_, options_);
+  guard_.emplace(model_, data_, forward_, losses_, options_.guard);
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
   graph_->plan(data_);
@@ -160,6 +162,7 @@ void FitLoop::make_step(const StepBatches& batches) {
   model_.raise(signals());
   model_.prepare_step(state_.step, state_.epoch);
   timer_.note_work();
+  guard_->before_step();
   try {
     graph_->run(batches, place());
   } catch (const c10::OutOfMemoryError&) {
@@ -169,6 +172,7 @@ void FitLoop::make_step(const StepBatches& batches) {
                          .may_try = !forward_.is_synchronised(),
                          .precision = options_.step.precision});
   }
+  if (!guard_->after_step(batches, place())) ++state_.numbers[kLeftOut];
   for (const auto& batch : batches.batches) {
     for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
   }
@@ -210,16 +214,19 @@ void FitLoop::end_step(const StepBatches& batches) {
   const auto every = options_.snapshot.every_steps;
   if (state_.step == first_.step + 1) keeper_.prepare();
   tell(keeper_.written());
-  if (is_asked || (every > 0 && state_.step % every == 0)) save();
+  const bool saves = is_asked || (every > 0 && state_.step % every == 0);
+  if (!saves) guard_->compare(state_.step, event.seconds, /*is_save=*/false);
+  if (saves) save();
 }
 
 void FitLoop::end_epoch() {
   timer_.await_device();
+  guard_->settle();
   // Averages change at an epoch's end, and validation puts them in the weights' place.
   keeper_.wait_for_copy();
   graph_->interrupt();
   state_.metrics["train_loss"] = losses_.epoch_mean();
-  if (options_.guard.stop_on_nonfinite) {
+  if (options_.guard.on_nonfinite != OnNonfinite::kIgnore) {
     losses_.require_finite(state_.metrics["train_loss"], state_.step, state_.epoch);
   }
   const auto logged = model_.module().metrics().over_ranks(group_);
@@ -298,6 +305,7 @@ void FitLoop::save_open_epoch() {
 void FitLoop::save() {
   if (keeper_.is_saved(state_)) return;
   timer_.await_device();
+  guard_->compare(state_.step, timer_.longest_step(), /*is_save=*/true);
   refresh_statistics();
   graph_->interrupt();
   if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
@@ -328,6 +336,7 @@ FitResult FitLoop::finish() {
     stop_.end(all_epochs ? "max_epochs" : "max_steps");
   }
   timer_.await_device();
+  if (keeper_.is_saved(state_)) guard_->compare(state_.step, timer_.longest_step(), /*is_save=*/true);
   if (state_.place > 0 && !data_.is_epoch_over(state_.place)) state_.metrics["train_loss"] = losses_.epoch_mean();
   refresh_statistics();
   save();
@@ -363,6 +372,9 @@ FitResult FitLoop::finish() {
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
+  if (const auto it = state_.numbers.find(kLeftOut); it != state_.numbers.end()) {
+    found["steps_left_out"] = std::to_string(static_cast<std::int64_t>(it->second));
+  }
   if (graph_->finding()) found["graph"] = *graph_->finding();
   return found;
 }

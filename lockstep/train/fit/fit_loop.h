@@ -14,6 +14,7 @@
 #include "lockstep/train/fit/run_scopes.h"
 #include "lockstep/train/fit/sanity_check.h"
 #include "lockstep/train/fit/snapshot_keeper.h"
+#include "lockstep/train/fit/step_guard.h"
 #include "lockstep/train/fit/step_timer.h"
 #include "lockstep/train/fit/trainer.h"
 #include "lockstep/train/fit/validator.h"
@@ -70,6 +71,7 @@ class FitLoop {
   std::optional<BatchFeed> feed_;
   std::optional<StepRunner> steps_;
   std::optional<GraphStepper> graph_;
+  std::optional<StepGuard> guard_;
 
   TrainingState state_;  ///< Sums in it are this rank's part, or with a part above.
   StopRequest stop_;

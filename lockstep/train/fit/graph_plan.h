@@ -69,6 +69,7 @@ struct GraphFacts {
   std::int64_t accumulate = 1;
   bool finds_unused = false;
   bool keeps_compression = false;  ///< powersgd counts its steps on the host.
+  bool skips_steps = false;        ///< The host waits for each step's gradients, to leave it out if need be.
   bool update_is_fused = false;
   bool moves_momentum = false;   ///< The schedule does.
   bool has_empty_parts = false;  ///< A rank has no samples in a full batch.

@@ -110,6 +110,7 @@ TEST(WhyNotRecorded, NamesWhatStandsInTheWay) {
   EXPECT_HAS(with([](auto& facts) { facts.accumulate = 2; }), "trainer.accumulate");
   EXPECT_HAS(with([](auto& facts) { facts.finds_unused = true; }), "find_unused_parameters");
   EXPECT_HAS(with([](auto& facts) { facts.keeps_compression = true; }), "powersgd");
+  EXPECT_HAS(with([](auto& facts) { facts.skips_steps = true; }), "guard.on_nonfinite");
   EXPECT_HAS(with([](auto& facts) { facts.update_is_fused = false; }), "optimizer");
   EXPECT_HAS(with([](auto& facts) { facts.moves_momentum = true; }), "momentum");
   EXPECT_HAS(with([](auto& facts) { facts.has_empty_parts = true; }), "without samples");

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/module_tensors.h"
+#include "lockstep/train/guard/finite_gradients.h"
 
 namespace lockstep {
 namespace {
@@ -82,19 +83,42 @@ void TrainedModel::raise(const StepSignals& signals) {
   if (signals.stop) parallel_->raise(Signal::kStop);
 }
 
+void TrainedModel::leave_out_nonfinite(bool waits) {
+  if (scaler_ || weights_.empty()) return;
+  const auto& device = weights_[0].device();
+  watch_ = waits || device.is_cpu() ? Watch::kAtOnce : Watch::kLate;
+  if (!device.is_cpu()) found_ = at::zeros({1}, at::TensorOptions(device).dtype(at::kFloat));
+}
+
+bool TrainedModel::was_left_out(bool waits) {
+  if (!found_.defined()) return std::exchange(was_refused_, false);
+  if (waits) return found_.item<float>() != 0;
+  const bool before = readback_.has_begun() && readback_.wait(group_.watch()).item<float>() != 0;
+  readback_.begin(found_);
+  return before;
+}
+
+// Averaged gradients are the same on every rank, so all leave out the same steps.
+bool TrainedModel::is_refused(const std::vector<at::Tensor>& gradients) {
+  if (scaler_) return device_update_ == nullptr && !scaler_->unscale(gradients);
+  if (watch_ == Watch::kNone) return false;
+  if (!found_.defined()) return was_refused_ = !all_finite(gradients);
+  find_nonfinite(gradients, found_);
+  return watch_ == Watch::kAtOnce && found_.item<float>() != 0;
+}
+
+void TrainedModel::apply(const std::vector<at::Tensor>& gradients) {
+  if (is_refused(gradients)) return;
+  if (device_update_ != nullptr) device_update_->skip_where(scaler_ ? scaler_->overflow_of(gradients) : found_);
+  if (options_.clip_norm > 0 || options_.clip_value > 0) clip(gradients, options_);
+  optimizer_->step();
+}
+
 void TrainedModel::update() {
   if (wait_before_update_) wait_before_update_();
   const bool clips = options_.clip_norm > 0 || options_.clip_value > 0;
-  const auto gradients = scaler_ || clips ? gradients_of(weights_) : std::vector<at::Tensor>{};
-  // Averaged gradients are the same on every rank, so all leave out the same steps.
-  if (device_update_ != nullptr) {
-    device_update_->skip_where(scaler_ ? scaler_->overflow_of(gradients) : at::Tensor());
-    if (clips) clip(gradients, options_);
-    optimizer_->step();
-  } else if (!scaler_ || scaler_->unscale(gradients)) {
-    if (clips) clip(gradients, options_);
-    optimizer_->step();
-  }
+  const bool looks = scaler_ || clips || watch_ != Watch::kNone;
+  apply(looks ? gradients_of(weights_) : std::vector<at::Tensor>{});
   optimizer_->zero_grad();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/comm/data_parallel.h"
+#include "lockstep/device/streams.h"
 #include "lockstep/train/fit/trainer_options.h"
 #include "lockstep/train/module.h"
 #include "lockstep/train/optim/device_update.h"
@@ -44,6 +45,12 @@ class TrainedModel {
   /// Clips gradients, updates the weights, and clears the gradients. With a loss scaler, gradients that overflowed
   /// change nothing. Blocks: with a loss scaler on a CPU, until they are known.
   void update();
+  /// Makes update() leave out gradients that are not finite, unless there is a loss scaler, which does so itself. If
+  /// `waits`, each update waits for the device to know, so that an optimizer of any kind can be held back.
+  void leave_out_nonfinite(bool waits);
+  /// True if update() left out the last gradients since they are not finite. On a device, without `waits`, it tells
+  /// this of the update before the last one, and the host does not wait for the last. Call it once after each update.
+  bool was_left_out(bool waits);
   /// Has `wait` called before each update: it returns once nothing else reads the weights.
   void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
 
@@ -69,7 +76,15 @@ class TrainedModel {
   std::vector<at::Tensor> weights_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<DistributedDataParallel> parallel_;
+  void apply(const std::vector<at::Tensor>& gradients);
+  bool is_refused(const std::vector<at::Tensor>& gradients);
+
   StepSignals raised_;
+  enum class Watch { kNone, kLate, kAtOnce };
+  Watch watch_ = Watch::kNone;  ///< Of gradients that are not finite.
+  bool was_refused_ = false;    ///< On a CPU.
+  at::Tensor found_;            ///< On a device: [1] float, 1 if they were not. A recorded step writes it, too.
+  Readback readback_;
   std::function<void()> wait_before_update_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "lockstep/comm/data_parallel.h"
 #include "lockstep/device/device.h"
+#include "lockstep/train/guard/guard_options.h"
 #include "lockstep/train/precision.h"
 #include "lockstep/train/toggle.h"
 
@@ -60,15 +61,6 @@ struct SnapshotOptions {
   std::string monitor{};           ///< Metric whose best snapshot is kept too, as `best`; empty for none.
   bool monitor_wants_max = false;  ///< True if a larger value of the metric is better.
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
-};
-
-/// What a training watches for.
-struct GuardOptions {
-  /// End the run with Error(kRecipe) if an epoch's training loss is not finite, before anything of it is saved.
-  bool stop_on_nonfinite = true;
-  /// Validate one batch before the first step, and check that all metrics that someone waits for will come. Its results
-  /// are thrown away, and it changes no number of the training.
-  bool sanity_check = true;
 };
 
 struct TrainerOptions {

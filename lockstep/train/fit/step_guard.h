@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lockstep/train/fit/batch_feed.h"
+#include "lockstep/train/fit/forward_pass.h"
+#include "lockstep/train/fit/loss_counter.h"
+#include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/guard/nonfinite_trace.h"
+#include "lockstep/train/guard/state_comparison.h"
+
+namespace lockstep {
+
+/// Watches the numbers of a training: gradients that are not finite, and state that differs between ranks.
+///
+/// TrainedModel leaves out an update whose averaged gradients are not finite. They are the same on every rank, so all
+/// ranks know at the same step and need no message: on a CPU at once, on a device one step later, unless steps are to
+/// be skipped. With loss scaling (fp16) such gradients are usual, and the scaler deals with them.
+class StepGuard {
+ public:
+  /// All must outlive this object. `model` is connected.
+  StepGuard(TrainedModel& model, const TrainingData& data, ForwardPass& forward, LossCounter& losses,
+            const GuardOptions& options);
+
+  /// Remembers what a step that is left out must not change. Call it before each step.
+  void before_step();
+  /// Looks at the step that was just made. Returns false if it was left out: nothing of it counts.
+  /// Collective: yes. Throws: Error(kData), Error(kRecipe) or Error(kEnvironment) on every rank, as NonfiniteOrigin
+  /// says; Error(kRecipe) if too many steps in a row are left out.
+  bool after_step(const StepBatches& batches, const StepPlace& place);
+  /// Looks at the last step where after_step() could not yet: on a device, before anything is made of its weights.
+  /// Collective: yes. Blocks: until the device is done. Throws: as after_step().
+  void settle();
+  /// Compares ranks if that is due after step `step`, or in any case if `is_save`. `step_seconds` is the time of a
+  /// step. Collective: yes. Blocks: as StateComparison::compare(). Throws: the same; as settle() if `is_save`.
+  void compare(std::int64_t step, double step_seconds, bool is_save);
+
+ private:
+  struct Before {
+    LossSums losses;
+    MetricSums metrics;
+    std::vector<at::Tensor> buffers;
+  };
+  struct Made {
+    StepBatches batches;
+    StepPlace place;
+  };
+
+  void leave_out(const Made& made);
+  [[noreturn]] void stop(const Made& made);
+  NonfiniteOrigin origin(const Made& made);
+  void restore();
+
+  TrainedModel& model_;
+  const TrainingData& data_;
+  ForwardPass& forward_;
+  LossCounter& losses_;
+  const GuardOptions& options_;
+  StateComparison comparison_;
+  bool watches_;  ///< Gradients are looked at.
+  std::optional<Before> before_;
+  std::optional<Made> made_;   ///< On a device, the step whose gradients are not known yet.
+  std::int64_t left_out_ = 0;  ///< Steps of this start.
+  std::int64_t in_a_row_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/group.h"
+#include "lockstep/loader/loader.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep {
+
+/// Where numbers that are not finite come from, as far as it could be found. All ranks have the same.
+struct NonfiniteOrigin {
+  ErrorKind kind = ErrorKind::kEnvironment;  ///< kData for a sample, kRecipe for the model, else kEnvironment.
+  std::string text;                          ///< "on rank 1, train/ants/7.jpg holds numbers that are not finite"
+  std::string hint;
+};
+
+/// Finds the rank, the samples and the operation whose result first was not finite, by running a step's batches again.
+///
+/// No weight has changed since: the step's update was left out. So the same batches give the same numbers, with each
+/// operation's inputs and outputs looked at. Gradients are computed apart, so nothing is averaged and no gradient of
+/// the training changes. Every rank runs all of its batches, since layers may talk to other ranks.
+class NonfiniteTrace {
+ public:
+  /// Runs batch `index` of the step again and returns its loss with its graph; undefined if the rank runs nothing.
+  using Loss = std::function<at::Tensor(const Batch& batch, std::size_t index)>;
+
+  /// All must outlive this object. Samples are named as `source` does.
+  NonfiniteTrace(const torch::nn::Module& module, const SampleSource& source, Group& group);
+
+  /// Returns the origin. The first rank with a sample that is not finite comes before one whose model fails.
+  /// Collective: yes. Throws: what `loss` throws.
+  NonfiniteOrigin find(const std::vector<Batch>& batches, const Loss& loss) const;
+
+ private:
+  /// What this rank found. A larger rank of certainty wins.
+  struct Finding {
+    enum Certainty { kNothing, kModel, kWeights, kData };
+    Certainty certainty = kNothing;
+    std::string text;
+  };
+
+  Finding look_at(const Batch& batch, std::size_t index, const Loss& loss) const;
+  std::string bad_weight() const;
+
+  std::string named(const std::vector<std::int64_t>& ids) const;
+
+  const torch::nn::Module& module_;
+  const SampleSource& source_;
+  Group& group_;
+  std::map<const void*, std::string> names_;  ///< Of the parameters.
+};
+
+}  // namespace lockstep
