@@ -107,6 +107,21 @@ RANKS_TEST(NonfiniteSample, IsNamedWithItsRankOnEveryRank, 3) {
   EXPECT_EQ(has(text, "on rank " + std::to_string(group.rank()) + ","), was_mine) << text;
 }
 
+RANKS_TEST(NonfiniteSample, IsNamedAHundredTimesOfAHundred, 2) {
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const auto spoilt = i * 7 % 24;
+    Net net;
+    TrainerOptions options;
+    options.seed = static_cast<std::uint64_t>(i);
+    options.guard.sanity_check = false;
+    const auto text = failure_of(net, group, ErrorKind::kData, spoilt, options);
+    ASSERT_TRUE(has(text, "row " + std::to_string(spoilt) + " of table.csv holds")) << text;
+    const bool was_mine =
+        std::ranges::any_of(net.seen, [&](const auto& ids) { return std::ranges::count(ids, spoilt) > 0; });
+    ASSERT_EQ(has(text, "on rank " + std::to_string(group.rank()) + ","), was_mine) << text;
+  }
+}
+
 RANKS_TEST(NonfiniteSample, IsNamedWithSyncBatchNormThatSpreadsItAtOnce, 2) {
   Net net;
   TrainerOptions options;

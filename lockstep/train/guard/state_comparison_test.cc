@@ -63,6 +63,30 @@ RANKS_TEST(StateComparison, SoIsOneWithAFlippedBitOfTheOptimizersState, 3) {
   EXPECT_NE(text.find("exp_avg_sq"), std::string::npos) << text;
 }
 
+// The same draws on every rank; the one that is drawn flips the bit, and flips it back.
+RANKS_TEST(StateComparison, AThousandFlippedBitsOfAThousandAreFoundAndTheRankIsNamed, 3) {
+  Trained trained;
+  StateComparison comparison(*trained.net, *trained.optimizer, group, {.every_steps = 1});
+  std::vector<at::Tensor> tensors = trained.net->parameters();
+  for (const auto& each : trained.net->parameters()) {
+    auto& state =
+        static_cast<torch::optim::AdamWParamState&>(*trained.optimizer->state().at(each.unsafeGetTensorImpl()));
+    tensors.push_back(state.exp_avg());
+    tensors.push_back(state.exp_avg_sq());
+  }
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    const auto& tensor = tensors[random() % tensors.size()];
+    const auto bit = static_cast<std::int64_t>(random() % (tensor.nbytes() * 8));
+    const auto rank = static_cast<int>(random() % 3);
+    if (group.rank() == rank) flip(tensor, bit);
+    const auto text = message_of(ErrorKind::kEnvironment, [&] { comparison.compare(1, 1); });
+    ASSERT_NE(text.find("rank " + std::to_string(rank) + " ("), std::string::npos) << text;
+    if (group.rank() == rank) flip(tensor, bit);
+  }
+  EXPECT_EQ(comparison.compare(2, 1), "");
+}
+
 RANKS_TEST(StateComparison, TwoRanksCannotTellWhichOfThemIsRight, 2) {
   Trained trained;
   StateComparison comparison(*trained.net, *trained.optimizer, group, {.on_difference = OnDifference::kHeal});
