@@ -89,15 +89,34 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   }
 }
 
+FileDescriptor open_file(const std::filesystem::path& path, int flags, unsigned mode) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return FileDescriptor(fd);
+}
+
+void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
+  while (::fsync(file.get()) != 0) {
+    if (errno != EINTR) throw io_error("sync", path, errno);
+  }
+}
+
+// Network file systems tell of a full quota only here.
+void close_file(FileDescriptor file, const std::filesystem::path& path) {
+  if (::close(file.release()) != 0 && errno != EINTR) throw io_error("close", path, errno);
+}
+
 void write_whole(const std::filesystem::path& path, std::string_view text, bool durable) {
   std::filesystem::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());
-  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  auto file = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (!file) throw io_error("create", temporary, errno);
   try {
     write_all(file.get(), std::as_bytes(std::span(text)), temporary);
-    if (durable && ::fsync(file.get()) != 0) throw io_error("sync", temporary, errno);
-    if (::close(file.release()) != 0) throw io_error("close", temporary, errno);
+    if (durable) sync_file(file, temporary);
+    close_file(std::move(file), temporary);
     if (::rename(temporary.c_str(), path.c_str()) != 0) throw io_error("rename", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -108,10 +127,13 @@ void write_whole(const std::filesystem::path& path, std::string_view text, bool 
 
 void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
-  const FileDescriptor fd(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto fd = open_file(place, O_RDONLY | O_DIRECTORY);
   if (!fd) throw io_error("open", place, errno);
   // Some parallel file systems refuse to sync a folder; their renames are durable by themselves.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) throw io_error("sync", place, errno);
+  while (::fsync(fd.get()) != 0) {
+    if (errno == EINVAL || errno == EROFS) return;
+    if (errno != EINTR) throw io_error("sync", place, errno);
+  }
 }
 
 void make_folder(const std::filesystem::path& folder) {

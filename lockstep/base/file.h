@@ -49,6 +49,14 @@ void write_whole(const std::filesystem::path& path, std::string_view text, bool 
 /// Throws: Error(kIo) naming `path`, with how to go on where the disk or the quota is full.
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 
+/// open(), fsync() and close(), made again if a signal interrupts them, as network file systems let happen. Linux has
+/// closed a file whose close() was interrupted.
+///
+/// open_file() returns an empty descriptor with errno set. The others throw: Error(kIo) naming `path`.
+FileDescriptor open_file(const std::filesystem::path& path, int flags, unsigned mode = 0);
+void sync_file(const FileDescriptor& file, const std::filesystem::path& path);
+void close_file(FileDescriptor file, const std::filesystem::path& path);
+
 /// Syncs a folder's entries to disk, so that a rename in it outlives a crash.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -49,12 +49,12 @@ std::string new_run_id() {
 /// Under a temporary name first that the next writer would remove.
 void write_run_id(const std::filesystem::path& snapshots, const std::string& id) {
   const auto made = snapshots / temporary_name(kRunIdName);
-  FileDescriptor file(::open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  auto file = open_file(made, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (!file) throw io_error("create", made, errno);
   const std::string text = id + "\n";
   write_all(file.get(), std::as_bytes(std::span(text)), made);
-  if (::fsync(file.get()) != 0) throw io_error("sync", made, errno);
-  if (::close(file.release()) != 0) throw io_error("close", made, errno);
+  sync_file(file, made);
+  close_file(std::move(file), made);
   const auto place = snapshots / kRunIdName;
   if (::rename(made.c_str(), place.c_str()) != 0) throw io_error("rename", place, errno);
   sync_folder(snapshots);

@@ -95,12 +95,11 @@ std::filesystem::path SnapshotWriter::commit() {
 
 WrittenFile SnapshotWriter::written_file(const std::string& file, const Write& write) {
   const std::filesystem::path path = temporary_ / file;
-  FileDescriptor out(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  auto out = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
   if (!out) throw io_error("create", path, errno);
   const WrittenFile written = write(out.get(), path);
-  if (::fsync(out.get()) != 0) throw io_error("sync", path, errno);
-  // Network file systems tell of a full quota only here.
-  if (::close(out.release()) != 0) throw io_error("close", path, errno);
+  sync_file(out, path);
+  close_file(std::move(out), path);
   bytes_ += written.bytes;
   return written;
 }
