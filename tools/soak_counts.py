@@ -6,6 +6,8 @@ Each run makes new trials of one part until its time is up, and appends one line
 part, seeds, trials, bad, commit, date. Parts:
   drawn   recipes drawn at random, held against what the docs promise; the seeds follow those counted before
   stress  the tests labelled ranks and slurm, in random order, in two clones at once, with every core kept busy beside them
+  kills   writers of snapshots, killed at random moments
+  corruptions  snapshots that are damaged at random places
 `tools/soak counts` shows the sums.
 """
 import argparse
@@ -74,6 +76,24 @@ def soak_drawn(deadline):
     keep("drawn", f"{first}:{after}", trials, bad)
 
 
+def soak_damage(part, test, at_once):
+    """Trials of one C++ test that takes its seeds from LOCKSTEP_DAMAGE_SEEDS."""
+    def soak(deadline):
+        first = max((int(line["seeds"].partition(":")[2]) for line in counted(part)), default=0)
+        after, bad = first, 0
+        while time.monotonic() < deadline:
+            env = os.environ | {"LOCKSTEP_DAMAGE_SEEDS": f"{after}:{at_once}"}
+            done = subprocess.run([BUILD / "bin/lockstep_format_test", f"--gtest_filter={test}", "--gtest_brief=1"], env=env,
+                                  text=True, cwd=ROOT, capture_output=True, check=False)
+            logged(part, done.stdout + done.stderr)
+            faults = len(set(re.findall(r"seed (\d+)", done.stdout)))
+            if done.returncode != 0 and not faults:
+                sys.exit(f"error: {test} did not run: {done.stdout[-500:]}")
+            after, bad = after + at_once, bad + faults
+        keep(part, f"{first}:{after}", after - first, bad)
+    return soak
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -138,7 +158,9 @@ def show_counts():
 
 
 def main():
-    parts = {"drawn": soak_drawn, "stress": soak_stress}
+    parts = {"drawn": soak_drawn, "stress": soak_stress,
+             "kills": soak_damage("kills", "Damage.AWriterThatIsKilled*", 200),
+             "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000)}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

@@ -152,6 +152,7 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
   snapshot.every_steps = recipe.integer("snapshot.every_steps");
   snapshot.every = whole_seconds(recipe.real("snapshot.every_minutes") * 60);
   snapshot.keep = recipe.integer("snapshot.keep");
+  snapshot.keep_every = whole_seconds(recipe.real("snapshot.keep_every_hours") * 3600);
   if (recipe.has("snapshot.monitor")) snapshot.monitor = recipe.text("snapshot.monitor");
   snapshot.monitor_wants_max = recipe.text("snapshot.mode") == "max";
   return snapshot;

@@ -221,6 +221,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"snapshot.every_steps", kInteger, "0", kAtLeast0, "steps", "the same; 0 for none", {}, kAside},
     {"snapshot.every_minutes", kReal, "0", kAtLeast0, "minutes", "the same; 0 for none", {}, kAside},
     {"snapshot.keep", kInteger, "3", kCountOr0, "snapshots", "the latest that stay; 0 for all", {}, kAside},
+    {"snapshot.keep_every_hours", kReal, "0", kAtLeast0, "hours",
+     "beside them, of older ones, one for each such time stays; 0 for none", {}, kAside},
 
     {"observe.log_every", kInteger, "50", kAtLeast0, "steps",
      "from one logged loss to the next; 0 for none", {}, kAside},

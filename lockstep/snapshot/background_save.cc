@@ -10,6 +10,8 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
 
 namespace lockstep {
 namespace {
@@ -41,6 +43,12 @@ BackgroundSave::~BackgroundSave() {
 
 void BackgroundSave::prepare(const SnapshotContent& content) {
   wait();
+  std::uint64_t bytes = 0;
+  for (const auto* part : {&content.model, &content.optimizer, &content.extensions}) {
+    for (const auto& each : *part) bytes += each.tensor.nbytes();
+  }
+  make_folder(snapshots_);
+  require_room(snapshots_, bytes);
   start({.content = content, .options = {}, .is_rehearsal = true});
 }
 

@@ -36,7 +36,8 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Has the memory for such a content made ready, so that the first save finds it.
+  /// Has the memory for such a content made ready, so that the first save finds it, and checks that the disk has room
+  /// for it. Throws: Error(kIo) as require_room().
   void prepare(const SnapshotContent& content);
 
   /// Begins a save, once the end of the one before it was taken. What `content` shares must stay as it is until

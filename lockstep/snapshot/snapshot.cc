@@ -227,7 +227,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   auto path = writer.commit();
   if (options.is_best) mark_best(path);
   try {
-    prune_snapshots(snapshots, options.keep, path);
+    prune_snapshots(snapshots, {.newest = options.keep, .every = options.keep_every}, path);
   } catch (const Error& error) {
     // This snapshot is whole, and the run can go on. The next one tries again.
     Log(2, "lockstep: ").warning("old snapshots stay: " + std::string(error.fact()));

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -103,8 +104,9 @@ SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim:
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
 
 struct WriteOptions {
-  std::int64_t keep = 0;  ///< Number of newest snapshots to keep; 0 for all.
-  bool is_best = false;   ///< Make `best` point to it.
+  std::int64_t keep = 0;               ///< Number of newest snapshots to keep; 0 for all.
+  std::chrono::seconds keep_every{0};  ///< Of older ones, keep one for each such time; 0 for none.
+  bool is_best = false;                ///< Make `best` point to it.
 };
 
 /// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank calls it, of one program: lock_snapshots()

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 
 namespace lockstep {
 namespace {
@@ -18,8 +19,10 @@ std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self) {
   const auto folder = locked_folder(snapshots);
   make_folder(folder);
-  if (is_held_by(folder, self)) return nullptr;
-  auto lock = std::make_unique<RunLock>(folder, self);
+  std::unique_ptr<RunLock> lock;
+  if (!is_held_by(folder, self)) lock = std::make_unique<RunLock>(folder, self);
+  remove_all_temporaries(snapshots);
+  if (!lock) return nullptr;
   if (const auto& holder = lock->taken_from()) {
     Log(2, "lockstep: ").warning("took the snapshot folder " + snapshots.string() + " over from " + *holder);
   }

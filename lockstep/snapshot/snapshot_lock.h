@@ -15,6 +15,9 @@ namespace lockstep {
 /// The right is the run's own, `run.lock` in the run folder, if the folder is its `snapshots/`; else `run.lock` in the
 /// folder itself. So programs and `lockstep train` refuse each other. One process calls it, rank 0's.
 ///
+/// Removes what other writers left unfinished there, of any host: no other one is alive. Call it before the first
+/// write.
+///
 /// Throws: Error(kEnvironment) naming the holder if another live process writes there; Error(kIo).
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self);
 

@@ -17,6 +17,11 @@ using testing::TemporaryFolder;
 
 ProcessIdentity self() { return ProcessIdentity::of_process({}); }
 
+void write_whole_below(const std::filesystem::path& snapshots, const std::string& name) {
+  std::filesystem::create_directories(snapshots / name);
+  write_whole(snapshots / name / "model.safetensors", "half");
+}
+
 // A live process that is not this one: the one that started it.
 ProcessIdentity another() {
   auto identity = self();
@@ -43,6 +48,19 @@ TEST(SnapshotLock, IsTheRunsOwn) {
   EXPECT_EQ(lock_snapshots(folder.path() / "snapshots", self()), nullptr) << "this process has it already";
   EXPECT_EQ(lock_snapshots(folder.path() / "snapshots/", self()), nullptr);
   message_of(ErrorKind::kEnvironment, [&] { lock_snapshots(folder.path() / "snapshots", another()); });
+}
+
+// Another host's processes cannot be asked. Who holds the lock need not: they are gone, or never wrote here.
+TEST(SnapshotLock, ItsHolderRemovesWhatOtherWritersLeftOfAnyHostAndAge) {
+  const TemporaryFolder folder;
+  const auto snapshots = folder.path() / "snapshots";
+  const auto left = {".tmp-node-17.example-4711.step-0000000003", ".tmp-node-18-4712.latest",
+                     ".tmp-x-1.removed-step-0000000001"};
+  for (const auto* each : left) write_whole_below(snapshots, each);
+  write_whole_below(snapshots, ".tmp-kept-by-the-user");
+  const auto lock = lock_snapshots(snapshots, self());
+  for (const auto* each : left) EXPECT_FALSE(std::filesystem::exists(snapshots / each)) << each;
+  EXPECT_TRUE(std::filesystem::exists(snapshots / ".tmp-kept-by-the-user"));
 }
 
 TEST(SnapshotLock, OfAFolderOfAnotherNameLiesInIt) {

@@ -30,7 +30,7 @@ void write_snapshot(const fs::path& snapshots, std::int64_t step, const std::str
   const auto written = writer.commit();
   mark_best(written);
   try {
-    prune_snapshots(snapshots, 2, written);
+    prune_snapshots(snapshots, {.newest = 2}, written);
   } catch (const Error&) {  // The snapshot is saved; the next one tries again.
   }
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -208,21 +209,52 @@ void mark_best(const std::filesystem::path& snapshot) {
   sync_folder(folder);
 }
 
-void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
+void prune_snapshots(const std::filesystem::path& snapshots, const Retention& retention,
                      const std::optional<std::filesystem::path>& protect) {
-  if (keep < 1) return;
+  if (retention.newest < 1) return;
   auto entries = listed_snapshots(snapshots);
   std::error_code no_best;
   const auto best = std::filesystem::read_symlink(snapshots / kBestName, no_best);
   std::erase_if(entries, [&](const auto& entry) { return entry.path.filename() == best.filename(); });
+  // From the oldest on, so that which of them stay does not depend on when this is called.
+  std::optional<std::time_t> kept_at;
+  const auto stays = [&](const SnapshotEntry& entry) {
+    if (retention.every.count() <= 0) return false;
+    struct stat status {};
+    if (::stat(entry.path.c_str(), &status) != 0) return false;
+    if (kept_at && status.st_mtim.tv_sec - *kept_at < retention.every.count()) return false;
+    kept_at = status.st_mtim.tv_sec;
+    return true;
+  };
   auto left = static_cast<std::int64_t>(entries.size());
   for (const auto& entry : entries) {
-    if (left <= keep) break;
-    if (protect && protect->filename() == entry.path.filename()) continue;
-    if (entry.path == entries.back().path) break;
-    remove_snapshot(entry.path);
-    --left;
+    if (left-- <= retention.newest || entry.path == entries.back().path) break;
+    if (protect && protect->filename() == entry.path.filename()) {
+      ++left;
+    } else if (!stays(entry)) {
+      remove_snapshot(entry.path);
+    }
   }
+}
+
+void require_room(const std::filesystem::path& snapshots, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  const auto path = snapshots / temporary_name("room");
+  const auto file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (!file) throw io_error("create", path, errno);
+  ::unlink(path.c_str());
+  int result = 0;
+  do {
+    result = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  const int reason = errno;
+  if (result == 0 || (reason != ENOSPC && reason != EDQUOT && reason != EFBIG)) return;
+  std::error_code ignored;
+  const auto space = std::filesystem::space(snapshots, ignored);
+  throw Error(ErrorKind::kIo,
+              "a snapshot takes " + human_bytes(bytes) + ", and " + snapshots.string() +
+                  " has no room for it: " + std::strerror(reason) + ", " + human_bytes(space.available) + " free",
+              "free some space, or put the run elsewhere with --run-dir; what was saved before is untouched");
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 ///     });
 ///     if (snapshot) std::cout << "resume from step " << snapshot->step << "\n";
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -67,9 +68,19 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
 /// Throws: Error(kIo); the link is then unchanged.
 void mark_best(const std::filesystem::path& snapshot);
 
-/// Removes the oldest snapshots until `keep` are left; the best one does not count. It never removes the newest or
-/// `protect`. keep < 1 keeps all.
-void prune_snapshots(const std::filesystem::path& snapshots, std::int64_t keep,
+/// The snapshots that stay.
+struct Retention {
+  std::int64_t newest = 0;        ///< So many of the newest ones; 0 for all.
+  std::chrono::seconds every{0};  ///< Beside them, of the older ones, one for each such time; 0 for none.
+};
+
+/// Removes the oldest snapshots but those that `retention` keeps; the best one does not count. It never removes the
+/// newest or `protect`. The time of a snapshot is when its folder was last changed, which is when it was written.
+void prune_snapshots(const std::filesystem::path& snapshots, const Retention& retention,
                      const std::optional<std::filesystem::path>& protect = {});
+
+/// Checks that `snapshots` has room for so many bytes more: they are reserved, and given back at once. File systems
+/// that cannot reserve are passed over. Throws: Error(kIo) naming the room that there is.
+void require_room(const std::filesystem::path& snapshots, std::uint64_t bytes);
 
 }  // namespace lockstep

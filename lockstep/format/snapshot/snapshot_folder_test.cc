@@ -161,16 +161,42 @@ TEST_F(SnapshotFolder, NewestWholeOneSkipsDamagedOnesLoudly) {
 
 TEST_F(SnapshotFolder, PruneKeepsTheNewestAndTheProtected) {
   for (const std::int64_t step : {1, 2, 3, 4, 5}) write(step);
-  prune_snapshots(snapshots(), 0);
+  prune_snapshots(snapshots(), {.newest = 0});
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2, 3, 4, 5}));
-  prune_snapshots(snapshots(), 3, snapshots() / "step-0000000001");
+  prune_snapshots(snapshots(), {.newest = 3}, snapshots() / "step-0000000001");
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 4, 5}));
-  prune_snapshots(snapshots(), 1, snapshots() / "step-0000000001");
+  prune_snapshots(snapshots(), {.newest = 1}, snapshots() / "step-0000000001");
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 5}));
-  prune_snapshots(snapshots(), 1);
+  prune_snapshots(snapshots(), {.newest = 1});
   EXPECT_EQ(steps(), std::vector<std::int64_t>{5});
   EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), 3)
       << "latest, run-id and step 5";
+}
+
+TEST_F(SnapshotFolder, PruneKeepsOneForEachTimeBesideTheNewest) {
+  using std::chrono::minutes;
+  const auto now = fs::file_time_type::clock::now();
+  const Retention retention{.newest = 2, .every = std::chrono::hours(2)};
+  for (std::int64_t step = 1; step <= 12; ++step) {
+    const auto made = write(step);
+    fs::last_write_time(made, now + minutes(50 * step));
+    prune_snapshots(snapshots(), retention, made);
+  }
+  // Every 150 minutes one: 50, 200, 350, 500; and the two newest.
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 4, 7, 10, 11, 12}));
+  prune_snapshots(snapshots(), {.newest = 2});
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{11, 12}));
+}
+
+TEST_F(SnapshotFolder, RoomIsAskedForAndGivenBack) {
+  write(1);
+  const auto before = std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator());
+  require_room(snapshots(), 0);
+  require_room(snapshots(), 1'000'000);
+  EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), before);
+  const auto text = testing::message_of(ErrorKind::kIo, [&] { require_room(snapshots(), std::uint64_t{1} << 60U); });
+  EXPECT_HAS(text, "a snapshot takes 1048576.0 TiB, and " + snapshots().string() + " has no room for it: ");
+  EXPECT_HAS(text, " free\n  hint: free some space");
 }
 
 TEST_F(SnapshotFolder, FindsASnapshotUnderAnotherStepsName) {

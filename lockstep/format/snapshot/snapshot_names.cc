@@ -105,9 +105,21 @@ void remove_stale_temporaries(const std::filesystem::path& snapshots) {
   }
 }
 
+void remove_all_temporaries(const std::filesystem::path& snapshots) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(snapshots, ignored)) {
+    if (owner_of(entry.path().filename().string())) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
 void remove_snapshot(const std::filesystem::path& snapshot) {
   const std::filesystem::path aside = snapshot.parent_path() / temporary_name("removed-" + snapshot.stem().string());
   std::error_code ignored;
+  // A replaced one has a temporary name already. Another in front of it would make a name that nobody can read.
+  if (snapshot.filename().string().starts_with(kTemporary)) {
+    std::filesystem::remove_all(snapshot, ignored);
+    return;
+  }
   std::filesystem::remove_all(aside, ignored);
   if (::rename(snapshot.c_str(), aside.c_str()) != 0) throw io_error("remove", snapshot, errno);
   std::filesystem::remove_all(aside, ignored);

@@ -40,6 +40,10 @@ std::string temporary_name(std::string_view purpose);
 /// process itself, and of other hosts where nothing in it has changed for an hour.
 void remove_stale_temporaries(const std::filesystem::path& snapshots);
 
+/// Removes all temporary names, of other hosts and of live processes too. For who holds the run's lock, before its
+/// first write: nobody else writes there.
+void remove_all_temporaries(const std::filesystem::path& snapshots);
+
 /// Removes a snapshot. Renamed first: a reader sees it whole or not at all, also where this process dies within.
 ///
 /// Throws: Error(kIo) where the rename is refused.

@@ -287,7 +287,7 @@ TEST_F(KilledSnapshotWriter, WhilePruningLeavesNoHalfSnapshot) {
         }
         write_snapshot(snapshots(), 3, "numbers");
       },
-      [&] { prune_snapshots(snapshots(), 1); }, [&] { expect_all_whole(snapshots()); });
+      [&] { prune_snapshots(snapshots(), {.newest = 1}); }, [&] { expect_all_whole(snapshots()); });
 }
 
 TEST_F(SnapshotWriterTest, StoppedByALimitOnFileSizeItLeavesTheEarlierOneAlone) {

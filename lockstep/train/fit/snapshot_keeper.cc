@@ -233,7 +233,8 @@ SnapshotContent SnapshotKeeper::content(TrainingState state) const {
 }
 
 void SnapshotKeeper::prepare() {
-  if (writer_) writer_->prepare(content({}));
+  if (options_.folder.empty()) return;
+  on_rank_zero(model_.group(), [&] { writer_->prepare(content({})); });
 }
 
 void SnapshotKeeper::wait_for_copy() {
@@ -252,7 +253,7 @@ void SnapshotKeeper::save(const TrainingState& own, bool is_best) {
     for (const auto& [name, tensor] : compression) {
       all.extensions.push_back({std::string(kCompression) + "." + name, tensor});
     }
-    writer_->begin(std::move(all), {.keep = options_.keep, .is_best = is_best});
+    writer_->begin(std::move(all), {.keep = options_.keep, .keep_every = options_.keep_every, .is_best = is_best});
   }
   saved_ = {state.step, state.epoch};
   blocked_s_ = seconds_between(start, Clock::now());

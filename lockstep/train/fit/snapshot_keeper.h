@@ -38,7 +38,8 @@ class SnapshotKeeper {
   /// training goes on.
   /// Collective: yes. Throws: as all_ranks().
   void save(const TrainingState& state, bool is_best);
-  /// Makes the memory for saves ready, so that the first one finds it.
+  /// Makes the memory for saves ready, so that the first one finds it, and checks that the disk has room for one.
+  /// Collective: yes. Throws: Error(kIo) on every rank.
   void prepare();
   /// Returns once no save reads the weights, optimizer state and averages any more: before anything but an update,
   /// which waits by itself, changes them.

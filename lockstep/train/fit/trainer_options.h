@@ -53,13 +53,14 @@ struct DataLimits {
 
 /// When and in which folder to save the state, and the snapshot to resume from. Nothing is saved if `folder` is empty.
 struct SnapshotOptions {
-  std::filesystem::path folder{};  ///< `snapshots/` of the run folder.
-  std::int64_t every_epochs = 1;   ///< Epochs between snapshots; 0 for never.
-  std::int64_t every_steps = 0;    ///< Steps between snapshots; 0 for never.
-  std::chrono::seconds every{0};   ///< Time between snapshots, by rank 0's clock; 0 for never.
-  std::int64_t keep = 3;           ///< Number of newest snapshots to keep; 0 for all.
-  std::string monitor{};           ///< Metric whose best snapshot is kept too, as `best`; empty for none.
-  bool monitor_wants_max = false;  ///< True if a larger value of the metric is better.
+  std::filesystem::path folder{};      ///< `snapshots/` of the run folder.
+  std::int64_t every_epochs = 1;       ///< Epochs between snapshots; 0 for never.
+  std::int64_t every_steps = 0;        ///< Steps between snapshots; 0 for never.
+  std::chrono::seconds every{0};       ///< Time between snapshots, by rank 0's clock; 0 for never.
+  std::int64_t keep = 3;               ///< Number of newest snapshots to keep; 0 for all.
+  std::chrono::seconds keep_every{0};  ///< Beside them, of older ones, keep one for each such time; 0 for none.
+  std::string monitor{};               ///< Metric whose best snapshot is kept too, as `best`; empty for none.
+  bool monitor_wants_max = false;      ///< True if a larger value of the metric is better.
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
 };
 
