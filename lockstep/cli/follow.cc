@@ -76,7 +76,7 @@ class FollowedJob {
   int end() const {
     const auto end = run_end(run_);
     if (!end || end->code == 0) return 0;
-    if (const auto first = first_exit(read_exits(run_.path), run_.record.job)) context_.log.info(to_text(*first));
+    if (const auto first = rank_at_fault(run_, *end)) context_.log.info(to_text(*first));
     return end->code;
   }
 

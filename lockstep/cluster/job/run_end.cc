@@ -12,7 +12,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
@@ -125,6 +124,14 @@ std::optional<RunEnd> run_end(const RunJob& run) {
   // Slurm and srun tell the highest code of all ranks: of those, too, that were stopped because the first one failed.
   if (found.state == "failed" && first) found.code = first->rank.code;
   return found;
+}
+
+std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end) {
+  constexpr std::array kEndedBySlurm = {"cancelled", "timeout", "preempted", "node lost"};
+  const auto first = first_exit(read_exits(run.path), run.record.job);
+  const bool is_slurms = std::ranges::find(kEndedBySlurm, end.state) != kEndedBySlurm.end();
+  if (first && is_slurms && (first->rank.code == kTerminated || first->rank.code == kKilled)) return std::nullopt;
+  return first;
 }
 
 std::int64_t last_news(const RunJob& run) {

@@ -11,6 +11,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/record/exit_record.h"
 
 namespace lockstep {
 
@@ -25,6 +26,10 @@ struct RunEnd {
 /// Returns how the run ended, as its folder tells; nothing if it does not. A trial of a packed job has an end of its
 /// own.
 std::optional<RunEnd> run_end(const RunJob& run);
+
+/// Returns the rank that ended the run's last job; nothing if none failed, or if Slurm ended them all: which of them
+/// went first then says nothing.
+std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end);
 
 /// Returns when the run's place in the queue last changed for certain, in seconds since 1970: it was submitted, or a
 /// script of it ended. A queue that was asked before then says nothing about it.

@@ -140,7 +140,11 @@ Json end_json(const RunReport& report) {
     first = {{"rank", rank.rank}, {"node", rank.node},
              {"code", rank.code}, {"signal", unless_0(rank.signal)},
              {"time", rank.time}, {"ahead_s", or_null(report.first_exit->ahead_s)},
-             {"last", rank.last}};
+             {"last", rank.last}, {"launched", nullptr}};
+    if (rank.launched) {
+      first["launched"] = {
+          {"launcher", rank.launched->launcher}, {"rank", rank.launched->rank}, {"code", rank.launched->code}};
+    }
   }
   return {{"state", report.end->state}, {"exit_code", report.end->code}, {"first", first}};
 }

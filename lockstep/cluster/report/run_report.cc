@@ -110,8 +110,9 @@ std::vector<std::string> last_lines(const fs::path& log) {
 /// How the job ended, if it is not in the queue any more.
 void take_end(RunReport& report, const std::optional<QueuedJobs>& queue) {
   if (!report.job || (queue && queue->contains(report.job->job))) return;
-  report.end = run_end({report.path, *report.job});
-  report.first_exit = first_exit(read_exits(report.path), report.job->job);
+  const RunJob run{report.path, *report.job};
+  report.end = run_end(run);
+  if (report.end) report.first_exit = rank_at_fault(run, *report.end);
   if (!report.end || report.end->code == 0 || report.end->state == "stopped") return;
   if (report.first_exit) report.last_lines = report.first_exit->rank.last;
   if (report.last_lines.empty()) report.last_lines = last_lines(report.path / "logs" / "job.log");

@@ -24,6 +24,7 @@ std::string size_text(const RunReport& report) {
 std::string state_text(const RunReport& report) {
   std::string text(name_of(report.state));
   if (!report.stopped_by.empty()) text += " (" + report.stopped_by + ")";
+  if (report.state == RunState::kFailed && report.end->state != "failed") text += " (" + report.end->state + ")";
   return text;
 }
 

@@ -161,14 +161,28 @@ const NodeFinding* finding_of(const RunReport& report, std::string_view code, bo
   return nullptr;
 }
 
+/// The node that srun says has failed; empty if the log's last lines do not name one.
+std::string lost_node(const RunReport& report) {
+  constexpr std::string_view kSaid = "srun: error: Node failure on ";
+  for (const auto& line : report.last_lines) {
+    if (const auto at = line.find(kSaid); at != std::string::npos)
+      return std::string(trimmed(std::string_view(line).substr(at + kSaid.size())));
+  }
+  return {};
+}
+
 /// What to try after a bad end, up to the name of a folder.
-std::string advice_after(const RunEnd& end, const std::optional<FirstExit>& first) {
+std::string advice_after(const RunReport& report) {
+  const auto& end = *report.end;
+  const auto& first = report.first_exit;
+  const auto lost = lost_node(report);
   const std::string logs = "Its logs are in ";
   if (end.state == "timeout") return "Try: a longer --time, or --chain K to go on in a next job. " + logs;
   if (end.state == "out of memory" || (first && first->rank.signal == SIGKILL))
     return "Try: fewer loader workers or a smaller batch, or more of the node's memory (--sbatch=--mem=…). " + logs;
   if (end.state == "node lost")
-    return "Try: submit it again, with --sbatch=--exclude=NODE if it is the same node. " + logs;
+    return "Try: submit it again, with --sbatch=--exclude=" + (lost.empty() ? "NODE" : lost) +
+           " if the same node fails again. " + logs;
   return logs;
 }
 
@@ -180,12 +194,15 @@ RunVerdict verdict_of_failure(const RunReport& report) {
   if (end.state == "preempted") text = "Slurm preempted it";
   if (end.state == "timeout") text = "Its time was up: Slurm ended it at its limit";
   if (end.state == "out of memory") text = "It ran out of memory: Slurm ended it";
-  if (end.state == "node lost") text = "A node was lost";
+  if (end.state == "node lost") {
+    const auto lost = lost_node(report);
+    text = "A node was lost" + (lost.empty() ? lost : " (" + lost + ")");
+  }
   if (report.training) text += ", after step " + std::to_string(report.training->steps_done);
   if (report.first_exit) {
     text = (end.state == "failed" ? std::string("It failed: ") : text + "; ") + to_text(*report.first_exit);
   }
-  text += ". " + advice_after(end, report.first_exit) + (report.path / "logs").string() + ".";
+  text += ". " + advice_after(report) + (report.path / "logs").string() + ".";
   return {end.state == "out of memory" ? "memory" : "failed", text};
 }
 
