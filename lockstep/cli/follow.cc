@@ -91,7 +91,7 @@ class FollowedJob {
     is_queued_ = found != queue.end();
     if (is_queued_)
       is_ending_ = found->second.state != "PENDING" && (is_ending_ || found->second.state == "COMPLETING");
-    if (!is_queued_) learn_ends({run_}, queue, context_.env);
+    if (!is_queued_) learn_ends({&run_, 1}, queue, context_.env);
     const auto state = state_of(run_, queue);
     if (state != shown_) context_.log.info("job " + run_.record.job + ": " + state);
     shown_ = state;

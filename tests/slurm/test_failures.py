@@ -99,6 +99,19 @@ class Failures(test_bed.BedTest):
                 self.bed.run(*(word.replace("JOB", job).replace("NODE", node) for word in row.disturb), timeout=180)
                 self.check(row, job)
 
+    def test_a_full_disk_under_the_run_folder_hides_no_failure(self):
+        small = self.folder / "runs"
+        small.mkdir()
+        self.bed.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small)
+        self.addCleanup(self.bed.run, "umount", "-l", small)
+        job = self.job("--", "sh", "-c", "dd if=/dev/zero of=$LOCKSTEP_RUN_DIR/fill bs=4k; exit 3", run="runs/full")
+        self.assertEqual(self.state(job)["ExitCode"], "3:0")
+        self.assertEqual(self.state_in_ls("runs/full"), ("failed", 3))
+        self.assertIn("No space left on device", self.lockstep("follow", "runs/full", code=3).stdout)
+        text = self.lockstep("report", "runs/full").stdout
+        self.assertIn("full: It failed, with code 3", text)
+        self.assertIn("No space left on device", text.split("\nRun\n")[0])
+
     def test_a_partition_that_is_not_there_is_refused_before_the_queue(self):
         done = self.lockstep("submit", "--partition", "none", "--", "true", code=4)
         self.assertIn("invalid partition specified: none", done.stderr)

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/job/queue.h"
@@ -37,8 +37,9 @@ std::int64_t last_news(const RunJob& run);
 
 /// Asks Slurm how those of `runs` ended that are not in `queue` and whose folder does not tell enough: a script that
 /// was killed could write nothing, and one that failed does not know why. Slurm is asked once for all of them, and what
-/// it says is kept in their folders. Where it does not answer, nothing is kept.
-void learn_ends(const std::vector<RunJob>& runs, const QueuedJobs& queue, const Environment& env);
+/// it says is kept in their folders or, if a folder cannot be written, in RunJob::learned. Where it does not answer,
+/// nothing is kept.
+void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environment& env);
 
 /// What Slurm says of a job that has ended.
 struct EndedJob {

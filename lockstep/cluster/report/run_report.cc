@@ -108,9 +108,9 @@ std::vector<std::string> last_lines(const fs::path& log) {
 }
 
 /// How the job ended, if it is not in the queue any more.
-void take_end(RunReport& report, const std::optional<QueuedJobs>& queue) {
+void take_end(RunReport& report, const std::optional<QueuedJobs>& queue, const std::optional<JobExit>& learned) {
   if (!report.job || (queue && queue->contains(report.job->job))) return;
-  const RunJob run{report.path, *report.job};
+  const RunJob run{report.path, *report.job, learned};
   report.end = run_end(run);
   if (report.end) report.first_exit = rank_at_fault(run, *report.end);
   if (!report.end || report.end->code == 0 || report.end->state == "stopped") return;
@@ -182,7 +182,8 @@ std::string_view name_of(RunState state) {
   return {};
 }
 
-RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env) {
+RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env,
+                     const std::optional<JobExit>& learned) {
   RunReport report{.path = run_dir, .name = run_dir.filename().string(), .job = job_record(run_dir)};
   const auto metrics = run_dir / "metrics.jsonl";
   std::vector<RunSegment> starts;
@@ -200,7 +201,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   take_size(report);
   take_starts(starts, report);
   take_times(starts, report);
-  take_end(report, queue);
+  take_end(report, queue, learned);
   if (report.training) {
     report.training->figures.path = fs::absolute(run_dir);
     report.training->figures.nodes = report.nodes;

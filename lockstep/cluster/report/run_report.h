@@ -59,12 +59,12 @@ struct RunReport {
   double billed_hours() const { return billing().hours(alive_s, nodes); }
 };
 
-/// `queue` is nothing where Slurm was not asked or does not answer.
+/// `queue` is nothing where Slurm was not asked or does not answer; `learned` is as RunJob has it.
 ///
 /// Throws: Error(kData) where the folder holds neither metrics nor telemetry nor a job; Error(kIo) where what it holds
 ///         cannot be read.
 RunReport run_report(const std::filesystem::path& run_dir, const std::optional<QueuedJobs>& queue,
-                     const Environment& env);
+                     const Environment& env, const std::optional<JobExit>& learned = {});
 
 inline constexpr const char* kTensorboardPort = "6006";  ///< What TensorBoard takes unless told.
 
