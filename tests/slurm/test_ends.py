@@ -43,7 +43,7 @@ class UnderSlurm(test_bed.BedTest):
         said = json.loads(self.lockstep("report", run, "--json", cwd="/").stdout)["runs"][0]
         self.assertRegex(said["verdict"]["text"], verdict)
         text = self.lockstep("report", run, cwd="/").stdout
-        self.assertIn(said["verdict"]["text"], text.splitlines()[0])
+        self.assertIn(said["verdict"]["text"], " ".join(text.split()))
         if last:
             self.assertIn(last, text.split("\nRun\n")[0])
 

@@ -76,7 +76,7 @@ class Failures(test_bed.BedTest):
             launched = first["launched"]
             self.assertEqual((launched["launcher"], launched["rank"], launched["code"]), row.launched)
         text = self.lockstep("report", run).stdout
-        self.assertIn(verdict, text.splitlines()[0])
+        self.assertIn(verdict, " ".join(text.split()))
         self.assertIn(row.last, text.split("\nRun\n")[0])
         self.assertIn(row.last, followed.stdout + followed.stderr)
 

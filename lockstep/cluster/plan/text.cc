@@ -2,10 +2,12 @@
 #include "lockstep/cluster/plan/text.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/base/text_table.h"
+#include "lockstep/base/unit_column.h"
 
 namespace lockstep {
 namespace {
@@ -74,6 +76,36 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"error", point.error ? nlohmann::ordered_json(*point.error) : nlohmann::ordered_json(nullptr)}};
 }
 
+TableRows plan_table(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
+  std::vector<TableColumn> sizes = {{"nodes"}, {"ranks"}, {"batch"}, {"steps/epoch"}};
+  std::vector<TableColumn> ends = {{"speed-up"}, {"efficiency"}, {"limit"}, {"sure"}};
+  ColumnValues steps;
+  ColumnValues epochs;
+  ColumnValues runs;
+  ColumnValues billed;
+  for (const auto& point : points) {
+    sizes[0].push_back(std::to_string(point.at.nodes));
+    sizes[1].push_back(std::to_string(point.at.ranks()));
+    sizes[2].push_back(fixed(point.batch, 0));
+    sizes[3].push_back(std::to_string(point.steps_per_epoch));
+    steps.emplace_back(point.step.seconds);
+    epochs.emplace_back(point.epoch_s);
+    runs.emplace_back(point.run_s);
+    billed.emplace_back(point.billed_hours);
+    ends[0].push_back(fixed(point.speed_up, 2));
+    ends[1].push_back(percent(point.efficiency));
+    ends[2].push_back(point.limit);
+    ends[3].push_back(human_error(point.error));
+  }
+  auto columns = std::move(sizes);
+  columns.push_back(time_column("step", steps));
+  columns.push_back(time_column("epoch", epochs));
+  columns.push_back(time_column("run", runs));
+  columns.push_back(number_column(question.machine.billing.unit, billed));
+  columns.insert(columns.end(), ends.begin(), ends.end());
+  return rows_of_columns(columns);
+}
+
 }  // namespace
 
 std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
@@ -86,17 +118,7 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
   text += "memory      " + memory_text(question, points.front()) + "\n";
   text += "data        " + std::to_string(facts.train_samples) + " samples to train on, " +
           std::to_string(facts.validation_samples) + " for validation\n\n";
-  std::vector<std::vector<std::string>> rows = {{"nodes", "ranks", "batch", "steps/epoch", "step", "epoch", "run",
-                                                 question.machine.billing.unit, "speed-up", "efficiency", "limit",
-                                                 "sure"}};
-  for (const auto& point : points) {
-    rows.push_back({std::to_string(point.at.nodes), std::to_string(point.at.ranks()), fixed(point.batch, 0),
-                    std::to_string(point.steps_per_epoch), human_seconds(point.step.seconds),
-                    human_seconds(point.epoch_s), human_seconds(point.run_s),
-                    fixed(point.billed_hours, point.billed_hours < 10 ? 3 : 1), fixed(point.speed_up, 2),
-                    percent(point.efficiency), point.limit, human_error(point.error)});
-  }
-  text += text_table(rows) + "\n";
+  text += text_table(plan_table(question, points)) + "\n";
   for (const auto& source : question.machine.sources) text += source + "\n";
   return text;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct RunFigures {
   double batch = 0;  ///< Of one rank.
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
-  std::int64_t samples = 0;  ///< Of all ranks.
+  std::int64_t samples = 0;   ///< Of all ranks.
+  bool is_only_start = true;  ///< True if the run began with this start.
   double step_s = 0;
   double epoch_s = 0;       ///< With validation and snapshots.
   PhaseSeconds phases_s{};  ///< Of an epoch.
@@ -33,10 +35,13 @@ struct RunFigures {
   double run_s = 0;         ///< From that start to the end.
   double samples_per_second = 0;
 
-  JobBilling billing{};  ///< What the site charges for its job.
+  double energy_joules = 0;  ///< Of the devices that report power, over all starts; 0 if none does.
+  JobBilling billing{};      ///< What the site charges for its job.
 
   double node_hours() const { return run_s * nodes / 3600; }
   double billed_hours() const { return billing.hours(run_s, nodes); }
+  /// Nothing if no device reports power, or if this start's samples are not all that the energy was used for.
+  std::optional<double> kwh_per_sample() const;
 };
 
 /// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.

@@ -182,6 +182,19 @@ std::string_view name_of(RunState state) {
   return {};
 }
 
+double RunReport::energy_joules() const {
+  double joules = 0;
+  for (const auto& node : telemetry.nodes) joules += node.energy_joules();
+  return joules;
+}
+
+std::optional<double> RunReport::kwh_per_sample() const {
+  const double samples =
+      training ? static_cast<double>(training->steps_done) * static_cast<double>(training->figures.global_batch) : 0;
+  const double joules = energy_joules();
+  return samples > 0 && joules > 0 ? std::optional(joules / 3.6e6 / samples) : std::nullopt;
+}
+
 RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env,
                      const std::optional<JobExit>& learned) {
   RunReport report{.path = run_dir, .name = run_dir.filename().string(), .job = job_record(run_dir)};

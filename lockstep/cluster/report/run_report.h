@@ -57,6 +57,9 @@ struct RunReport {
   double node_hours() const { return alive_s * nodes / 3600; }
   JobBilling billing() const { return job ? job->billing : JobBilling{}; }
   double billed_hours() const { return billing().hours(alive_s, nodes); }
+  double energy_joules() const;  ///< Of the devices that report power.
+  /// Nothing without steps or without a device that reports power. Of all starts, so of samples of all of them.
+  std::optional<double> kwh_per_sample() const;
 };
 
 /// `queue` is nothing where Slurm was not asked or does not answer; `learned` is as RunJob has it.
