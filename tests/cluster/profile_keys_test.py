@@ -13,7 +13,7 @@ SCHEMA = ROOT / "lockstep/cluster/profile/schema.cc"
 ROW = re.compile(r'\{"([\w.*]+)", \[\]\(P& p, Name(?: n)?\) -> Slot \{ return &p\.([\w.\[\]]+); \}')
 FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is found: read where profiles are.
 # Facts that `profile show` tells a person, and that no decision follows from.
-FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa", "devices.fast_bf16",
+FACTS = {"node.cpu", "node.reserved_cores", "node.numa_domains", "node.memory_gib", "devices.arch", "devices.numa",
          "slurm.nodes", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
          "software.build_image", "software.tensorboard", "software.telemetry"}
 

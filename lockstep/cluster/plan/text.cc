@@ -44,6 +44,11 @@ std::string memory_text(const PlanQuestion& question, const PlanPoint& point) {
   const double room = question.machine.device_memory_bytes;
   if (room > 0)
     text += memory.total() > room ? " — MORE than its " + bytes_text(room) : " (it has " + bytes_text(room) + ")";
+  if (const auto largest = largest_batch(question)) {
+    text += *largest == 0                              ? "; not even one sample fits"
+            : *largest >= question.facts.train_samples ? "; any batch fits"
+                                                       : "; up to " + std::to_string(*largest) + " fit";
+  }
   return text;
 }
 
@@ -66,6 +71,7 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"exposed_s", point.step.exposed_s},
           {"waiting_s", point.step.waiting_s},
           {"data_s", point.step.data_s},
+          {"launch_s", point.launch_s},
           {"epoch_s", point.epoch_s},
           {"run_s", point.run_s},
           {"node_hours", point.node_hours},
@@ -120,6 +126,7 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
           std::to_string(facts.validation_samples) + " for validation\n\n";
   text += text_table(plan_table(question, points)) + "\n";
   for (const auto& source : question.machine.sources) text += source + "\n";
+  for (const auto& hint : question.machine.hints) text += "hint: " + hint + "\n";
   return text;
 }
 
@@ -127,6 +134,7 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
   const auto& facts = question.facts;
   auto list = nlohmann::ordered_json::array();
   for (const auto& point : points) list.push_back(json_of(point));
+  const auto largest = largest_batch(question);
   return {{"schema", 1},
           {"model", facts.model},
           {"cluster", question.machine.cluster},
@@ -137,7 +145,9 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
           {"validation_samples", facts.validation_samples},
           {"billing_unit", question.machine.billing.unit},
           {"basis", basis_name(question.machine.basis)},
+          {"largest_batch", largest ? nlohmann::ordered_json(*largest) : nlohmann::ordered_json(nullptr)},
           {"sources", question.machine.sources},
+          {"hints", question.machine.hints},
           {"points", list}};
 }
 
