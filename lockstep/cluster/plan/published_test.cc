@@ -108,9 +108,12 @@ PlanQuestion strong_question(const json& figure) {
   PlanTarget target{.ranks = to.at("per_node")};
   for (const auto& run : figure.at("measured")) {
     const RankLayout at{run.at("nodes"), run.at("per_node")};
-    target.measured.push_back({.at = at, .seconds = run.at("seconds"), .batch = global_batch / at.ranks()});
+    target.measured.push_back(
+        {.at = at, .seconds = run.at("seconds"), .batch = run.value("batch", global_batch / at.ranks())});
   }
-  question.machine = plan_machine(ProfileLibrary(Environment{}).named(figure.at("profile")), facts, target);
+  auto profile = ProfileLibrary(Environment{}).named(figure.at("profile"));
+  profile.devices.bus_gbs = figure.value("bus_gbs", profile.devices.bus_gbs);
+  question.machine = plan_machine(profile, facts, target);
   question.nodes = {to.at("nodes")};
   return question;
 }
@@ -122,13 +125,14 @@ TEST(PublishedFigures, OfStrongScalingWithSmallBatchesFollowFromTwoRuns) {
     const auto point = predicted(strong_question(figure)).front();
     const double off = point.step.seconds / measured - 1;
     EXPECT_LE(std::abs(off), kStrongScalingError) << figure.at("name");
-    // Without what kernels cost besides arithmetic, batches of an eighth would take an eighth of the time.
+    std::cout << figure.at("name") << ": predicted " << point.step.seconds << " s, measured " << measured
+              << " s, off by " << std::lround(off * 100) << " %\n";
+    if (figure.at("measured").size() == 1) continue;
+    // From the larger batch alone, and without what kernels cost besides arithmetic, it comes out too short.
     auto question = strong_question(figure);
     question.machine.launch = {};
     question.machine.measured.resize(1);
     EXPECT_GT(measured / predicted(question).front().step.seconds, 1 + kStrongScalingError) << figure.at("name");
-    std::cout << figure.at("name") << ": predicted " << point.step.seconds << " s, measured " << measured
-              << " s, off by " << std::lround(off * 100) << " %\n";
   }
 }
 
