@@ -129,6 +129,14 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   return std::nullopt;
 }
 
+/// What is left to pay from, if the job's site is the one where this runs.
+void take_budget(PlanMachine& machine, const Subject& subject, const Context& context) {
+  if (!ProfileChooser(context.env).is_here(subject.profile)) return;
+  machine.account =
+      subject.recipe.has("cluster.account") ? subject.recipe.text("cluster.account") : subject.profile.slurm.account;
+  machine.budget = account_budget(machine.account, machine.billing.unit, context.env);
+}
+
 void plan(const PlanOptions& options, Context& context) {
   check_nodes(options.nodes);
   auto subject = subject_of(options, context);
@@ -142,10 +150,11 @@ void plan(const PlanOptions& options, Context& context) {
                                            : facts_of_json(text_of_file(options.facts), options.facts);
   if (!facts) return;
   subject.target.is_here = subject.target.is_here && facts->is_timed;
-  const PlanQuestion question{.facts = *facts,
-                              .schedule = subject.schedule,
-                              .machine = plan_machine(subject.profile, *facts, subject.target),
-                              .nodes = options.nodes};
+  PlanQuestion question{.facts = *facts,
+                        .schedule = subject.schedule,
+                        .machine = plan_machine(subject.profile, *facts, subject.target),
+                        .nodes = options.nodes};
+  take_budget(question.machine, subject, context);
   const auto points = predicted(question);
   if (options.json) return print_json(plan_json(question, points));
   print_text(plan_text(question, points));

@@ -9,6 +9,7 @@
 #include "lockstep/cluster/plan/facts.h"
 #include "lockstep/cluster/plan/launch.h"
 #include "lockstep/cluster/plan/step.h"
+#include "lockstep/cluster/profile/account_budget.h"
 #include "lockstep/cluster/profile/profile.h"
 
 namespace lockstep {
@@ -59,8 +60,10 @@ struct PlanMachine {
   double call_s = 0;       ///< …and what one costs there.
   double save_s_per_byte = 0;
   NodeBilling billing{"node-hours", 1};
-  std::vector<std::string> sources;  ///< A line for each number, for people.
-  std::vector<std::string> hints{};  ///< What to set otherwise on that system.
+  std::optional<AccountBudget> budget{};  ///< In the same unit; nothing if nobody tells.
+  std::string account{};                  ///< Whose it is.
+  std::vector<std::string> sources;       ///< A line for each number, for people.
+  std::vector<std::string> hints{};       ///< What to set otherwise on that system.
 };
 
 struct PlanQuestion {

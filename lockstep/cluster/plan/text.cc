@@ -82,6 +82,17 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"error", point.error ? nlohmann::ordered_json(*point.error) : nlohmann::ordered_json(nullptr)}};
 }
 
+/// "budget: 750 GPU-hours are left of project_1's 1000; 8 nodes cost more".
+std::string budget_text(const AccountBudget& budget, const PlanMachine& machine, const std::vector<PlanPoint>& points) {
+  std::string text = "budget: " + fixed(budget.left(), 0) + " " + machine.billing.unit + " are left of " +
+                     machine.account + "'s " + fixed(budget.granted, 0) + " (sshare)";
+  std::vector<std::string> beyond;
+  for (const auto& point : points) {
+    if (point.billed_hours > budget.left()) beyond.push_back(counted(point.at.nodes, "node"));
+  }
+  return beyond.empty() ? text : text + "; it does not pay the run on " + joined(beyond, ", ");
+}
+
 TableRows plan_table(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
   std::vector<TableColumn> sizes = {{"nodes"}, {"ranks"}, {"batch"}, {"steps/epoch"}};
   std::vector<TableColumn> ends = {{"speed-up"}, {"efficiency"}, {"limit"}, {"sure"}};
@@ -125,6 +136,7 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
   text += "data        " + std::to_string(facts.train_samples) + " samples to train on, " +
           std::to_string(facts.validation_samples) + " for validation\n\n";
   text += text_table(plan_table(question, points)) + "\n";
+  if (const auto& budget = question.machine.budget) text += budget_text(*budget, question.machine, points) + "\n";
   for (const auto& source : question.machine.sources) text += source + "\n";
   for (const auto& hint : question.machine.hints) text += "hint: " + hint + "\n";
   return text;
@@ -135,6 +147,7 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
   auto list = nlohmann::ordered_json::array();
   for (const auto& point : points) list.push_back(json_of(point));
   const auto largest = largest_batch(question);
+  const auto& budget = question.machine.budget;
   return {{"schema", 1},
           {"model", facts.model},
           {"cluster", question.machine.cluster},
@@ -144,6 +157,10 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
           {"train_samples", facts.train_samples},
           {"validation_samples", facts.validation_samples},
           {"billing_unit", question.machine.billing.unit},
+          {"budget", budget ? nlohmann::ordered_json{{"account", question.machine.account},
+                                                     {"granted", budget->granted},
+                                                     {"left", budget->left()}}
+                            : nlohmann::ordered_json(nullptr)},
           {"basis", basis_name(question.machine.basis)},
           {"largest_batch", largest ? nlohmann::ordered_json(*largest) : nlohmann::ordered_json(nullptr)},
           {"sources", question.machine.sources},
