@@ -186,7 +186,7 @@ StepTime with_accumulation(StepTime step, const StepQuestion& of, std::int64_t a
 
 /// What a step or epoch waits for, and how sure each is.
 struct Parts {
-  std::array<std::pair<double, double>, 4> seconds_and_error{};
+  std::array<std::pair<double, double>, 5> seconds_and_error{};
 
   double error() const {
     double all = 0;
@@ -199,14 +199,15 @@ struct Parts {
   }
 };
 
-std::optional<double> error_of(const StepTime& step, const PlanQuestion& question, RankLayout at) {
+std::optional<double> error_of(const StepTime& step, double launch_s, const PlanQuestion& question, RankLayout at) {
   const auto& machine = question.machine;
   if (machine.basis == PlanBasis::kDataSheet) return std::nullopt;
   const bool is_measured = machine.basis == PlanBasis::kMeasuredHere;
   const bool has_links = at.nodes == 1 && machine.links.measured_ranks == at.per_node;
   const bool is_unknown = at.ranks() > 1 && step.reduce_s <= 0;
   const double compute = is_measured ? kMeasuredError : kPublishedError;
-  return Parts{{{{step.compute_s, is_unknown ? kHardwareError : compute},
+  return Parts{{{{step.compute_s - launch_s, is_unknown ? kHardwareError : compute},
+                 {launch_s, kHardwareError},
                  {step.waiting_s, kHardwareError},
                  {step.exposed_s, has_links ? kMeasuredError : kHardwareError},
                  {step.data_s, kPublishedError}}}}
@@ -296,7 +297,7 @@ PlanPoint point_of(const PlanQuestion& question, int nodes, const Pace& pace) {
   const auto arithmetic = work_of(cost_at(question.facts, point.batch), question, unhindered).compute_s();
   point.launch_s = std::max(0.0, step.work.compute_s() - arithmetic);
   point.limit = limit_of(point.step, point.launch_s);
-  point.error = error_of(point.step, question, point.at);
+  point.error = error_of(point.step, point.launch_s, question, point.at);
   add_lengths(point, question, step, pace);
   return point;
 }
