@@ -97,6 +97,16 @@ class Plan(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["points"][0]["step_s"], 14e-3, delta=0.03 * 14e-3)
 
+    def test_a_program_is_timed_on_this_machine(self):
+        done = self.lockstep("scale", "--local", "--nodes", "1,2", "--study-dir", "study", "--json", "--", "sh", "-c", "echo $LOCAL_RANK >> ranks")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(row["nodes"], row["ranks"]) for row in json.loads(done.stdout)["rows"]], [(1, 1), (1, 2)])
+        self.assertEqual(sorted((self.folder / "ranks").read_text().split()), ["0", "0", "1"])
+        self.refused(2, "nothing to run was given", "-- python train.py", "scale")
+        self.refused(2, "'net.toml' and a program after -- were given", "leave one out", "scale", "net.toml", "--", "true")
+        self.refused(2, "--set is of recipes", "", "scale", "--set", "a.b=1", "--", "true")
+        self.refused(2, "'way'", "", "scale", "--local", "--vary", "way=1,2", "--", "true")
+
     def test_wrong_requests(self):
         facts = ("--facts", FACTS, "--cluster", "lumi-g")
         self.refused(2, "--nodes has 0, want whole numbers from 1 on", "for example --nodes 1,2,4", "plan", "net.toml", "--nodes", "0")

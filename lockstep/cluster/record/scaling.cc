@@ -114,6 +114,12 @@ RunFigures figures_of(const RunSegment& start) {
   return run;
 }
 
+RunFigures program_figures(RunFigures run) {
+  run.is_program = true;
+  run.epoch_s = run.run_s;
+  return run;
+}
+
 std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs) {
   std::map<std::string, std::size_t> order;
   for (const auto& run : runs) order.try_emplace(run.label, order.size());
@@ -138,22 +144,24 @@ TableRows scaling_table(const std::vector<ScalingRow>& rows) {
   const std::string unit = rows.empty() || !is_one_unit ? JobBilling{}.unit : rows.front().run.billing.unit;
   std::vector<TableColumn> columns = {
       text_column("nodes", rows, [](Row row) { return std::to_string(row.run.nodes); }),
-      text_column("ranks", rows, [](Row row) { return std::to_string(row.run.ranks); }),
-      text_column("batch", rows, [](Row row) { return fixed(row.run.batch, 0); }),
-      time_column("step", values(rows, [](Row row) { return row.run.step_s; })),
-      time_column("time per epoch", values(rows, [](Row row) { return row.run.epoch_s; })),
-      text_column("speed-up", rows, [](Row row) { return fixed(row.speed_up, 2); }),
-      text_column("efficiency", rows, [](Row row) { return fixed(row.efficiency * 100, 0) + " %"; }),
-      number_column(unit,
-                    values(rows, [&](Row row) { return is_one_unit ? row.run.billed_hours() : row.run.node_hours(); })),
-      text_column("samples/s", rows, [](Row row) { return fixed(row.run.samples_per_second, 0); })};
+      text_column("ranks", rows, [](Row row) { return std::to_string(row.run.ranks); })};
+  const bool are_programs = std::ranges::any_of(rows, [](Row row) { return row.run.is_program; });
+  const auto add = [&columns](TableColumn column) { columns.push_back(std::move(column)); };
+  if (!are_programs) add(text_column("batch", rows, [](Row row) { return fixed(row.run.batch, 0); }));
+  if (!are_programs) add(time_column("step", values(rows, [](Row row) { return row.run.step_s; })));
+  add(time_column(are_programs ? "time" : "time per epoch", values(rows, [](Row row) { return row.run.epoch_s; })));
+  add(text_column("speed-up", rows, [](Row row) { return fixed(row.speed_up, 2); }));
+  add(text_column("efficiency", rows, [](Row row) { return fixed(row.efficiency * 100, 0) + " %"; }));
+  add(number_column(
+      unit, values(rows, [&](Row row) { return is_one_unit ? row.run.billed_hours() : row.run.node_hours(); })));
+  if (!are_programs) add(text_column("samples/s", rows, [](Row row) { return fixed(row.run.samples_per_second, 0); }));
   const auto energy = values(rows, [](Row row) { return row.run.kwh_per_sample(); });
   if (std::ranges::any_of(energy, [](const auto& each) { return each.has_value(); }))
     columns.push_back(text_column("kWh/sample", rows, [](Row row) {
       const auto each = row.run.kwh_per_sample();
       return each ? significant(*each, 3) : "-";
     }));
-  columns.push_back(text_column("limit", rows, [](Row row) { return row.limit; }));
+  if (!are_programs) columns.push_back(text_column("limit", rows, [](Row row) { return row.limit; }));
   if (has_labels) columns.insert(columns.begin(), text_column("varied", rows, [](Row row) { return row.run.label; }));
   return rows_of_columns(columns);
 }
@@ -167,6 +175,7 @@ nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
     list.push_back({{"run_dir", run.path.string()},
                     {"varied", run.label},
                     {"nodes", run.nodes},
+                    {"is_program", run.is_program},
                     {"ranks", run.ranks},
                     {"batch", run.batch},
                     {"global_batch", run.global_batch},

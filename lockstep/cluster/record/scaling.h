@@ -20,7 +20,8 @@ inline constexpr double kNoticedLoss = 0.1;
 /// What a run's own record says of its speed. Of a run in several starts, the last one counts.
 struct RunFigures {
   std::filesystem::path path;
-  std::string label;  ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
+  std::string label;        ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
+  bool is_program = false;  ///< Only its time is known: run_s, and epoch_s is the same.
   int nodes = 1;
   int ranks = 1;
   double batch = 0;  ///< Of one rank.
@@ -50,6 +51,9 @@ RunFigures figures_of_run(const std::filesystem::path& run_dir);
 /// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
 RunFigures figures_of(const RunSegment& start);
 
+/// Returns the figures of a program of which nodes, ranks, run_s, billing and energy are set.
+RunFigures program_figures(RunFigures run);
+
 /// A run among others.
 struct ScalingRow {
   RunFigures run{};
@@ -62,7 +66,7 @@ struct ScalingRow {
 /// The runs by label, in the order in which labels come, then by ranks.
 std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs);
 
-/// With a head, for text_table() and its kin.
+/// With a head, for text_table() and its kin. Of programs it has their time, and no steps.
 TableRows scaling_table(const std::vector<ScalingRow>& rows);
 nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows);
 

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/record/scaling_chart.h"
 #include "lockstep/cluster/report/charts.h"
 #include "lockstep/cluster/report/page.h"
@@ -141,6 +142,7 @@ std::string report_html(const ReportPage& page) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
       element("title", title) + "<style>" + std::string(kStyle) + "</style>\n</head>\n<body>\n<main>\n";
+  if (page.runs.size() > 1) html += element("h1", counted(std::ssize(page.runs), "run"));
   html += comparison_html(page.comparison);
   for (std::size_t i = 0; i < page.runs.size(); ++i) html += run_html(page.runs[i], page.tunnels[i]);
   return html + "</main>\n</body>\n</html>\n";

@@ -86,6 +86,7 @@ TEST(ReportPages, CompareSeveralRunsFirst) {
   const ReportPage page{.runs = runs, .tunnels = {"", ""}, .comparison = compared(runs)};
   const auto html = report_html(page);
   EXPECT_EQ(fault_of(html), "");
+  EXPECT_LT(html.find("<h1>2 runs</h1>"), html.find("<h2>Side by side</h2>"));
   EXPECT_LT(html.find("<h2>Side by side</h2>"), html.find("<h1>a</h1>"));
 }
 
