@@ -79,7 +79,7 @@ TEST(AskedAndUsed, JudgesNothingByAFewSecondsNorOfAnEarlierVersionsJob) {
   EXPECT_TRUE(asked_and_used(report).empty());
 }
 
-TEST(SlurmMemory, IsReadAsSlurmReadsIt) {
+TEST(MemoryFlag, IsReadAsSlurmReadsIt) {
   EXPECT_EQ(slurm_memory_bytes("96g"), 96.0 * kGib);
   EXPECT_EQ(slurm_memory_bytes("16000"), 16000.0 * (1 << 20));
   EXPECT_EQ(slurm_memory_bytes("512K"), 512.0 * 1024);
