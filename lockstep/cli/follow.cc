@@ -76,7 +76,7 @@ class FollowedJob {
   int end() const {
     const auto end = run_end(run_);
     if (!end || end->code == 0) return 0;
-    if (const auto first = first_exit(read_exits(run_.path), run_.record.job)) context_.log.info(to_text(*first));
+    if (const auto first = rank_at_fault(run_, *end)) context_.log.info(to_text(*first));
     return end->code;
   }
 
@@ -91,7 +91,7 @@ class FollowedJob {
     is_queued_ = found != queue.end();
     if (is_queued_)
       is_ending_ = found->second.state != "PENDING" && (is_ending_ || found->second.state == "COMPLETING");
-    if (!is_queued_) learn_ends({run_}, queue, context_.env);
+    if (!is_queued_) learn_ends({&run_, 1}, queue, context_.env);
     const auto state = state_of(run_, queue);
     if (state != shown_) context_.log.info("job " + run_.record.job + ": " + state);
     shown_ = state;

@@ -28,7 +28,7 @@ struct ListOptions {
 void list(const ListOptions& options, const Context& context) {
   const auto places = options.folder.empty() ? run_places(context.env) : RunPlaces{options.folder};
   const auto& root = places.root;
-  const auto runs = run_jobs(places);
+  auto runs = run_jobs(places);
   std::int64_t since = 0;
   for (const auto& run : runs) since = std::max(since, last_news(run));
   const auto queue = runs.empty() ? QueuedJobs{} : queue_or_nothing(context, since).value_or(QueuedJobs{});

@@ -73,7 +73,7 @@ class QueueWatch {
     asked_ = Clock::now();
     try {
       jobs_ = view_.jobs(run_ ? last_news(*run_) : 0);
-      if (run_) learn_ends({*run_}, *jobs_, context_.env);
+      if (run_) learn_ends({&*run_, 1}, *jobs_, context_.env);
     } catch (const Error& error) {
       jobs_.reset();
       if (!std::exchange(has_warned_, true)) context_.log.warning(error.what());

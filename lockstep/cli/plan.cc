@@ -36,7 +36,7 @@ struct PlanOptions {
   std::vector<int> nodes = {1, 2, 4, 8};
   std::string cluster = "auto";
   int devices = 0;
-  std::string measured;
+  std::vector<std::string> measured;
   std::string facts;
   std::string samples;
   bool json = false;
@@ -81,6 +81,9 @@ Subject subject_of(const PlanOptions& options, const Context& context) {
                   .target = {}};
   subject.schedule = schedule_of(subject.recipe);
   subject.target.ranks = ranks_of_node(options, subject.recipe, subject.profile);
+  const bool has_graph = subject.recipe.text("trainer.graph") != "off";
+  subject.target.launch = has_graph ? LaunchWay::kGraph : LaunchWay::kEager;
+  subject.target.is_compiled = subject.recipe.has("model.compiled");
   // Steps are timed on processors: they say nothing of a node's devices.
   subject.target.is_here = chooser.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
@@ -126,22 +129,32 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   return std::nullopt;
 }
 
+/// What is left to pay from, if the job's site is the one where this runs.
+void take_budget(PlanMachine& machine, const Subject& subject, const Context& context) {
+  if (!ProfileChooser(context.env).is_here(subject.profile)) return;
+  machine.account =
+      subject.recipe.has("cluster.account") ? subject.recipe.text("cluster.account") : subject.profile.slurm.account;
+  machine.budget = account_budget(machine.account, machine.billing.unit, context.env);
+}
+
 void plan(const PlanOptions& options, Context& context) {
   check_nodes(options.nodes);
   auto subject = subject_of(options, context);
-  if (!options.measured.empty()) {
-    const auto run = figures_of_run(options.measured);
-    subject.target.measured = {.at = {run.nodes, run.ranks / run.nodes}, .seconds = run.step_s, .batch = run.batch};
-    subject.target.measured_in = options.measured;
+  for (const auto& each : options.measured) {
+    const auto run = figures_of_run(named_folder(each, run_places(context.env)));
+    subject.target.measured.push_back(
+        {.at = {run.nodes, run.ranks / run.nodes}, .seconds = run.step_s, .batch = run.batch});
   }
+  subject.target.measured_in = joined(options.measured, ", ");
   const auto facts = options.facts.empty() ? described(options, subject, context)
                                            : facts_of_json(text_of_file(options.facts), options.facts);
   if (!facts) return;
   subject.target.is_here = subject.target.is_here && facts->is_timed;
-  const PlanQuestion question{.facts = *facts,
-                              .schedule = subject.schedule,
-                              .machine = plan_machine(subject.profile, *facts, subject.target),
-                              .nodes = options.nodes};
+  PlanQuestion question{.facts = *facts,
+                        .schedule = subject.schedule,
+                        .machine = plan_machine(subject.profile, *facts, subject.target),
+                        .nodes = options.nodes};
+  take_budget(question.machine, subject, context);
   const auto points = predicted(question);
   if (options.json) return print_json(plan_json(question, points));
   print_text(plan_text(question, points));
@@ -169,7 +182,10 @@ void add_plan(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");
   command->add_option("--devices", options->devices, "Ranks of each node")->type_name("N");
-  command->add_option("--measured", options->measured, "A run on that system, from whose steps to go on")
+  command
+      ->add_option("--measured", options->measured,
+                   "Runs on that system, from whose steps to go on: a run's folder or name; may be repeated")
+      ->allow_extra_args(false)
       ->type_name("RUN");
   command->add_option("--facts", options->facts, "What `lockstep-train describe` printed, instead of asking it")
       ->type_name("FILE");

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -50,28 +51,34 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// The queue, if one of the runs may still be in it. How those ended that are not is learnt with it.
-std::optional<QueuedJobs> queue_for(const std::vector<fs::path>& folders, const Context& context) {
+/// What Slurm says of the runs.
+struct SlurmAnswer {
+  std::optional<QueuedJobs> queue{};                  ///< If one of the runs may still be in it.
+  std::map<fs::path, std::optional<JobExit>> ends{};  ///< What a run's folder could not keep.
+};
+
+SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& context) {
   std::vector<RunJob> runs;
   std::int64_t since = 0;
   for (const auto& folder : folders) {
     std::error_code ignored;
     auto record = job_record(folder);
     if (!record || fs::exists(folder / "result.json", ignored)) continue;
-    runs.push_back({folder, std::move(*record)});
+    runs.push_back({folder, std::move(*record), {}});
     since = std::max(since, last_news(runs.back()));
   }
-  if (runs.empty()) return std::nullopt;
-  auto queue = queue_or_nothing(context, since);
-  if (queue) learn_ends(runs, *queue, context.env);
-  return queue;
+  if (runs.empty()) return {};
+  SlurmAnswer answer{.queue = queue_or_nothing(context, since)};
+  if (answer.queue) learn_ends(runs, *answer.queue, context.env);
+  for (const auto& run : runs) answer.ends[run.path] = run.learned;
+  return answer;
 }
 
 ReportPage page_of(const std::vector<fs::path>& folders, const Context& context) {
   ReportPage page;
-  const auto queue = queue_for(folders, context);
+  auto slurm = asked_slurm(folders, context);
   for (const auto& folder : folders) {
-    page.runs.push_back(run_report(folder, queue, context.env));
+    page.runs.push_back(run_report(folder, slurm.queue, context.env, slurm.ends[folder]));
     page.tunnels.push_back(tensorboard_tunnel(page.runs.back(), context.env));
   }
   if (page.runs.size() > 1) page.comparison = compared(page.runs);

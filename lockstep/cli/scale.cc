@@ -14,12 +14,14 @@
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/queue.h"
+#include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/scale/study.h"
 #include "lockstep/launch/process.h"
 
@@ -31,7 +33,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kBetweenStates{2};
 
 struct ScaleOptions {
-  std::string subject;  ///< A recipe, or the folder of a study.
+  std::string subject;  ///< A recipe, or the folder of a study; empty for a program.
+  std::vector<std::string> program;
   std::vector<std::string> sets;
   std::vector<std::string> passed;  ///< On to `submit`: "--time=01:00:00".
   std::vector<int> nodes = {1, 2, 4};
@@ -47,24 +50,41 @@ struct ScaleOptions {
 std::vector<std::string> words_of(const ScaleOptions& options) {
   std::vector<std::string> counts;
   for (const int each : options.nodes) counts.push_back(std::to_string(each));
-  std::vector<std::string> words = {"lockstep", "scale", options.subject, "--nodes", joined(counts, ",")};
+  std::vector<std::string> words = {"lockstep", "scale"};
+  if (!options.subject.empty()) words.push_back(options.subject);
+  words.insert(words.end(), {"--nodes", joined(counts, ",")});
   if (options.is_local) words.emplace_back("--local");
   for (const auto& text : options.vary) words.insert(words.end(), {"--vary", text});
   for (const auto& text : options.sets) words.insert(words.end(), {"--set", text});
   words.insert(words.end(), options.passed.begin(), options.passed.end());
+  if (!options.program.empty()) {
+    words.emplace_back("--");
+    words.insert(words.end(), options.program.begin(), options.program.end());
+  }
   return words;
+}
+
+/// What a study is named by: its recipe, its program's script or else the program.
+std::string study_name(const ScaleOptions& options) {
+  if (options.program.empty()) return fs::path(options.subject).stem().string();
+  const auto script =
+      std::ranges::find_if(options.program, [](const auto& word) { return fs::path(word).extension() == ".py"; });
+  return fs::path(script == options.program.end() ? options.program.front() : *script).stem().string();
 }
 
 fs::path study_folder(const ScaleOptions& options, const std::string& command, const Context& context) {
   if (!options.study_dir.empty()) return fs::absolute(options.study_dir).lexically_normal();
   const auto root = options.is_local ? fs::absolute("runs") : runs_here(context.env);
-  const auto name = fs::path(options.subject).stem().string();
-  return root / (name + "-scale-" + hex64(xxh3_64(command)).substr(0, 8));
+  return root / (study_name(options) + "-scale-" + hex64(xxh3_64(command)).substr(0, 8));
 }
 
 /// The study that is meant: one that is there, or a new one.
 Study study_of(ScaleOptions& options, const Context& context) {
-  if (auto there = read_study(options.subject)) {
+  if (options.subject.empty() && options.program.empty()) {
+    throw Error(ErrorKind::kUsage, "nothing to run was given",
+                "lockstep scale RECIPE --nodes 1,2,4, or: lockstep scale --nodes 1,2,4 -- python train.py");
+  }
+  if (auto there = options.subject.empty() ? std::nullopt : read_study(options.subject)) {
     there->folder = fs::absolute(there->folder).lexically_normal();
     options.subject.clear();
     return *there;
@@ -82,6 +102,7 @@ Study study_of(ScaleOptions& options, const Context& context) {
   }
   return {.folder = folder,
           .is_local = options.is_local,
+          .is_program = !options.program.empty(),
           .command = command,
           .points = study_points(options.nodes, options.vary)};
 }
@@ -101,10 +122,22 @@ std::vector<PointState> states_of(const Study& study, const QueuedJobs& queue) {
 /// `lockstep VERB RECIPE` for one point.
 std::vector<std::string> command_of(const std::string& verb, const ScaleOptions& options, const Study& study,
                                     const StudyPoint& point) {
-  std::vector<std::string> command = {this_program().string(), verb, options.subject, "--run-dir",
-                                      study.run_dir(point).string()};
+  std::vector<std::string> command = {this_program().string(), verb};
+  if (!study.is_program) command.push_back(options.subject);
+  command.insert(command.end(), {"--run-dir", study.run_dir(point).string()});
+  if (study.is_program) return command;
   for (const auto& text : options.sets) command.insert(command.end(), {"--set", text});
   for (const auto& text : point.sets) command.insert(command.end(), {"--set", text});
+  return command;
+}
+
+/// `command`, and behind it what it starts, with the point's values in it; nothing behind it for a recipe.
+std::vector<std::string> with_program(std::vector<std::string> command, const ScaleOptions& options,
+                                      const StudyPoint& point) {
+  if (options.program.empty()) return command;
+  const auto program = command_of_trial(options.program, {.sets = point.sets, .name = {}});
+  command.emplace_back("--");
+  command.insert(command.end(), program.begin(), program.end());
   return command;
 }
 
@@ -145,16 +178,17 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
   Said said;
   for (const auto& point : study.points) {
     if (state_of(study, point, {}) != PointState::kAbsent) continue;
-    if (options.subject.empty()) refuse_without_recipe(study);
-    commands.push_back(command_of("submit", options, study, point));
-    auto& command = commands.back();
+    if (options.subject.empty() && options.program.empty()) refuse_without_recipe(study);
+    auto command = command_of("submit", options, study, point);
     command.insert(command.end(), {"--nodes", std::to_string(point.nodes)});
     command.insert(command.end(), options.passed.begin(), options.passed.end());
     auto dry = command;
     dry.emplace_back("--dry-run");
     if (options.json) dry.emplace_back("--json");
-    const auto script = output_of(dry, said, context);
+    const auto script = output_of(with_program(dry, options, point), said, context);
     if (!script) return false;
+    command.emplace_back("--json");
+    commands.push_back(with_program(std::move(command), options, point));
     if (options.json) {
       planned.push_back(nlohmann::json::parse(*script));
     } else if (options.dry_run) {
@@ -166,8 +200,7 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
     return true;
   }
   write_study(study);
-  for (auto& command : commands) {
-    command.emplace_back("--json");
+  for (const auto& command : commands) {
     const auto output = output_of(command, said, context);
     if (!output) return false;
     const auto job = nlohmann::json::parse(*output);
@@ -195,18 +228,30 @@ bool wait_for_jobs(const Study& study, const Context& context) {
   }
 }
 
+/// What runs one point on this machine.
+std::vector<std::string> local_command(const ScaleOptions& options, const Study& study, const StudyPoint& point) {
+  if (study.is_program) {
+    make_folder(study.run_dir(point));
+    return with_program({this_program().string(), "launch", "-n", std::to_string(point.nodes)}, options, point);
+  }
+  auto command = command_of("train", options, study, point);
+  command.insert(command.end(), {"--devices", std::to_string(point.nodes)});
+  return command;
+}
+
 /// Runs, one after the other, what has not finished. A failing run ends the study with its code.
 void run_locally(const ScaleOptions& options, const Study& study, Context& context) {
   write_study(study);
   for (std::size_t i = 0; i < study.points.size(); ++i) {
     const auto& point = study.points[i];
     if (state_of(study, point, {}) == PointState::kFinished) continue;
-    if (options.subject.empty()) refuse_without_recipe(study);
+    if (options.subject.empty() && options.program.empty()) refuse_without_recipe(study);
     context.log.info("run " + std::to_string(i + 1) + " of " + std::to_string(study.points.size()) + ": " +
                      counted(point.nodes, "rank") + " " + point.label());
-    auto command = command_of("train", options, study, point);
-    command.insert(command.end(), {"--devices", std::to_string(point.nodes)});
-    const auto result = run_process(command, context.env);
+    const auto started = std::chrono::steady_clock::now();
+    const auto result = run_process(local_command(options, study, point), context.env);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+    if (result.exit_code == 0 && study.is_program) write_program_time(study.run_dir(point), point.nodes, took.count());
     if (result.exit_code == 0) continue;
     std::cerr << result.errors;
     context.exit_code = result.exit_code;
@@ -217,7 +262,8 @@ void run_locally(const ScaleOptions& options, const Study& study, Context& conte
 void report_failures(const Study& study, const QueuedJobs& queue, Context& context) {
   for (const auto& point : study.points) {
     if (state_of(study, point, queue) != PointState::kFailed) continue;
-    context.log.error("the run on " + counted(point.nodes, "node") + " ended without a result\n  hint: its log is " +
+    context.log.error("the run on " + counted(point.nodes, "node") + " " +
+                      (study.is_program ? "failed" : "ended without a result") + "\n  hint: its log is " +
                       (study.run_dir(point) / "logs" / "job.log").string());
   }
   context.exit_code = exit_code(ErrorKind::kEnvironment);
@@ -244,7 +290,20 @@ void check_local(const ScaleOptions& options) {
       "leave one of them out");
 }
 
+/// A program has no settings of ours.
+void check_program(const ScaleOptions& options) {
+  if (options.program.empty()) return;
+  if (!options.subject.empty()) {
+    throw Error(ErrorKind::kUsage, "'" + options.subject + "' and a program after -- were given, want one of them",
+                "leave one out");
+  }
+  if (!options.sets.empty())
+    throw Error(ErrorKind::kUsage, "--set is of recipes, but a program is given", "write it into the program's words");
+}
+
 void scale(ScaleOptions& options, Context& context) {
+  options.program = context.program;
+  check_program(options);
   check_local(options);
   const auto study = study_of(options, context);
   if (study.is_local) {
@@ -275,16 +334,21 @@ void add_passed(CLI::App& command, std::vector<std::string>& passed, const std::
 }  // namespace
 
 void add_scale(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("scale", "A scaling study: run a recipe on numbers of nodes, and make the table");
+  auto* command = app.add_subcommand(
+      "scale", "A scaling study: run a recipe, or a program after --, on numbers of nodes, and make the table");
   auto options = std::make_shared<ScaleOptions>();
-  command->add_option("RECIPE", options->subject, "A TOML file, a built-in recipe's name, or a study's folder")
-      ->required();
+  command->add_option("RECIPE", options->subject,
+                      "A TOML file, a built-in recipe's name, or a study's folder; a program instead comes after --");
+  context.program_takers.push_back(command);
   command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,N…");
   command->add_flag("--local", options->is_local, "On this machine, one run after the other");
-  command->add_option("--vary", options->vary, "The same for each value of a setting: table.key=v,w")
+  command
+      ->add_option(
+          "--vary", options->vary,
+          "The same for each value of a setting: table.key=v,w; of a program, of {NAME} in its words: NAME=v,w")
       ->allow_extra_args(false);
   command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
       ->allow_extra_args(false);

@@ -120,7 +120,13 @@ void add_cost(Json& entry, const Subject& subject, const Batch& batch) {
   const StepCostScope scope;
   const auto loss = forward(subject, batch);
   entry["activation_bytes"] = scope.cost().live_bytes();
+  const auto forward_kernels = scope.cost().kernels();
+  const auto forward_products = scope.cost().products();
+  entry["forward_kernels"] = forward_kernels;
+  entry["forward_products"] = forward_products;
   loss.backward();
+  entry["backward_kernels"] = scope.cost().kernels() - forward_kernels;
+  entry["backward_products"] = scope.cost().products() - forward_products;
   entry["flops"] = scope.cost().flops();
   subject.optimizer->zero_grad();
 }

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace lockstep {
@@ -69,10 +71,69 @@ double flops_of(std::string_view name, Inputs inputs) {
   return 0;
 }
 
+/// True if an operation of that name computes nothing: it makes a view, or memory for another one.
+bool only_looks(std::string_view name) {
+  static constexpr auto kLooking = std::to_array<std::string_view>({"aten::empty",
+                                                                    "aten::empty_like",
+                                                                    "aten::empty_strided",
+                                                                    "aten::new_empty",
+                                                                    "aten::resize_",
+                                                                    "aten::view",
+                                                                    "aten::_unsafe_view",
+                                                                    "aten::as_strided",
+                                                                    "aten::reshape",
+                                                                    "aten::_reshape_alias",
+                                                                    "aten::t",
+                                                                    "aten::transpose",
+                                                                    "aten::permute",
+                                                                    "aten::expand",
+                                                                    "aten::expand_as",
+                                                                    "aten::squeeze",
+                                                                    "aten::unsqueeze",
+                                                                    "aten::select",
+                                                                    "aten::slice",
+                                                                    "aten::narrow",
+                                                                    "aten::split",
+                                                                    "aten::chunk",
+                                                                    "aten::unbind",
+                                                                    "aten::alias",
+                                                                    "aten::detach",
+                                                                    "aten::detach_",
+                                                                    "detach",
+                                                                    "detach_",
+                                                                    "aten::flatten",
+                                                                    "aten::to",
+                                                                    "aten::contiguous",
+                                                                    "aten::lift_fresh",
+                                                                    "aten::item",
+                                                                    "aten::_local_scalar_dense",
+                                                                    "aten::is_nonzero",
+                                                                    "aten::result_type",
+                                                                    "aten::set_",
+                                                                    "aten::resolve_conj",
+                                                                    "aten::resolve_neg",
+                                                                    "aten::view_as",
+                                                                    "aten::unfold",
+                                                                    "aten::movedim",
+                                                                    "aten::size",
+                                                                    "aten::is_same_size"});
+  return std::ranges::find(kLooking, name) != kLooking.end();
+}
+
+StepCost* counted_cost() {
+  return static_cast<StepCost*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
+}
+
 std::unique_ptr<at::ObserverContext> on_operation(const at::RecordFunction& function) {
-  auto* cost = static_cast<StepCost*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
-  if (cost != nullptr) cost->add_flops(flops_of(function.name(), function.inputs()));
+  if (auto* cost = counted_cost()) {
+    cost->add_flops(flops_of(function.name(), function.inputs()));
+    cost->begin_operation();
+  }
   return nullptr;
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext*) {
+  if (auto* cost = counted_cost()) cost->end_operation(!only_looks(function.name()));
 }
 
 }  // namespace
@@ -81,7 +142,7 @@ StepCostScope::StepCostScope()
     : cost_(std::make_shared<StepCost>()),
       guard_(c10::DebugInfoKind::PROFILER_STATE, cost_),
       callback_(at::addThreadLocalCallback(
-          at::RecordFunctionCallback(&on_operation).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {}
+          at::RecordFunctionCallback(&on_operation, &on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {}
 
 StepCostScope::~StepCostScope() { at::removeCallback(callback_); }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace lockstep {
 
@@ -17,7 +18,24 @@ class StepCost final : public c10::MemoryReportingInfoBase {
   /// Allocated and not yet freed since counting began.
   std::int64_t live_bytes() const { return live_bytes_; }
 
-  void add_flops(double flops) { flops_ += flops; }
+  /// Operations that call no other and write a tensor: a device starts a kernel for each.
+  std::int64_t kernels() const { return kernels_; }
+
+  /// Those among them that flops() counts.
+  std::int64_t products() const { return products_; }
+
+  void add_flops(double flops) {
+    flops_ += flops;
+    if (flops > 0) ++products_;
+  }
+  /// An operation begins; it ends with end_operation(). Operations lie in each other.
+  void begin_operation() { calls_others_.push_back(false); }
+  void end_operation(bool writes) {
+    if (calls_others_.empty()) return;  // It began before counting did.
+    if (writes && !calls_others_.back()) ++kernels_;
+    calls_others_.pop_back();
+    if (!calls_others_.empty()) calls_others_.back() = true;
+  }
   void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
     live_bytes_ += bytes;
   }
@@ -25,6 +43,9 @@ class StepCost final : public c10::MemoryReportingInfoBase {
 
  private:
   double flops_ = 0;
+  std::int64_t kernels_ = 0;
+  std::int64_t products_ = 0;
+  std::vector<bool> calls_others_;
   std::int64_t live_bytes_ = 0;
 };
 

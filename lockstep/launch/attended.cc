@@ -52,7 +52,7 @@ class LastLines {
   }
 
  private:
-  static constexpr std::size_t kLines = 20;
+  static constexpr std::size_t kLines = 100;  // A launcher's own words about a failed rank are many.
   static constexpr std::size_t kLongest = 500;
 
   void end_line() {

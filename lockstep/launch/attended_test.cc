@@ -33,12 +33,12 @@ TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
 TEST(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
   testing::internal::CaptureStderr();
   const auto end =
-      ended("for i in $(seq 1 30); do echo line $i >&2; done; printf 'half\\rwhole, without an end' >&2; exit 1");
+      ended("for i in $(seq 1 150); do echo line $i >&2; done; printf 'half\\rwhole, without an end' >&2; exit 1");
   const auto passed_on = testing::internal::GetCapturedStderr();
   EXPECT_NE(passed_on.find("line 1\n"), std::string::npos);
   EXPECT_NE(passed_on.find("half\rwhole, without an end"), std::string::npos);
-  ASSERT_EQ(end.last.size(), 20U);
-  EXPECT_EQ(end.last.front(), "line 13");
+  ASSERT_EQ(end.last.size(), 100U);
+  EXPECT_EQ(end.last.front(), "line 53");
   EXPECT_EQ(end.last.back(), "whole, without an end");
 }
 

@@ -35,6 +35,10 @@ class Plan(unittest.TestCase):
             # Forward two products, backward three: none for the gradient of the input.
             self.assertEqual(batch["flops"], 2 * batch["samples"] * (2 * INPUT * HIDDEN + 3 * HIDDEN * CLASSES))
             self.assertGreater(batch["activation_bytes"], 4 * batch["samples"] * HIDDEN)
+            # Beside the products: activation, log-softmax, loss and what the metrics take; the same number for any batch.
+            self.assertEqual((batch["forward_products"], batch["backward_products"]), (2, 3))
+            self.assertTrue(4 < batch["forward_kernels"] < 16 and 5 <= batch["backward_kernels"] < 16, batch)
+        self.assertEqual(len({batch["forward_kernels"] for batch in facts["batches"]}), 1)
 
     def test_counts_are_exact_and_times_are_there(self):
         facts = self.describe("--devices", "1", "--batch", "25", "--batch", "50")

@@ -12,7 +12,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
@@ -86,7 +85,7 @@ bool all_ended_well(const ExitRecords& records, const RunJob& run) {
 
 /// A script that ended with 0 is no proof: srun does so too if its node is lost.
 bool wants_slurm(const RunJob& run, const QueuedJobs& queue) {
-  if (queue.contains(run.record.job)) return false;
+  if (queue.contains(run.record.job) || run.learned) return false;
   const auto records = read_exits(job_folder(run));
   const auto* end = records.end_of_job(run.record.job);
   return end == nullptr || (end->state.empty() && (end->code != 0 || !all_ended_well(records, run)));
@@ -119,6 +118,7 @@ std::optional<RunEnd> run_end(const RunJob& run) {
   }
   const auto records = read_exits(job_folder(run));
   const auto* end = records.end_of_job(job);
+  if (run.learned && (end == nullptr || end->state.empty())) end = &*run.learned;
   const auto first = first_exit(records, job);
   if (end == nullptr) return first ? std::optional(end_by_code(first->rank.code)) : std::nullopt;
   auto found = end->state.empty() ? end_by_code(end->code) : end_by_slurm(*end, script_code(records, job));
@@ -127,31 +127,40 @@ std::optional<RunEnd> run_end(const RunJob& run) {
   return found;
 }
 
+std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end) {
+  constexpr std::array kEndedBySlurm = {"cancelled", "timeout", "preempted", "node lost"};
+  const auto first = first_exit(read_exits(run.path), run.record.job);
+  const bool is_slurms = std::ranges::find(kEndedBySlurm, end.state) != kEndedBySlurm.end();
+  if (first && is_slurms && (first->rank.code == kTerminated || first->rank.code == kKilled)) return std::nullopt;
+  return first;
+}
+
 std::int64_t last_news(const RunJob& run) {
   struct stat status {};
   const bool is_there = ::stat((run.path / "exits.jsonl").c_str(), &status) == 0;
   return std::max(run.record.submitted, is_there ? std::int64_t{status.st_mtime} : 0);
 }
 
-void learn_ends(const std::vector<RunJob>& runs, const QueuedJobs& queue, const Environment& env) {
+void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environment& env) {
   std::vector<std::string> jobs;
-  std::vector<const RunJob*> asked;
-  for (const auto& run : runs) {
+  std::vector<RunJob*> asked;
+  for (auto& run : runs) {
     if (!wants_slurm(run, queue)) continue;
     asked.push_back(&run);
     if (std::ranges::find(jobs, run.record.job) == jobs.end()) jobs.push_back(run.record.job);
   }
   if (jobs.empty()) return;
   const auto ends = asked_ends(jobs, env);
-  for (const auto* run : asked) {
+  for (auto* run : asked) {
     const auto found = ends.find(run->record.job);
     // A job whose trials share a folder is asked for once with each of them.
     if (found == ends.end() || !wants_slurm(*run, queue)) continue;
+    const JobExit exit{.job = found->first, .code = found->second.code, .state = found->second.state};
     try {
-      append_exit(job_folder(*run),
-                  JobExit{.job = found->first, .code = found->second.code, .state = found->second.state});
+      append_exit(job_folder(*run), exit);
     } catch (const Error&) {
       // Another user's run, or a full disk: Slurm is asked again the next time.
+      run->learned = exit;
     }
   }
 }

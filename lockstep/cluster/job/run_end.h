@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/run_job.h"
+#include "lockstep/cluster/record/exit_record.h"
 
 namespace lockstep {
 
@@ -26,14 +27,19 @@ struct RunEnd {
 /// own.
 std::optional<RunEnd> run_end(const RunJob& run);
 
+/// Returns the rank that ended the run's last job; nothing if none failed, or if Slurm ended them all: which of them
+/// went first then says nothing.
+std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end);
+
 /// Returns when the run's place in the queue last changed for certain, in seconds since 1970: it was submitted, or a
 /// script of it ended. A queue that was asked before then says nothing about it.
 std::int64_t last_news(const RunJob& run);
 
 /// Asks Slurm how those of `runs` ended that are not in `queue` and whose folder does not tell enough: a script that
 /// was killed could write nothing, and one that failed does not know why. Slurm is asked once for all of them, and what
-/// it says is kept in their folders. Where it does not answer, nothing is kept.
-void learn_ends(const std::vector<RunJob>& runs, const QueuedJobs& queue, const Environment& env);
+/// it says is kept in their folders or, if a folder cannot be written, in RunJob::learned. Where it does not answer,
+/// nothing is kept.
+void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environment& env);
 
 /// What Slurm says of a job that has ended.
 struct EndedJob {

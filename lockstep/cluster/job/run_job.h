@@ -9,6 +9,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/submission.h"
+#include "lockstep/cluster/record/exit_record.h"
 
 namespace lockstep {
 
@@ -16,6 +17,7 @@ namespace lockstep {
 struct RunJob {
   std::filesystem::path path;
   JobRecord record;
+  std::optional<JobExit> learned{};  ///< What Slurm said of its end, if the folder could not keep it: its disk is full.
 };
 
 /// The places where a user's runs lie.

@@ -75,19 +75,35 @@ std::optional<NextJob> next_job(const fs::path& run_dir) {
 }
 
 void keep(const JobRecord& record, const fs::path& run_dir) {
-  const json object = {{"schema", 1},
-                       {"job", record.job},
-                       {"name", record.name},
-                       {"cluster", record.cluster},
-                       {"command", record.command},
-                       {"nodes", record.nodes},
-                       {"tasks", record.tasks},
-                       {"is_recipe", record.is_recipe},
-                       {"time_s", record.time_s},
-                       {"submitted", record.submitted},
-                       {"billing", {{"unit", record.billing.unit}, {"per_hour", record.billing.per_hour}}},
-                       {"packed_in", record.packed_in}};
+  json object = {{"schema", 1},
+                 {"job", record.job},
+                 {"name", record.name},
+                 {"cluster", record.cluster},
+                 {"command", record.command},
+                 {"nodes", record.nodes},
+                 {"tasks", record.tasks},
+                 {"is_recipe", record.is_recipe},
+                 {"time_s", record.time_s},
+                 {"submitted", record.submitted},
+                 {"billing", {{"unit", record.billing.unit}, {"per_hour", record.billing.per_hour}}},
+                 {"packed_in", record.packed_in}};
+  if (record.asked.is_known) {
+    object["asked"] = {{"devices", record.asked.devices},
+                       {"cores_per_task", record.asked.cores_per_task},
+                       {"memory", record.asked.memory},
+                       {"whole_nodes", record.asked.has_whole_nodes}};
+  }
   write_whole(record_path(run_dir), object.dump(2) + "\n", false);
+}
+
+JobAsk asked_from(const json& record) {
+  if (!record.contains("asked")) return {};
+  const auto& asked = record.at("asked");
+  return {.is_known = true,
+          .devices = asked.at("devices"),
+          .cores_per_task = asked.at("cores_per_task"),
+          .memory = asked.at("memory"),
+          .has_whole_nodes = asked.at("whole_nodes")};
 }
 
 void make_executable(const fs::path& script) {
@@ -115,7 +131,12 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
       .time_s = plan.queue.time->count(),
       .submitted =
           std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(),
-      .billing = plan.billing};
+      .billing = plan.billing,
+      .asked = {.is_known = true,
+                .devices = plan.size.devices,
+                .cores_per_task = plan.size.cores_per_task,
+                .memory = plan.size.memory,
+                .has_whole_nodes = plan.size.has_whole_nodes}};
   try {
     record.job = submitted_id(script, env, after);
     SlurmQueue(env).forget();
@@ -158,6 +179,7 @@ JobRecord submit_packed(const PackedJob& job, const Environment& env, const std:
     record.tasks = 1;
     record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
     record.billing.per_hour = whole.billing.per_hour / static_cast<double>(job.trials.size());
+    record.asked = {};  // Of all trials together: it says nothing of one.
     record.packed_in = job.node.paths.run_dir.string();
     keep(record, run_dir);
     remember_run(run_dir, env);
@@ -184,6 +206,7 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .time_s = object.at("time_s"),
                      .submitted = next.submitted,
                      .billing = billing_from(object),
+                     .asked = asked_from(object),
                      .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),

@@ -12,6 +12,15 @@
 
 namespace lockstep {
 
+/// What a job asked for on each node.
+struct JobAsk {
+  bool is_known = false;  ///< False of a job of an earlier version.
+  int devices = 0;
+  int cores_per_task = 0;  ///< 0: Slurm's default.
+  std::string memory{};    ///< As --mem takes it; empty: Slurm's default.
+  bool has_whole_nodes = false;
+};
+
 /// What a run folder keeps of its job, as job.json.
 struct JobRecord {
   std::string job;      ///< Slurm's number.
@@ -24,6 +33,7 @@ struct JobRecord {
   std::int64_t time_s = 0;
   std::int64_t submitted = 0;  ///< Seconds since 1970.
   JobBilling billing{};
+  JobAsk asked{};
   std::string packed_in{};  ///< The folder of the job that this trial shares with others; its step has its name.
 };
 

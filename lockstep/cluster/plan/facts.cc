@@ -12,6 +12,11 @@ namespace {
 
 using nlohmann::json;
 
+/// None in what an earlier version printed.
+PassKernels kernels_of(const json& from, const std::string& pass) {
+  return {.all = from.value(pass + "_kernels", 0.0), .products = from.value(pass + "_products", 0.0)};
+}
+
 BatchCost batch_of(const json& from) {
   return {.samples = from.at("samples"),
           .forward_s = from.at("forward_s"),
@@ -19,7 +24,9 @@ BatchCost batch_of(const json& from) {
           .update_s = from.at("update_s"),
           .spread = from.at("spread"),
           .flops = from.at("flops"),
-          .activation_bytes = from.at("activation_bytes")};
+          .activation_bytes = from.at("activation_bytes"),
+          .forward = kernels_of(from, "forward"),
+          .backward = kernels_of(from, "backward")};
 }
 
 TrainingFacts read(const json& from) {
@@ -86,7 +93,9 @@ BatchCost cost_at(const TrainingFacts& facts, double samples) {
           .update_s = is_single ? high.update_s : between(low.update_s, high.update_s),
           .spread = is_single ? high.spread : between(low.spread, high.spread),
           .flops = between(low.flops, high.flops),
-          .activation_bytes = between(low.activation_bytes, high.activation_bytes)};
+          .activation_bytes = between(low.activation_bytes, high.activation_bytes),
+          .forward = high.forward,
+          .backward = high.backward};
 }
 
 }  // namespace lockstep

@@ -14,6 +14,12 @@ struct PlanGradient {
   double ready = 1;  ///< Share of the backward pass after which its gradient is there.
 };
 
+/// What a device starts one after the other for a pass.
+struct PassKernels {
+  double all = 0;       ///< One by one; 0 if they were not counted.
+  double products = 0;  ///< Those of them that are matrix products, convolutions or attention.
+};
+
 /// What one rank's batch costs.
 struct BatchCost {
   std::int64_t samples = 0;
@@ -23,6 +29,8 @@ struct BatchCost {
   double spread = 0;  ///< Standard deviation of a step over its mean.
   double flops = 0;   ///< Of matrix products and convolutions, both passes.
   double activation_bytes = 0;
+  PassKernels forward{};
+  PassKernels backward{};
 };
 
 /// An all-reduce as it was measured.

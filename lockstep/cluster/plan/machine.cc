@@ -65,12 +65,16 @@ void take_rate(PlanMachine& machine, const Profile& profile, const TrainingFacts
 }
 
 void take_compute(PlanMachine& machine, const Profile& profile, const TrainingFacts& facts, const PlanTarget& target) {
-  if (target.measured) {
+  if (!target.measured.empty()) {
     machine.basis = PlanBasis::kMeasuredThere;
     machine.measured = target.measured;
-    machine.sources.push_back("computing: " + target.measured_in + " took " + fixed(target.measured->seconds * 1e3, 2) +
-                              " ms a step on " + std::to_string(target.measured->at.ranks()) +
-                              " ranks (measured there)");
+    std::vector<std::string> steps;
+    for (const auto& each : target.measured) {
+      steps.push_back(fixed(each.seconds * 1e3, 2) + " ms a step of " + fixed(each.batch, 0) + " on " +
+                      counted(each.at.ranks(), "rank"));
+    }
+    machine.sources.push_back("computing: " + target.measured_in + " took " + joined(steps, ", ") +
+                              " (measured there)");
   } else if (target.is_here) {
     machine.basis = PlanBasis::kMeasuredHere;
     const std::string ranks = facts.ranks == 1 ? "one rank" : std::to_string(facts.ranks) + " ranks side by side";
@@ -103,6 +107,19 @@ void take_links(PlanMachine& machine, const Profile& profile, const TrainingFact
                                 : "all-reduce between nodes: unknown, counted as nothing (network.node_gbs)");
 }
 
+/// The precision that the devices are faster in.
+void take_precision_hint(PlanMachine& machine, const Profile& profile, const std::string& precision) {
+  if (profile.devices.count == 0) return;
+  const auto& name = profile.devices.name.empty() ? profile.name : profile.devices.name;
+  if (precision == "bf16" && !profile.devices.fast_bf16) {
+    machine.hints.push_back("bf16 is no faster than fp32 on " + name + " (" + profile.origin("devices.fast_bf16") +
+                            "): --set trainer.precision=fp16 or fp32");
+  } else if ((precision == "fp32" || precision == "fp64") && profile.devices.fast_bf16) {
+    machine.hints.push_back("bf16 is faster than " + precision + " on " + name +
+                            " where the model bears it: --set trainer.precision=bf16");
+  }
+}
+
 }  // namespace
 
 PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, const PlanTarget& target) {
@@ -112,6 +129,9 @@ PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, con
   take_compute(machine, profile, facts, target);
   take_links(machine, profile, facts, target.is_here);
   const bool has_devices = profile.devices.count > 0;
+  if (has_devices) machine.launch = device_launch(target.launch, target.is_compiled);
+  if (has_devices) machine.sources.push_back(machine.launch.source);
+  take_precision_hint(machine, profile, facts.precision);
   machine.overlaps = has_devices || facts.ranks * facts.threads < facts.cores;
   machine.spread.devices = has_devices ? kDeviceSpread : 0;
   // A machine so busy that steps vary by more is not described by a normal distribution.

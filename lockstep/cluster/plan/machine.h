@@ -13,8 +13,10 @@ namespace lockstep {
 struct PlanTarget {
   int ranks = 1;         ///< Of a node.
   bool is_here = false;  ///< The facts were timed on a node of that system, on the devices that the job will use.
-  std::optional<MeasuredStep> measured{};
-  std::string measured_in{};  ///< The run that `measured` is from.
+  std::vector<MeasuredStep> measured{};
+  std::string measured_in{};  ///< The runs that `measured` are from.
+  LaunchWay launch = LaunchWay::kEager;
+  bool is_compiled = false;  ///< model.compiled.
 };
 
 /// The system of `profile` as `plan` sees it.

@@ -53,9 +53,8 @@ double seconds_measured(double bytes, const std::vector<ReduceCost>& measured) {
   return low.seconds + (above->seconds - low.seconds) * (bytes - low.bytes) / (above->bytes - low.bytes);
 }
 
-}  // namespace
-
-double all_reduce_seconds(double bytes, RankLayout at, const PlanLinks& links) {
+/// Without links.slowness.
+double seconds_of(double bytes, RankLayout at, const PlanLinks& links) {
   if (at.ranks() == 1) return 0;
   if (at.nodes == 1 && at.per_node == links.measured_ranks && !links.measured.empty()) {
     return seconds_measured(bytes, links.measured);
@@ -64,6 +63,12 @@ double all_reduce_seconds(double bytes, RankLayout at, const PlanLinks& links) {
   double best = std::numeric_limits<double>::infinity();
   for (const auto& protocol : kProtocols) best = std::min(best, seconds_by(protocol, bytes, at, links));
   return best;
+}
+
+}  // namespace
+
+double all_reduce_seconds(double bytes, RankLayout at, const PlanLinks& links) {
+  return links.slowness * seconds_of(bytes, at, links);
 }
 
 }  // namespace lockstep

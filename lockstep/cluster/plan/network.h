@@ -18,6 +18,7 @@ struct RankLayout {
 /// How fast an all-reduce is. Bandwidths are bus bandwidths in bytes a second, as nccl-tests has them; 0 where nothing
 /// is known, which then costs nothing.
 struct PlanLinks {
+  double slowness = 1;         ///< What every all-reduce takes over what follows from the rest.
   double node_bus = 0;         ///< Among the devices of one node.
   double network_bus = 0;      ///< What all adapters of a node carry together, in one direction.
   bool has_fast_links = true;  ///< Devices of a node reach each other by NVLink or Infinity Fabric, else by PCIe.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -14,7 +15,15 @@ namespace {
 
 constexpr double kShownLimit = 0.1;  ///< Below this share of a step nothing but computing limits it.
 
-RankWork work_of(const BatchCost& cost, const PlanQuestion& question) {
+/// What makes counted steps those that were measured.
+struct Pace {
+  double arithmetic = 1;
+  double kernels = 1;  ///< What each costs the device besides.
+  double host = 1;     ///< What starting each costs the host.
+  double network = 1;
+};
+
+RankWork work_of(const BatchCost& cost, const PlanQuestion& question, const Pace& pace) {
   const auto& machine = question.machine;
   RankWork work{.forward_s = cost.forward_s, .backward_s = cost.backward_s, .update_s = cost.update_s, .read_s = 0};
   const bool has_rate = machine.basis == PlanBasis::kPublished || machine.basis == PlanBasis::kDataSheet;
@@ -24,36 +33,147 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question) {
     const double seconds = cost.flops / (has_rate ? machine.flops_per_s : 1e12);
     work = {.forward_s = seconds / 3, .backward_s = seconds * 2 / 3, .update_s = 0, .read_s = 0};
   }
+  const PassKernels update{.all = cost.forward.all > 0 ? update_kernels(question.facts.gradients.size()) : 0};
+  auto launch = machine.launch;
+  launch.kernel_s *= pace.kernels;
+  launch.host_s *= pace.host;
+  work.forward_s = launch.pass_s(work.forward_s * pace.arithmetic, cost.forward);
+  work.backward_s = launch.pass_s(work.backward_s * pace.arithmetic, cost.backward);
+  work.update_s = launch.pass_s(work.update_s * pace.arithmetic, update);
   // Loaders beside the computation share the work out; without threads or a core of their own it comes on top.
   const int readers = machine.overlaps && question.facts.workers > 0 ? machine.workers : 1;
   work.read_s = question.facts.read_s * static_cast<double>(cost.samples) / readers;
   return work;
 }
 
-StepQuestion step_question(const PlanQuestion& question, RankLayout at, double batch) {
+StepQuestion step_question(const PlanQuestion& question, RankLayout at, double batch, const Pace& pace) {
   const auto cost = cost_at(question.facts, batch);
-  return {.work = work_of(cost, question),
+  auto links = question.machine.links;
+  links.slowness *= pace.network;
+  return {.work = work_of(cost, question, pace),
           .buckets = plan_buckets(question.facts.gradients, question.schedule.bucket_bytes),
           .at = at,
-          .links = question.machine.links,
+          .links = links,
           .spread = question.machine.spread,
           .overlaps = question.machine.overlaps,
           .reads_ahead = question.facts.workers > 0};
 }
 
-/// How long ranks compute, over what counting says, by a step that was measured; 1 where none was.
-double pace_of(const PlanQuestion& question) {
-  const auto& measured = question.machine.measured;
-  if (!measured) return 1;
-  const auto there = step_question(question, measured->at, measured->batch);
-  return calibrated(there, measured->seconds).compute_s() / std::max(there.work.compute_s(), 1e-12);
+/// A run that was measured, and how much longer than the average its slowest rank takes.
+struct MeasuredRun {
+  MeasuredStep step;
+  std::vector<double> slowest;
+};
+
+double step_s(const PlanQuestion& question, const MeasuredRun& run, const Pace& pace) {
+  return simulated_step(step_question(question, run.step.at, run.step.batch, pace), run.slowest).seconds;
 }
 
-StepQuestion paced(StepQuestion step, double pace) {
-  step.work.forward_s *= pace;
-  step.work.backward_s *= pace;
-  step.work.update_s *= pace;
-  return step;
+/// Sets the arithmetic with which the run takes as long as it did: the most, if more or less make no difference since
+/// the host rules.
+void fit_arithmetic(Pace& pace, const PlanQuestion& question, const MeasuredRun& run) {
+  constexpr double kClose = 1 + 1e-9;
+  const auto fits = [&](double arithmetic) {
+    Pace tried = pace;
+    tried.arithmetic = arithmetic;
+    return step_s(question, run, tried) <= run.step.seconds * kClose;
+  };
+  double low = 0;
+  double high = 1;
+  while (fits(high)) high *= 2;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  pace.arithmetic = low;
+}
+
+/// The least `miss` of a part of the pace, between a thousandth and a thousand times of it, by the golden section.
+template <typename Miss>
+void fit(double& part, Miss miss) {
+  constexpr int kRounds = 30;
+  const double golden = (std::sqrt(5.0) - 1) / 2;
+  double low = std::log(part) - std::log(1e3);
+  double high = std::log(part) + std::log(1e3);
+  double left = miss(std::exp(high - golden * (high - low)));
+  double right = miss(std::exp(low + golden * (high - low)));
+  for (int i = 0; i < kRounds; ++i) {
+    if (left < right) {
+      high = low + golden * (high - low);
+      right = left;
+      left = miss(std::exp(high - golden * (high - low)));
+    } else {
+      low = high - golden * (high - low);
+      left = right;
+      right = miss(std::exp(low + golden * (high - low)));
+    }
+  }
+  part = std::exp((low + high) / 2);
+}
+
+/// What kernels may cost at most, by a run that was faster. Half of it is then taken to be arithmetic.
+void limit_kernels(Pace& pace, const PlanQuestion& question, const MeasuredRun& run) {
+  const auto at_least = [&](const Pace& tried) { return step_s(question, run, tried); };
+  const double seconds = run.step.seconds;
+  const double host_s = at_least({.arithmetic = 0, .kernels = 0});
+  if (host_s > seconds) pace.host = std::min(pace.host, seconds / host_s);
+  const double device_s = at_least({.arithmetic = 0, .host = 0});
+  if (device_s > seconds) pace.kernels = std::min(pace.kernels, seconds / device_s / 2);
+}
+
+/// The run of which a pace is wrong by most, and by how much.
+double worst_miss(const PlanQuestion& question, const std::vector<MeasuredRun>& runs, const Pace& pace) {
+  double worst = 0;
+  for (const auto& each : runs) {
+    worst = std::max(worst, std::abs(std::log(step_s(question, each, pace) / each.step.seconds)));
+  }
+  return worst;
+}
+
+/// One run tells how long ranks compute. A second one with another batch tells what kernels cost besides, one with
+/// another number of ranks what averaging costs; to tell both apart takes three.
+Pace pace_of(const PlanQuestion& question) {
+  Pace pace;
+  std::vector<MeasuredRun> runs;
+  for (const auto& each : question.machine.measured)
+    runs.push_back({each, slowest_ranks(each.at.ranks(), question.machine.spread)});
+  if (runs.empty()) return pace;
+  for (const auto& each : runs) limit_kernels(pace, question, each);
+  const auto differ = [&](auto value) {
+    return std::ranges::any_of(runs, [&](const auto& each) { return value(each.step) != value(runs.front().step); });
+  };
+  const bool fits_kernels = question.machine.launch.kernel_s > 0 && differ([](const auto& step) { return step.batch; });
+  const bool fits_network =
+      differ([](const auto& step) { return step.at.ranks(); }) && (!fits_kernels || runs.size() > 2);
+  // The slowest rank's mean does for what only tells runs apart, and is many times as fast.
+  auto rough = runs;
+  for (auto& each : rough)
+    each.slowest = {std::accumulate(each.slowest.begin(), each.slowest.end(), 0.0) /
+                    static_cast<double>(each.slowest.size())};
+  const auto miss = [&](Pace& tried) {
+    fit_arithmetic(tried, question, rough.front());
+    return worst_miss(question, rough, tried);
+  };
+  const auto miss_of_kernels = [&](Pace& tried) {
+    if (!fits_kernels) return miss(tried);
+    tried.kernels = pace.kernels;
+    fit(tried.kernels, [&](double value) {
+      Pace inner = tried;
+      inner.kernels = value;
+      return miss(inner);
+    });
+    return miss(tried);
+  };
+  if (fits_network) {
+    fit(pace.network, [&](double value) {
+      Pace tried = pace;
+      tried.network = value;
+      return miss_of_kernels(tried);
+    });
+  }
+  miss_of_kernels(pace);
+  fit_arithmetic(pace, question, runs.front());
+  return pace;
 }
 
 /// Micro-batches before the last one wait for no rank.
@@ -66,7 +186,7 @@ StepTime with_accumulation(StepTime step, const StepQuestion& of, std::int64_t a
 
 /// What a step or epoch waits for, and how sure each is.
 struct Parts {
-  std::array<std::pair<double, double>, 4> seconds_and_error{};
+  std::array<std::pair<double, double>, 5> seconds_and_error{};
 
   double error() const {
     double all = 0;
@@ -79,23 +199,26 @@ struct Parts {
   }
 };
 
-std::optional<double> error_of(const StepTime& step, const PlanQuestion& question, RankLayout at) {
+std::optional<double> error_of(const StepTime& step, double launch_s, const PlanQuestion& question, RankLayout at) {
   const auto& machine = question.machine;
   if (machine.basis == PlanBasis::kDataSheet) return std::nullopt;
   const bool is_measured = machine.basis == PlanBasis::kMeasuredHere;
   const bool has_links = at.nodes == 1 && machine.links.measured_ranks == at.per_node;
   const bool is_unknown = at.ranks() > 1 && step.reduce_s <= 0;
   const double compute = is_measured ? kMeasuredError : kPublishedError;
-  return Parts{{{{step.compute_s, is_unknown ? kHardwareError : compute},
+  return Parts{{{{step.compute_s - launch_s, is_unknown ? kHardwareError : compute},
+                 {launch_s, kHardwareError},
                  {step.waiting_s, kHardwareError},
                  {step.exposed_s, has_links ? kMeasuredError : kHardwareError},
                  {step.data_s, kPublishedError}}}}
       .error();
 }
 
-std::string limit_of(const StepTime& step) {
-  const std::array<std::pair<double, const char*>, 3> all = {
-      {{step.exposed_s, "communication"}, {step.data_s, "data"}, {step.waiting_s, "stragglers"}}};
+std::string limit_of(const StepTime& step, double launch_s) {
+  const std::array<std::pair<double, const char*>, 4> all = {{{step.exposed_s, "communication"},
+                                                              {step.data_s, "data"},
+                                                              {step.waiting_s, "stragglers"},
+                                                              {launch_s, "launches"}}};
   const auto& most = *std::ranges::max_element(all, {}, &std::pair<double, const char*>::first);
   return most.first > kShownLimit * step.seconds ? most.second : "compute";
 }
@@ -109,22 +232,21 @@ PlanMemory memory_of(const TrainingFacts& facts, double batch) {
 }
 
 /// Validation needs no gradients: a forward pass over each rank's share, in few large batches.
-double validation_s(const PlanQuestion& question, const StepQuestion& step, double batch) {
+double validation_s(const PlanQuestion& question, const StepQuestion& step, double batch, const Pace& pace) {
   const double samples = std::ceil(static_cast<double>(question.facts.validation_samples) / step.at.ranks());
-  const double timed = cost_at(question.facts, batch).forward_s;
-  const double forward_s = timed > 0 ? step.work.forward_s * cost_at(question.facts, samples).forward_s / timed
-                                     : step.work.forward_s * samples / batch;
-  return forward_s + (step.overlaps && step.reads_ahead ? 0 : step.work.read_s * samples / batch);
+  if (samples <= 0) return 0;
+  return work_of(cost_at(question.facts, samples), question, pace).forward_s +
+         (step.overlaps && step.reads_ahead ? 0 : step.work.read_s * samples / batch);
 }
 
-void add_lengths(PlanPoint& point, const PlanQuestion& question, const StepQuestion& step) {
+void add_lengths(PlanPoint& point, const PlanQuestion& question, const StepQuestion& step, const Pace& pace) {
   const auto& schedule = question.schedule;
   const auto every = [](std::int64_t epochs, double seconds) {
     return epochs > 0 ? seconds / static_cast<double>(epochs) : 0.0;
   };
   const double save_s = snapshot_bytes(question.facts) * question.machine.save_s_per_byte;
   point.epoch_s = static_cast<double>(point.steps_per_epoch) * point.step.seconds +
-                  every(schedule.validate_every, validation_s(question, step, point.batch)) +
+                  every(schedule.validate_every, validation_s(question, step, point.batch, pace)) +
                   every(schedule.save_every, save_s);
   double epochs = static_cast<double>(schedule.epochs);
   if (schedule.max_steps > 0) {
@@ -157,7 +279,7 @@ void check_batch(const PlanQuestion& question, int nodes) {
   }
 }
 
-PlanPoint point_of(const PlanQuestion& question, int nodes, double pace) {
+PlanPoint point_of(const PlanQuestion& question, int nodes, const Pace& pace) {
   const auto& schedule = question.schedule;
   PlanPoint point;
   point.at = {.nodes = nodes, .per_node = question.machine.ranks};
@@ -168,11 +290,15 @@ PlanPoint point_of(const PlanQuestion& question, int nodes, double pace) {
   point.steps_per_epoch = schedule.drop_last ? samples / in_step : (samples + in_step - 1) / in_step;
   point.steps_per_epoch = std::max<std::int64_t>(1, point.steps_per_epoch);
   point.memory = memory_of(question.facts, point.batch);
-  const auto step = paced(step_question(question, point.at, point.batch), pace);
+  const auto step = step_question(question, point.at, point.batch, pace);
   point.step = with_accumulation(simulated_step(step), step, schedule.accumulate);
-  point.limit = limit_of(point.step);
-  point.error = error_of(point.step, question, point.at);
-  add_lengths(point, question, step);
+  auto unhindered = pace;
+  unhindered.kernels = unhindered.host = 0;
+  const auto arithmetic = work_of(cost_at(question.facts, point.batch), question, unhindered).compute_s();
+  point.launch_s = std::max(0.0, step.work.compute_s() - arithmetic);
+  point.limit = limit_of(point.step, point.launch_s);
+  point.error = error_of(point.step, point.launch_s, question, point.at);
+  add_lengths(point, question, step, pace);
   return point;
 }
 
@@ -191,8 +317,25 @@ std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks) {
   return schedule.global_batch > 0 ? schedule.global_batch : schedule.batch * ranks;
 }
 
+std::optional<std::int64_t> largest_batch(const PlanQuestion& question) {
+  constexpr double kTaken = 1 << 30;
+  const double room = question.machine.device_memory_bytes - kTaken;
+  if (question.machine.device_memory_bytes <= 0) return std::nullopt;
+  const auto fits = [&](std::int64_t batch) {
+    return memory_of(question.facts, static_cast<double>(batch)).total() <= room;
+  };
+  if (!fits(1)) return 0;
+  std::int64_t low = 1;
+  std::int64_t high = question.facts.train_samples + 1;
+  while (high - low > 1) {
+    const auto middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
 std::vector<PlanPoint> predicted(const PlanQuestion& question) {
-  const double pace = pace_of(question);
+  const auto pace = pace_of(question);
   std::vector<PlanPoint> points;
   for (const int nodes : question.nodes) {
     check_batch(question, nodes);

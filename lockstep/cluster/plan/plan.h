@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "lockstep/cluster/plan/facts.h"
+#include "lockstep/cluster/plan/launch.h"
 #include "lockstep/cluster/plan/step.h"
+#include "lockstep/cluster/profile/account_budget.h"
 #include "lockstep/cluster/profile/profile.h"
 
 namespace lockstep {
@@ -47,7 +49,8 @@ struct PlanMachine {
   int ranks = 1;  ///< Of a node.
   PlanBasis basis = PlanBasis::kMeasuredHere;
   double flops_per_s = 0;  ///< Of one device, for kPublished and kDataSheet.
-  std::optional<MeasuredStep> measured{};
+  std::vector<MeasuredStep> measured{};
+  PlanLaunch launch{};
   PlanLinks links;
   RankSpread spread;
   bool overlaps = true;
@@ -57,7 +60,10 @@ struct PlanMachine {
   double call_s = 0;       ///< …and what one costs there.
   double save_s_per_byte = 0;
   NodeBilling billing{"node-hours", 1};
-  std::vector<std::string> sources;  ///< A line for each number, for people.
+  std::optional<AccountBudget> budget{};  ///< In the same unit; nothing if nobody tells.
+  std::string account{};                  ///< Whose it is.
+  std::vector<std::string> sources;       ///< A line for each number, for people.
+  std::vector<std::string> hints{};       ///< What to set otherwise on that system.
 };
 
 struct PlanQuestion {
@@ -86,6 +92,7 @@ struct PlanPoint {
   std::int64_t steps_per_epoch = 0;
   PlanMemory memory;
   StepTime step;
+  double launch_s = 0;  ///< What starting kernels adds to computing: a device waits for the next one.
   double epoch_s = 0;
   double run_s = 0;
   double node_hours = 0;
@@ -93,7 +100,7 @@ struct PlanPoint {
   double speed_up = 1;            ///< Of an epoch, over the first point.
   double efficiency = 1;          ///< That over what more nodes were taken.
   std::optional<double> error{};  ///< Of the times: within this share; absent where they are an order of magnitude.
-  std::string limit;              ///< "compute", "communication", "data" or "stragglers".
+  std::string limit;              ///< "compute", "launches", "communication", "data" or "stragglers".
 };
 
 /// How sure a number is by where it comes from, as a share of it: measured on the system that it is for, published for
@@ -108,6 +115,10 @@ double snapshot_bytes(const TrainingFacts& facts);
 /// The batch of the rank with most of `ranks`, and the global batch.
 double batch_of_rank(const PlanSchedule& schedule, int ranks);
 std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks);
+
+/// Returns the largest batch of one rank whose memory a device of that system has, less a GiB for what the driver and
+/// its libraries take; nothing if the device's memory is not known. 0: not even one sample fits.
+std::optional<std::int64_t> largest_batch(const PlanQuestion& question);
 
 /// A prediction for each number of nodes.
 ///

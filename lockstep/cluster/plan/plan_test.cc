@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/plan/machine.h"
 #include "lockstep/cluster/plan/text.h"
 #include "lockstep/cluster/profile/library.h"
@@ -152,12 +153,6 @@ TEST(SimulatedSteps, WaitForTheSlowestOfManyRanks) {
   EXPECT_NEAR(before, 3.85 * 0.02, 0.004);
 }
 
-TEST(CalibratedWork, MakesTheStepThatWasMeasured) {
-  auto question = step_of({{.bytes = 1, .ready = 1}});
-  question.work = calibrated(question, 8);
-  EXPECT_NEAR(simulated_step(question).seconds, 8, 1e-6);
-}
-
 TEST(Plans, ComeFromPublishedRatesWhereTheDeviceHasOne) {
   const auto question = question_on("juwels-booster", {1, 2, 256});
   EXPECT_EQ(question.machine.basis, PlanBasis::kPublished);
@@ -177,13 +172,119 @@ TEST(Plans, GoOnFromAMeasuredStepWhereNothingWasTimedHere) {
   auto question = question_on("lumi-g", {1, 2});
   question.facts = facts;
   const PlanTarget target{
-      .ranks = 8, .measured = MeasuredStep{.at = {1, 8}, .seconds = 0.5, .batch = 32}, .measured_in = "run"};
+      .ranks = 8, .measured = {MeasuredStep{.at = {1, 8}, .seconds = 0.5, .batch = 32}}, .measured_in = "run"};
   question.machine = plan_machine(profile_named("lumi-g"), facts, target);
   const auto points = predicted(question);
   EXPECT_NEAR(points[0].step.seconds, 0.5, 1e-6);
   EXPECT_GT(points[1].step.seconds, 0.5);
   EXPECT_LT(points[1].step.seconds, 0.6);
   EXPECT_LE(*points[1].error, 0.25);
+}
+
+/// A network of 600 kernels whose arithmetic takes a second for a million samples.
+TrainingFacts facts_with_kernels() {
+  auto facts = some_facts();
+  for (auto& batch : facts.batches) {
+    batch.forward_s = batch.backward_s = batch.update_s = 0;
+    batch.forward = {.all = 200, .products = 50};
+    batch.backward = {.all = 400, .products = 100};
+  }
+  return facts;
+}
+
+PlanPoint point_with(const TrainingFacts& facts, LaunchWay way, bool is_compiled, std::int64_t batch,
+                     std::vector<MeasuredStep> measured = {}) {
+  PlanQuestion question{.facts = facts, .schedule = {.batch = batch, .epochs = 1}};
+  const PlanTarget target{.ranks = 1, .measured = std::move(measured), .launch = way, .is_compiled = is_compiled};
+  question.machine = plan_machine(profile_named("juwels-booster"), facts, target);
+  question.nodes = {1};
+  return predicted(question).front();
+}
+
+TEST(Launches, RuleSmallBatchesAndLessSoInAGraphOrCompiled) {
+  const auto facts = facts_with_kernels();
+  // 100 tensors are updated by three kernels. Arithmetic takes 1e11 operations a sample at 60 TFLOPS.
+  const double arithmetic = 1e11 / 60e12;
+  const auto eager = point_with(facts, LaunchWay::kEager, false, 1);
+  EXPECT_NEAR(eager.step.compute_s, 603 * 10e-6, 1e-9);
+  EXPECT_NEAR(eager.launch_s, 603 * 10e-6 - arithmetic, 1e-9);
+  EXPECT_EQ(eager.limit, "launches");
+  EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, false, 1).step.compute_s, arithmetic + 603 * 3.4e-6, 1e-9);
+  // Twice its products, 300 kernels; the update stays.
+  EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, true, 1).step.compute_s, arithmetic + 303 * 3.4e-6, 1e-9);
+  const auto large = point_with(facts, LaunchWay::kEager, false, 1000);
+  EXPECT_NEAR(large.step.compute_s, 1000 * arithmetic + 600 * 3.4e-6 + 3 * 10e-6, 1e-9);
+  EXPECT_EQ(large.limit, "compute");
+}
+
+TEST(Launches, DoNotCountWhereStepsAreTimed) {
+  auto question = question_on("generic", {1}, /*is_here=*/true);
+  for (auto& batch : question.facts.batches) batch.forward = batch.backward = {.all = 1e6};
+  EXPECT_EQ(predicted(question).front().launch_s, 0);
+}
+
+TEST(MeasuredRuns, OfTwoBatchesTellKernelsFromArithmetic) {
+  // 1 ms a sample and 20 ms for all kernels.
+  const auto measured = [](double batch) {
+    return MeasuredStep{.at = {1, 1}, .seconds = batch * 1e-3 + 20e-3, .batch = batch};
+  };
+  const auto facts = facts_with_kernels();
+  const auto point = point_with(facts, LaunchWay::kGraph, false, 4, {measured(16), measured(64)});
+  EXPECT_NEAR(point.step.seconds, 24e-3, 24e-3 * 0.03);
+  // One run alone takes what it does not know as published.
+  const auto from_one = point_with(facts, LaunchWay::kGraph, false, 4, {measured(64)});
+  EXPECT_LT(from_one.step.seconds, 10e-3);
+}
+
+TEST(MeasuredRuns, OfTwoNumbersOfRanksTellWhatAveragingCosts) {
+  auto question = question_on("juwels-booster", {8});
+  question.facts = facts_with_kernels();
+  auto slow = question.machine;
+  slow.links.slowness = 40;
+  const PlanQuestion truth{.facts = question.facts, .schedule = question.schedule, .machine = slow, .nodes = {1, 2, 8}};
+  const auto points = predicted(truth);
+  ASSERT_GT(points[1].step.exposed_s, 0.1 * points[1].step.seconds);
+  PlanTarget target{.ranks = 4};
+  for (const int i : {0, 1})
+    target.measured.push_back({.at = points[static_cast<std::size_t>(i)].at,
+                               .seconds = points[static_cast<std::size_t>(i)].step.seconds,
+                               .batch = 32});
+  question.machine = plan_machine(profile_named("juwels-booster"), question.facts, target);
+  EXPECT_NEAR(predicted(question).front().step.seconds, points[2].step.seconds, 0.1 * points[2].step.seconds);
+}
+
+TEST(MeasuredRuns, ThatAreFasterThanTheirKernelsCountThemForLess) {
+  const auto facts = facts_with_kernels();
+  const std::vector<MeasuredStep> measured = {{.at = {1, 1}, .seconds = 1e-3, .batch = 4}};
+  EXPECT_NEAR(point_with(facts, LaunchWay::kEager, false, 4, measured).step.seconds, 1e-3, 0.05e-3);
+  EXPECT_NEAR(point_with(facts, LaunchWay::kEager, false, 2, measured).step.seconds, 1e-3, 0.1e-3);
+}
+
+TEST(Plans, SayWhichBatchFits) {
+  auto question = question_on("juwels-booster", {1});
+  // 40 GiB less one for the driver; 401 MiB of weights, gradients, state and buffers; 10 MiB a sample.
+  EXPECT_EQ(largest_batch(question), (39 * 1024 - 401) / 10);
+  EXPECT_HAS(plan_text(question, predicted(question)), "(it has 40.0 GiB); up to 3953 fit");
+  question.machine.device_memory_bytes = 1.2 * (1 << 30);
+  EXPECT_EQ(largest_batch(question), 0);
+  EXPECT_HAS(plan_text(question, predicted(question)), "not even one sample fits");
+  question.machine.device_memory_bytes = 0;
+  EXPECT_FALSE(largest_batch(question));
+}
+
+TEST(Plans, AdviseThePrecisionThatDevicesAreFastIn) {
+  const auto hints = [](const std::string& cluster, const std::string& precision, bool is_fast) {
+    auto facts = some_facts();
+    facts.precision = precision;
+    auto profile = profile_named(cluster);
+    profile.devices.fast_bf16 = is_fast;
+    profile.devices.peak_tflops = {"bf16 10", "fp32 10", "fp16 10"};
+    return joined(plan_machine(profile, facts, {}).hints, "; ");
+  };
+  EXPECT_HAS(hints("crukci-rocm", "bf16", false), "bf16 is no faster than fp32 on AMD Instinct MI50 32GB");
+  EXPECT_HAS(hints("juwels-booster", "fp32", true), "bf16 is faster than fp32");
+  EXPECT_EQ(hints("juwels-booster", "bf16", true), "");
+  EXPECT_EQ(hints("crukci-rocm", "fp32", false), "");
 }
 
 TEST(Plans, FromADataSheetClaimNoError) {

@@ -26,28 +26,6 @@ class SampleRng {
   std::uint64_t count_ = 0;
 };
 
-/// Of each simulated step, how many times the average the slowest rank takes.
-std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
-  if (spread.devices == 0 && spread.steps == 0) return {1};
-  // Many draws of a few ranks, few of many: the largest of many varies little.
-  const int jobs = std::max(16, 20000 / ranks);
-  const int steps = spread.steps == 0 ? 1 : 4;
-  SampleRng draws;
-  std::vector<double> slowest;
-  std::vector<double> own(static_cast<std::size_t>(ranks), 1);
-  for (int job = 0; job < jobs; ++job) {
-    for (auto& factor : own) factor = spread.devices == 0 ? 1 : 1 + spread.devices * draws.normal();
-    for (int step = 0; step < steps; ++step) {
-      double most = 0;
-      for (const auto factor : own) {
-        most = std::max(most, spread.steps == 0 ? factor : factor * (1 + spread.steps * draws.normal()));
-      }
-      slowest.push_back(most);
-    }
-  }
-  return slowest;
-}
-
 /// One step in which the slowest rank takes `factor` times the average.
 StepTime one_step(const StepQuestion& question, const std::vector<double>& reduces, double factor) {
   const auto& work = question.work;
@@ -69,25 +47,6 @@ StepTime one_step(const StepQuestion& question, const std::vector<double>& reduc
   return step;
 }
 
-StepTime mean_step(const StepQuestion& question, const std::vector<double>& slowest) {
-  std::vector<double> reduces;
-  StepTime mean;
-  for (const auto& bucket : question.buckets) {
-    reduces.push_back(all_reduce_seconds(bucket.bytes, question.at, question.links));
-    mean.reduce_s += reduces.back();
-  }
-  const auto count = static_cast<double>(slowest.size());
-  for (const double factor : slowest) {
-    const auto step = one_step(question, reduces, factor);
-    mean.seconds += step.seconds / count;
-    mean.compute_s += step.compute_s / count;
-    mean.waiting_s += step.waiting_s / count;
-    mean.exposed_s += step.exposed_s / count;
-    mean.data_s += step.data_s / count;
-  }
-  return mean;
-}
-
 }  // namespace
 
 std::vector<PlanBucket> plan_buckets(std::vector<PlanGradient> gradients, double bucket_bytes) {
@@ -107,27 +66,48 @@ std::vector<PlanBucket> plan_buckets(std::vector<PlanGradient> gradients, double
   return buckets;
 }
 
-StepTime simulated_step(const StepQuestion& question) {
-  return mean_step(question, slowest_ranks(question.at.ranks(), question.spread));
+std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
+  if (spread.devices == 0 && spread.steps == 0) return {1};
+  // Many draws of a few ranks, few of many: the largest of many varies little.
+  const int jobs = std::max(16, 20000 / ranks);
+  const int steps = spread.steps == 0 ? 1 : 4;
+  SampleRng draws;
+  std::vector<double> slowest;
+  std::vector<double> own(static_cast<std::size_t>(ranks), 1);
+  for (int job = 0; job < jobs; ++job) {
+    for (auto& factor : own) factor = spread.devices == 0 ? 1 : 1 + spread.devices * draws.normal();
+    for (int step = 0; step < steps; ++step) {
+      double most = 0;
+      for (const auto factor : own) {
+        most = std::max(most, spread.steps == 0 ? factor : factor * (1 + spread.steps * draws.normal()));
+      }
+      slowest.push_back(most);
+    }
+  }
+  return slowest;
 }
 
-RankWork calibrated(StepQuestion question, double seconds) {
-  const RankWork unit = question.work;
-  const auto scaled = [&unit](double by) {
-    return RankWork{.forward_s = unit.forward_s * by,
-                    .backward_s = unit.backward_s * by,
-                    .update_s = unit.update_s * by,
-                    .read_s = unit.read_s};
-  };
-  const auto slowest = slowest_ranks(question.at.ranks(), question.spread);
-  double low = 0;
-  double high = seconds / std::max(unit.compute_s(), 1e-12);
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    question.work = scaled(middle);
-    (mean_step(question, slowest).seconds < seconds ? low : high) = middle;
+StepTime simulated_step(const StepQuestion& question, const std::vector<double>& slowest) {
+  std::vector<double> reduces;
+  StepTime mean;
+  for (const auto& bucket : question.buckets) {
+    reduces.push_back(all_reduce_seconds(bucket.bytes, question.at, question.links));
+    mean.reduce_s += reduces.back();
   }
-  return scaled(high);
+  const auto count = static_cast<double>(slowest.size());
+  for (const double factor : slowest) {
+    const auto step = one_step(question, reduces, factor);
+    mean.seconds += step.seconds / count;
+    mean.compute_s += step.compute_s / count;
+    mean.waiting_s += step.waiting_s / count;
+    mean.exposed_s += step.exposed_s / count;
+    mean.data_s += step.data_s / count;
+  }
+  return mean;
+}
+
+StepTime simulated_step(const StepQuestion& question) {
+  return simulated_step(question, slowest_ranks(question.at.ranks(), question.spread));
 }
 
 }  // namespace lockstep

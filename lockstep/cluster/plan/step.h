@@ -58,7 +58,9 @@ struct StepTime {
 /// and the one before has arrived, and the update begins when all are there. The same question has the same answer.
 StepTime simulated_step(const StepQuestion& question);
 
-/// `question.work` scaled so that its steps take `seconds`: what ranks compute follows from a step that was measured.
-RankWork calibrated(StepQuestion question, double seconds);
+/// Returns of each simulated step how many times the average the slowest rank takes. Drawing is most of a simulation:
+/// whoever asks the same of other work or links draws once.
+std::vector<double> slowest_ranks(int ranks, const RankSpread& spread);
+StepTime simulated_step(const StepQuestion& question, const std::vector<double>& slowest);
 
 }  // namespace lockstep

@@ -2,10 +2,12 @@
 #include "lockstep/cluster/plan/text.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/base/text_table.h"
+#include "lockstep/base/unit_column.h"
 
 namespace lockstep {
 namespace {
@@ -42,6 +44,11 @@ std::string memory_text(const PlanQuestion& question, const PlanPoint& point) {
   const double room = question.machine.device_memory_bytes;
   if (room > 0)
     text += memory.total() > room ? " — MORE than its " + bytes_text(room) : " (it has " + bytes_text(room) + ")";
+  if (const auto largest = largest_batch(question)) {
+    text += *largest == 0                              ? "; not even one sample fits"
+            : *largest >= question.facts.train_samples ? "; any batch fits"
+                                                       : "; up to " + std::to_string(*largest) + " fit";
+  }
   return text;
 }
 
@@ -64,6 +71,7 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"exposed_s", point.step.exposed_s},
           {"waiting_s", point.step.waiting_s},
           {"data_s", point.step.data_s},
+          {"launch_s", point.launch_s},
           {"epoch_s", point.epoch_s},
           {"run_s", point.run_s},
           {"node_hours", point.node_hours},
@@ -72,6 +80,47 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"efficiency", point.efficiency},
           {"limit", point.limit},
           {"error", point.error ? nlohmann::ordered_json(*point.error) : nlohmann::ordered_json(nullptr)}};
+}
+
+/// "budget: 750 GPU-hours are left of project_1's 1000; 8 nodes cost more".
+std::string budget_text(const AccountBudget& budget, const PlanMachine& machine, const std::vector<PlanPoint>& points) {
+  std::string text = "budget: " + fixed(budget.left(), 0) + " " + machine.billing.unit + " are left of " +
+                     machine.account + "'s " + fixed(budget.granted, 0) + " (sshare)";
+  std::vector<std::string> beyond;
+  for (const auto& point : points) {
+    if (point.billed_hours > budget.left()) beyond.push_back(counted(point.at.nodes, "node"));
+  }
+  return beyond.empty() ? text : text + "; it does not pay the run on " + joined(beyond, ", ");
+}
+
+TableRows plan_table(const PlanQuestion& question, const std::vector<PlanPoint>& points) {
+  std::vector<TableColumn> sizes = {{"nodes"}, {"ranks"}, {"batch"}, {"steps/epoch"}};
+  std::vector<TableColumn> ends = {{"speed-up"}, {"efficiency"}, {"limit"}, {"sure"}};
+  ColumnValues steps;
+  ColumnValues epochs;
+  ColumnValues runs;
+  ColumnValues billed;
+  for (const auto& point : points) {
+    sizes[0].push_back(std::to_string(point.at.nodes));
+    sizes[1].push_back(std::to_string(point.at.ranks()));
+    sizes[2].push_back(fixed(point.batch, 0));
+    sizes[3].push_back(std::to_string(point.steps_per_epoch));
+    steps.emplace_back(point.step.seconds);
+    epochs.emplace_back(point.epoch_s);
+    runs.emplace_back(point.run_s);
+    billed.emplace_back(point.billed_hours);
+    ends[0].push_back(fixed(point.speed_up, 2));
+    ends[1].push_back(percent(point.efficiency));
+    ends[2].push_back(point.limit);
+    ends[3].push_back(human_error(point.error));
+  }
+  auto columns = std::move(sizes);
+  columns.push_back(time_column("step", steps));
+  columns.push_back(time_column("epoch", epochs));
+  columns.push_back(time_column("run", runs));
+  columns.push_back(number_column(question.machine.billing.unit, billed));
+  columns.insert(columns.end(), ends.begin(), ends.end());
+  return rows_of_columns(columns);
 }
 
 }  // namespace
@@ -86,18 +135,10 @@ std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>
   text += "memory      " + memory_text(question, points.front()) + "\n";
   text += "data        " + std::to_string(facts.train_samples) + " samples to train on, " +
           std::to_string(facts.validation_samples) + " for validation\n\n";
-  std::vector<std::vector<std::string>> rows = {{"nodes", "ranks", "batch", "steps/epoch", "step", "epoch", "run",
-                                                 question.machine.billing.unit, "speed-up", "efficiency", "limit",
-                                                 "sure"}};
-  for (const auto& point : points) {
-    rows.push_back({std::to_string(point.at.nodes), std::to_string(point.at.ranks()), fixed(point.batch, 0),
-                    std::to_string(point.steps_per_epoch), human_seconds(point.step.seconds),
-                    human_seconds(point.epoch_s), human_seconds(point.run_s),
-                    fixed(point.billed_hours, point.billed_hours < 10 ? 3 : 1), fixed(point.speed_up, 2),
-                    percent(point.efficiency), point.limit, human_error(point.error)});
-  }
-  text += text_table(rows) + "\n";
+  text += text_table(plan_table(question, points)) + "\n";
+  if (const auto& budget = question.machine.budget) text += budget_text(*budget, question.machine, points) + "\n";
   for (const auto& source : question.machine.sources) text += source + "\n";
+  for (const auto& hint : question.machine.hints) text += "hint: " + hint + "\n";
   return text;
 }
 
@@ -105,6 +146,8 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
   const auto& facts = question.facts;
   auto list = nlohmann::ordered_json::array();
   for (const auto& point : points) list.push_back(json_of(point));
+  const auto largest = largest_batch(question);
+  const auto& budget = question.machine.budget;
   return {{"schema", 1},
           {"model", facts.model},
           {"cluster", question.machine.cluster},
@@ -114,8 +157,14 @@ nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector
           {"train_samples", facts.train_samples},
           {"validation_samples", facts.validation_samples},
           {"billing_unit", question.machine.billing.unit},
+          {"budget", budget ? nlohmann::ordered_json{{"account", question.machine.account},
+                                                     {"granted", budget->granted},
+                                                     {"left", budget->left()}}
+                            : nlohmann::ordered_json(nullptr)},
           {"basis", basis_name(question.machine.basis)},
+          {"largest_batch", largest ? nlohmann::ordered_json(*largest) : nlohmann::ordered_json(nullptr)},
           {"sources", question.machine.sources},
+          {"hints", question.machine.hints},
           {"points", list}};
 }
 

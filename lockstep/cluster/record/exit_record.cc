@@ -30,6 +30,12 @@ void append_line(const fs::path& path, const json& object) {
   write_all(file.get(), std::as_bytes(std::span(line)), path);
 }
 
+std::optional<LauncherFailure> launcher_failure_in(const json& object) {
+  if (!object.contains("launched")) return std::nullopt;
+  const auto& launched = object.at("launched");
+  return LauncherFailure{.launcher = launched.at("launcher"), .rank = launched.at("rank"), .code = launched.at("code")};
+}
+
 RankExit rank_exit(const json& object) {
   return {.job = object.at("job"),
           .start = object.at("start"),
@@ -38,7 +44,8 @@ RankExit rank_exit(const json& object) {
           .code = object.at("code"),
           .signal = object.at("signal"),
           .time = object.at("time"),
-          .last = object.value("last", std::vector<std::string>{})};
+          .last = object.value("last", std::vector<std::string>{}),
+          .launched = launcher_failure_in(object)};
 }
 
 void take_line(std::string_view line, ExitRecords& records) {
@@ -76,6 +83,10 @@ std::string usual_reason(int code) {
   }
 }
 
+/// ", by SIGKILL (137; often memory)", ", with code 5". A program that passes on its own child's signal ends by itself,
+/// with the same number.
+std::string how_words(int code) { return (is_signal(code) ? ", by " : ", with ") + exit_code_text(code); }
+
 }  // namespace
 
 bool RankExit::is_cause() const { return code != 0 && code != kExitStopped && code != exit_code(ErrorKind::kPeer); }
@@ -91,6 +102,10 @@ void append_exit(const fs::path& run_dir, const RankExit& exit) {
   json object = {{"job", exit.job},   {"start", exit.start},   {"rank", exit.rank}, {"node", exit.node},
                  {"code", exit.code}, {"signal", exit.signal}, {"time", exit.time}};
   if (!exit.last.empty()) object["last"] = exit.last;
+  if (exit.launched) {
+    object["launched"] = {
+        {"launcher", exit.launched->launcher}, {"rank", exit.launched->rank}, {"code", exit.launched->code}};
+  }
   append_line(run_dir / ("exits-" + exit.node + ".jsonl"), object);
 }
 
@@ -135,10 +150,13 @@ std::string exit_code_text(int code) {
 std::string to_text(const FirstExit& first) {
   const auto& rank = first.rank;
   const std::string who = "rank " + std::to_string(rank.rank) + " on " + rank.node + " ended";
-  // A program that passes on its own child's signal ends by itself, with the same number.
-  const std::string how = (is_signal(rank.code) ? ", by " : ", with ") + exit_code_text(rank.code);
-  if (!first.ahead_s) return who + how + (first.known > 1 ? "; the other ranks ended well" : "");
-  return who + " first" + how + ", " + human_seconds(*first.ahead_s) + " before the others";
+  const auto launched = rank.launched
+                            ? "; " + rank.launched->launcher + " there says that its rank " +
+                                  std::to_string(rank.launched->rank) + " failed first" + how_words(rank.launched->code)
+                            : std::string();
+  if (!first.ahead_s)
+    return who + how_words(rank.code) + launched + (first.known > 1 ? "; the other ranks ended well" : "");
+  return who + " first" + how_words(rank.code) + ", " + human_seconds(*first.ahead_s) + " before the others" + launched;
 }
 
 }  // namespace lockstep

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/record/launcher_failure.h"
+
 namespace lockstep {
 
 /// How the program of one rank ended, as its parent `lockstep exec` saw it.
@@ -15,10 +17,11 @@ struct RankExit {
   int start = 0;      ///< How often the job had been requeued before.
   int rank = 0;
   std::string node{};
-  int code = 0;                     ///< As a shell has it: 128 + n for signal n.
-  int signal = 0;                   ///< 0 if it ended by itself.
-  double time = 0;                  ///< Seconds since 1970.
-  std::vector<std::string> last{};  ///< The last lines that it wrote to standard error, if it failed.
+  int code = 0;                               ///< As a shell has it: 128 + n for signal n.
+  int signal = 0;                             ///< 0 if it ended by itself.
+  double time = 0;                            ///< Seconds since 1970.
+  std::vector<std::string> last{};            ///< The last lines that it wrote to standard error, if it failed.
+  std::optional<LauncherFailure> launched{};  ///< If it is a launcher: which of its own ranks failed first.
 
   /// True if the rank failed by itself: it did not end well, stop on request, or only notice a dead peer.
   bool is_cause() const;
@@ -65,7 +68,8 @@ ExitRecords read_exits(const std::filesystem::path& run_dir);
 /// dead peer (code 7) comes first only if there is no other.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
-/// Returns "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop.
+/// Returns "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop;
+/// of a launcher also the rank that it names.
 std::string to_text(const FirstExit& first);
 
 /// Returns "SIGKILL (137; often memory)" for a code of 128 + n, "code 5" for another.

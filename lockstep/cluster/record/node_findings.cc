@@ -3,13 +3,27 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::size_t kMost = 100;
+constexpr std::string_view kHint = "hint: ";
 
 }  // namespace
+
+std::string NodeFinding::fact() const {
+  return std::string(trimmed(std::string_view(text).substr(0, text.find(kHint))));
+}
+
+std::string NodeFinding::hint() const {
+  const auto at = text.find(kHint);
+  return at == std::string::npos ? std::string()
+                                 : std::string(trimmed(std::string_view(text).substr(at + kHint.size())));
+}
 
 void NodeFindings::take(const TelemetryLine& line) {
   if (line.event == "warning" && all_.size() < kMost) {

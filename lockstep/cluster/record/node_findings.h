@@ -16,6 +16,9 @@ struct NodeFinding {
   std::string text{};
   double since = 0;
   std::optional<double> over{};  ///< When it was over; nothing where nobody said so.
+
+  std::string fact() const;  ///< `text` up to its hint.
+  std::string hint() const;  ///< What to try; empty if the agent gave nothing.
 };
 
 /// One node's findings, from its telemetry line after line.

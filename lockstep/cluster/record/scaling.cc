@@ -9,6 +9,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/base/unit_column.h"
+#include "lockstep/cluster/record/telemetry_summary.h"
 #include "lockstep/observe/run_folder.h"
 
 namespace lockstep {
@@ -48,6 +50,22 @@ std::string limit_of(const RunFigures& run, const RunFigures& first) {
   return std::string(kEpochPhases.at(static_cast<std::size_t>(std::ranges::max_element(lost) - lost.begin())));
 }
 
+using Row = const ScalingRow&;
+
+template <typename Value>
+ColumnValues values(const std::vector<ScalingRow>& rows, Value value) {
+  ColumnValues all;
+  for (const auto& row : rows) all.emplace_back(value(row));
+  return all;
+}
+
+template <typename Text>
+TableColumn text_column(const std::string& head, const std::vector<ScalingRow>& rows, Text text) {
+  TableColumn column = {head};
+  for (const auto& row : rows) column.push_back(text(row));
+  return column;
+}
+
 }  // namespace
 
 RunFigures figures_of_run(const fs::path& run_dir) {
@@ -57,7 +75,13 @@ RunFigures figures_of_run(const fs::path& run_dir) {
   run.path = run_dir;
   run.nodes = layout_of(folder).value("nodes", 1);
   run.billing = billing_of_run(run_dir);
+  for (const auto& node : telemetry_summary(run_dir).nodes) run.energy_joules += node.energy_joules();
   return run;
+}
+
+std::optional<double> RunFigures::kwh_per_sample() const {
+  if (energy_joules <= 0 || samples <= 0 || !is_only_start) return std::nullopt;
+  return energy_joules / 3.6e6 / static_cast<double>(samples);
 }
 
 RunFigures figures_of(const RunSegment& start) {
@@ -80,12 +104,19 @@ RunFigures figures_of(const RunSegment& start) {
   if (run.samples_per_second <= 0 && training_s > 0) {
     run.samples_per_second = static_cast<double>(run.samples) / training_s;
   }
+  run.is_only_start = start.started.step == 0;
   run.step_s = training_s / static_cast<double>(run.steps);
   run.epoch_s = start.seconds() / epochs;
   run.phases_s = {training_s / epochs, start.validation_s / epochs, start.snapshot_s / epochs, 0};
   run.phases_s.back() = std::max(0.0, run.epoch_s - run.phases_s[0] - run.phases_s[1] - run.phases_s[2]);
   run.start_s = number_of(start.ended, "time_to_first_step_s", 0);
   run.run_s = run.start_s + start.seconds();
+  return run;
+}
+
+RunFigures program_figures(RunFigures run) {
+  run.is_program = true;
+  run.epoch_s = run.run_s;
   return run;
 }
 
@@ -111,20 +142,28 @@ TableRows scaling_table(const std::vector<ScalingRow>& rows) {
   const bool is_one_unit =
       std::ranges::all_of(rows, [&](const auto& row) { return row.run.billing.unit == rows.front().run.billing.unit; });
   const std::string unit = rows.empty() || !is_one_unit ? JobBilling{}.unit : rows.front().run.billing.unit;
-  TableRows table = {
-      {"nodes", "ranks", "batch", "step", "time per epoch", "speed-up", "efficiency", unit, "samples/s", "limit"}};
-  for (const auto& row : rows) {
-    const auto& run = row.run;
-    const double hours = is_one_unit ? run.billed_hours() : run.node_hours();
-    table.push_back({std::to_string(run.nodes), std::to_string(run.ranks), fixed(run.batch, 0),
-                     human_seconds(run.step_s), human_seconds(run.epoch_s), fixed(row.speed_up, 2),
-                     fixed(row.efficiency * 100, 0) + " %", fixed(hours, hours < 1 ? 5 : 2),
-                     fixed(run.samples_per_second, 0), row.limit});
-  }
-  if (!has_labels) return table;
-  table[0].insert(table[0].begin(), "varied");
-  for (std::size_t i = 0; i < rows.size(); ++i) table[i + 1].insert(table[i + 1].begin(), rows[i].run.label);
-  return table;
+  std::vector<TableColumn> columns = {
+      text_column("nodes", rows, [](Row row) { return std::to_string(row.run.nodes); }),
+      text_column("ranks", rows, [](Row row) { return std::to_string(row.run.ranks); })};
+  const bool are_programs = std::ranges::any_of(rows, [](Row row) { return row.run.is_program; });
+  const auto add = [&columns](TableColumn column) { columns.push_back(std::move(column)); };
+  if (!are_programs) add(text_column("batch", rows, [](Row row) { return fixed(row.run.batch, 0); }));
+  if (!are_programs) add(time_column("step", values(rows, [](Row row) { return row.run.step_s; })));
+  add(time_column(are_programs ? "time" : "time per epoch", values(rows, [](Row row) { return row.run.epoch_s; })));
+  add(text_column("speed-up", rows, [](Row row) { return fixed(row.speed_up, 2); }));
+  add(text_column("efficiency", rows, [](Row row) { return fixed(row.efficiency * 100, 0) + " %"; }));
+  add(number_column(
+      unit, values(rows, [&](Row row) { return is_one_unit ? row.run.billed_hours() : row.run.node_hours(); })));
+  if (!are_programs) add(text_column("samples/s", rows, [](Row row) { return fixed(row.run.samples_per_second, 0); }));
+  const auto energy = values(rows, [](Row row) { return row.run.kwh_per_sample(); });
+  if (std::ranges::any_of(energy, [](const auto& each) { return each.has_value(); }))
+    columns.push_back(text_column("kWh/sample", rows, [](Row row) {
+      const auto each = row.run.kwh_per_sample();
+      return each ? significant(*each, 3) : "-";
+    }));
+  if (!are_programs) columns.push_back(text_column("limit", rows, [](Row row) { return row.limit; }));
+  if (has_labels) columns.insert(columns.begin(), text_column("varied", rows, [](Row row) { return row.run.label; }));
+  return rows_of_columns(columns);
 }
 
 nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
@@ -136,6 +175,7 @@ nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
     list.push_back({{"run_dir", run.path.string()},
                     {"varied", run.label},
                     {"nodes", run.nodes},
+                    {"is_program", run.is_program},
                     {"ranks", run.ranks},
                     {"batch", run.batch},
                     {"global_batch", run.global_batch},
@@ -151,6 +191,7 @@ nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows) {
                     {"node_hours", run.node_hours()},
                     {"billed_hours", run.billed_hours()},
                     {"billing_unit", run.billing.unit},
+                    {"kwh_per_sample", run.kwh_per_sample() ? nlohmann::ordered_json(*run.kwh_per_sample()) : nullptr},
                     {"limit", row.limit}});
   }
   return list;

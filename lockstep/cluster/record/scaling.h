@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,15 @@ inline constexpr double kNoticedLoss = 0.1;
 /// What a run's own record says of its speed. Of a run in several starts, the last one counts.
 struct RunFigures {
   std::filesystem::path path;
-  std::string label;  ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
+  std::string label;        ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
+  bool is_program = false;  ///< Only its time is known: run_s, and epoch_s is the same.
   int nodes = 1;
   int ranks = 1;
   double batch = 0;  ///< Of one rank.
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
-  std::int64_t samples = 0;  ///< Of all ranks.
+  std::int64_t samples = 0;   ///< Of all ranks.
+  bool is_only_start = true;  ///< True if the run began with this start.
   double step_s = 0;
   double epoch_s = 0;       ///< With validation and snapshots.
   PhaseSeconds phases_s{};  ///< Of an epoch.
@@ -33,10 +36,13 @@ struct RunFigures {
   double run_s = 0;         ///< From that start to the end.
   double samples_per_second = 0;
 
-  JobBilling billing{};  ///< What the site charges for its job.
+  double energy_joules = 0;  ///< Of the devices that report power, over all starts; 0 if none does.
+  JobBilling billing{};      ///< What the site charges for its job.
 
   double node_hours() const { return run_s * nodes / 3600; }
   double billed_hours() const { return billing.hours(run_s, nodes); }
+  /// Nothing if no device reports power, or if this start's samples are not all that the energy was used for.
+  std::optional<double> kwh_per_sample() const;
 };
 
 /// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.
@@ -44,6 +50,9 @@ RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
 /// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
 RunFigures figures_of(const RunSegment& start);
+
+/// Returns the figures of a program of which nodes, ranks, run_s, billing and energy are set.
+RunFigures program_figures(RunFigures run);
 
 /// A run among others.
 struct ScalingRow {
@@ -57,7 +66,7 @@ struct ScalingRow {
 /// The runs by label, in the order in which labels come, then by ranks.
 std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs);
 
-/// With a head, for text_table() and its kin.
+/// With a head, for text_table() and its kin. Of programs it has their time, and no steps.
 TableRows scaling_table(const std::vector<ScalingRow>& rows);
 nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/record/scaling_chart.h"
 #include "lockstep/cluster/report/charts.h"
 #include "lockstep/cluster/report/page.h"
@@ -24,10 +26,15 @@ body { margin: 0; color: var(--fg); background: var(--bg); font: 15px/1.5 system
 main { max-width: 1180px; margin: 0 auto; padding: 24px 20px 64px; }
 h1 { font-size: 26px; margin: 24px 0 8px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 32px 0 8px; padding-bottom: 4px; border-bottom: 1px solid var(--line); }
-.verdict { font-size: 17px; padding: 12px 16px; background: var(--soft); border-left: 4px solid var(--c0); border-radius: 4px; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 20px; margin: 0; }
+.verdict { overflow-wrap: anywhere; font-size: 17px; padding: 12px 16px; background: var(--soft); border-left: 4px solid var(--c0); border-radius: 4px; }
+dl { display: grid; grid-template-columns: fit-content(40%) minmax(0, 1fr); gap: 2px 20px; margin: 0; }
 dt { color: var(--dim); }
 dd { margin: 0; overflow-wrap: anywhere; }
+.hint { margin: 8px 0 0; padding: 8px 16px; border-left: 4px solid var(--c1); border-radius: 4px; overflow-wrap: anywhere; }
+.hint::before { content: "Try: "; color: var(--dim); }
+p, dt { overflow-wrap: anywhere; }
+pre { margin: 0; padding: 8px 16px; background: var(--soft); border-radius: 4px; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 600px) { dl { grid-template-columns: 1fr; } dd { margin-bottom: 6px; } }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 8px 0; }
 th, td { text-align: left; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -75,14 +82,21 @@ std::string charts_html(const std::vector<std::string>& charts) {
   return html + "</div>\n";
 }
 
+std::string hint_html(const std::string& hint) {
+  return hint.empty() ? std::string() : "<p class=\"hint\">" + xml_escaped(hint) + "</p>\n";
+}
+
 std::string section_html(const ReportSection& section, const std::string& charts) {
   std::string html = "<section>\n" + element("h2", section.title);
   if (!section.facts.empty()) {
     html += "<dl>\n";
-    for (const auto& fact : section.facts) html += element("dt", fact.name) + element("dd", fact.text);
+    for (const auto& fact : section.facts) {
+      html += element("dt", fact.name) + "<dd>" + xml_escaped(fact.text) + hint_html(fact.hint) + "</dd>\n";
+    }
     html += "</dl>\n";
   }
   for (const auto& sentence : section.sentences) html += element("p", sentence);
+  if (!section.lines.empty()) html += element("pre", joined(section.lines, "\n"));
   return html + charts + table_html(section.table) + "</section>\n";
 }
 
@@ -98,11 +112,12 @@ std::string phases_html(const RunReport& report) {
 
 std::string run_html(const RunReport& report, const std::string& tunnel) {
   std::string html = "<article>\n" + element("h1", report.name);
-  html += "<p class=\"verdict\">" + xml_escaped(verdict_of(report).text) + "</p>\n";
+  const auto verdict = verdict_of(report);
+  html += "<p class=\"verdict\">" + xml_escaped(verdict.text) + "</p>\n" + hint_html(verdict.hint);
   for (const auto& section : report_sections(report)) {
     std::string charts;
     if (section.title == "Training") charts = phases_html(report) + charts_html(training_charts(report));
-    if (section.title == "Nodes and devices") charts = charts_html(node_charts(report));
+    if (section.title == "Nodes") charts = charts_html(node_charts(report));
     html += section_html(section, charts);
   }
   if (!tunnel.empty()) {
@@ -127,6 +142,7 @@ std::string report_html(const ReportPage& page) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
       element("title", title) + "<style>" + std::string(kStyle) + "</style>\n</head>\n<body>\n<main>\n";
+  if (page.runs.size() > 1) html += element("h1", counted(std::ssize(page.runs), "run"));
   html += comparison_html(page.comparison);
   for (std::size_t i = 0; i < page.runs.size(); ++i) html += run_html(page.runs[i], page.tunnels[i]);
   return html + "</main>\n</body>\n</html>\n";

@@ -58,8 +58,10 @@ RunReport made_up(const std::string& name) {
   NodeSummary node{.node = "n<1>", .first = 1000, .last = 2000, .alive_s = 1000, .agents = 1, .samples = 2};
   node.devices.push_back({.pci = "a"});
   node.devices[0].power_watts.add(300);
-  node.findings.push_back(
-      {.node = "n<1>", .code = "device-idle", .text = "a & b \"c\" <script>\x01\xff", .since = 1500});
+  node.findings.push_back({.node = "n<1>",
+                           .code = "device-idle",
+                           .text = "a & b \"c\" <script>\x01\xff\n  hint: do \"this\"",
+                           .since = 1500});
   report.telemetry.nodes.push_back(node);
   for (int i = 0; i < 500; ++i) report.telemetry.power.add(1000 + 2 * i, 300 + i % 7);
   return report;
@@ -70,7 +72,8 @@ TEST(ReportPages, CloseWhatTheyOpenAndEscapeWhatTheyShow) {
   const auto html = report_html(page);
   EXPECT_EQ(fault_of(html), "");
   EXPECT_HAS(html, "<h1>a &amp; &lt;b&gt;</h1>");
-  EXPECT_HAS(html, "a &amp; b &quot;c&quot; &lt;script&gt;\xEF\xBF\xBD\xEF\xBF\xBD</td>");
+  EXPECT_HAS(html, "<dd>a &amp; b &quot;c&quot; &lt;script&gt;\xEF\xBF\xBD\xEF\xBF\xBD (since ");
+  EXPECT_HAS(html, "<p class=\"hint\">do &quot;this&quot;</p>\n</dd>") << "hints are apart from facts";
   EXPECT_EQ(html.find("<script"), std::string::npos);
   EXPECT_EQ(html.find("src="), std::string::npos) << "nothing is fetched";
   EXPECT_EQ(html.find("nan"), std::string::npos);
@@ -83,6 +86,7 @@ TEST(ReportPages, CompareSeveralRunsFirst) {
   const ReportPage page{.runs = runs, .tunnels = {"", ""}, .comparison = compared(runs)};
   const auto html = report_html(page);
   EXPECT_EQ(fault_of(html), "");
+  EXPECT_LT(html.find("<h1>2 runs</h1>"), html.find("<h2>Side by side</h2>"));
   EXPECT_LT(html.find("<h2>Side by side</h2>"), html.find("<h1>a</h1>"));
 }
 

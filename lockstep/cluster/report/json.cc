@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/cluster/report/asked_and_used.h"
 #include "lockstep/cluster/report/page.h"
 #include "lockstep/cluster/report/verdict.h"
 
@@ -132,6 +133,16 @@ Json node_json(const NodeSummary& node) {
           {"devices", devices}};
 }
 
+Json asked_json(const RunReport& report) {
+  const auto lines = asked_and_used(report);
+  if (lines.empty()) return nullptr;
+  Json object = Json::object();
+  for (const auto& each : lines)
+    object[each.what] = {{"asked", each.asked}, {"used", each.used}, {"next", unless_empty(each.next)}};
+  object["next_command"] = unless_empty(next_command(report, lines));
+  return object;
+}
+
 Json end_json(const RunReport& report) {
   if (!report.end) return nullptr;
   Json first = nullptr;
@@ -140,7 +151,11 @@ Json end_json(const RunReport& report) {
     first = {{"rank", rank.rank}, {"node", rank.node},
              {"code", rank.code}, {"signal", unless_0(rank.signal)},
              {"time", rank.time}, {"ahead_s", or_null(report.first_exit->ahead_s)},
-             {"last", rank.last}};
+             {"last", rank.last}, {"launched", nullptr}};
+    if (rank.launched) {
+      first["launched"] = {
+          {"launcher", rank.launched->launcher}, {"rank", rank.launched->rank}, {"code", rank.launched->code}};
+    }
   }
   return {{"state", report.end->state}, {"exit_code", report.end->code}, {"first", first}};
 }
@@ -160,13 +175,14 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
                           {"node", each.node},
                           {"time", each.since},
                           {"seconds", each.over ? Json(*each.over - each.since) : Json(nullptr)},
-                          {"text", each.text}});
+                          {"text", each.fact()},
+                          {"hint", unless_empty(each.hint())}});
     }
   }
   return {{"run_dir", std::filesystem::absolute(report.path).string()},
           {"name", report.name},
           {"state", name_of(report.state)},
-          {"verdict", {{"limit", verdict.limit}, {"text", verdict.text}}},
+          {"verdict", {{"limit", verdict.limit}, {"text", verdict.text}, {"hint", unless_empty(verdict.hint)}}},
           {"job", job_json(report.job)},
           {"end", end_json(report)},
           {"nodes", report.nodes},
@@ -182,7 +198,9 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
           {"training", training_json(report.training)},
           {"telemetry", nodes},
           {"energy_kwh", with_power > 0 ? Json(joules / 3.6e6) : Json(nullptr)},
+          {"kwh_per_sample", or_null(report.kwh_per_sample())},
           {"devices_with_power", with_power},
+          {"asked", asked_json(report)},
           {"findings", findings},
           {"tunnel", unless_empty(tunnel)}};
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -234,6 +235,25 @@ void add_words(const std::vector<Entry>& entries, std::vector<std::string>& sent
   }
 }
 
+/// Programs that have ended well, by the time that they took; labelled by their commands, if these differ.
+std::vector<RunFigures> program_runs(const std::vector<RunReport>& reports) {
+  std::set<std::string> commands;
+  std::vector<RunFigures> runs;
+  for (const auto& report : reports) {
+    if (report.training || report.state != RunState::kEnded || report.alive_s <= 0) continue;
+    RunFigures run{.path = report.path, .nodes = report.nodes, .ranks = std::max(1, report.tasks)};
+    if (report.job) run.label = report.job->command;
+    run.run_s = report.alive_s;
+    run.energy_joules = report.energy_joules();
+    run.billing = report.billing();
+    commands.insert(run.label);
+    runs.push_back(program_figures(std::move(run)));
+  }
+  if (commands.size() > 1) return runs;
+  for (auto& run : runs) run.label.clear();
+  return runs;
+}
+
 }  // namespace
 
 RunComparison compared(const std::vector<RunReport>& reports) {
@@ -242,10 +262,13 @@ RunComparison compared(const std::vector<RunReport>& reports) {
   std::vector<RunFigures> runs;
   runs.reserve(entries.size());
   for (const auto& entry : entries) runs.push_back(entry.run);
+  if (runs.empty()) runs = program_runs(reports);
   comparison.rows = scaling_rows(std::move(runs));
   add_words(entries, comparison.sentences);
   for (const auto& report : reports) {
-    if (is_comparable(report)) continue;
+    const bool is_row = std::ranges::any_of(
+        comparison.rows, [&report](const auto& row) { return row.run.is_program && row.run.path == report.path; });
+    if (is_comparable(report) || is_row) continue;
     comparison.sentences.push_back("'" + report.name + "' has no steps to compare: it is not in the table.");
   }
   return comparison;

@@ -89,5 +89,27 @@ TEST(RunComparisons, LeaveOutRunsWithoutSteps) {
   EXPECT_HAS(joined(comparison.sentences, "\n"), "'run' has no steps to compare");
 }
 
+TEST(RunComparisons, OfProgramsTakeTheTimeThatTheyTook) {
+  std::vector<RunReport> reports;
+  for (const int nodes : {1, 2}) {
+    RunReport report{
+        .path = "/runs/" + std::to_string(nodes), .state = RunState::kEnded, .nodes = nodes, .tasks = 4 * nodes};
+    report.alive_s = nodes == 1 ? 90 : 50;
+    report.job = JobRecord{.command = "python train.py", .billing = {.unit = "GPU-hours", .per_hour = 4.0 * nodes}};
+    reports.push_back(report);
+  }
+  const auto same = compared(reports);
+  EXPECT_EQ(text_table(scaling_table(same.rows)),
+            "nodes  ranks  time (s)  speed-up  efficiency  GPU-hours\n"
+            "    1      4     90.00      1.00       100 %    0.10000\n"
+            "    2      8     50.00      1.80        90 %    0.11111\n");
+  EXPECT_TRUE(same.sentences.empty());
+  reports[1].job->command = "python train.py --large";
+  EXPECT_EQ(compared(reports).rows[1].run.label, "python train.py --large");
+  reports[1].state = RunState::kFailed;
+  EXPECT_EQ(compared(reports).rows.size(), 1U);
+  EXPECT_EQ(compared(reports).sentences.size(), 1U);
+}
+
 }  // namespace
 }  // namespace lockstep

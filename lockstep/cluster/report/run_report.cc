@@ -108,10 +108,11 @@ std::vector<std::string> last_lines(const fs::path& log) {
 }
 
 /// How the job ended, if it is not in the queue any more.
-void take_end(RunReport& report, const std::optional<QueuedJobs>& queue) {
+void take_end(RunReport& report, const std::optional<QueuedJobs>& queue, const std::optional<JobExit>& learned) {
   if (!report.job || (queue && queue->contains(report.job->job))) return;
-  report.end = run_end({report.path, *report.job});
-  report.first_exit = first_exit(read_exits(report.path), report.job->job);
+  const RunJob run{report.path, *report.job, learned};
+  report.end = run_end(run);
+  if (report.end) report.first_exit = rank_at_fault(run, *report.end);
   if (!report.end || report.end->code == 0 || report.end->state == "stopped") return;
   if (report.first_exit) report.last_lines = report.first_exit->rank.last;
   if (report.last_lines.empty()) report.last_lines = last_lines(report.path / "logs" / "job.log");
@@ -181,7 +182,21 @@ std::string_view name_of(RunState state) {
   return {};
 }
 
-RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env) {
+double RunReport::energy_joules() const {
+  double joules = 0;
+  for (const auto& node : telemetry.nodes) joules += node.energy_joules();
+  return joules;
+}
+
+std::optional<double> RunReport::kwh_per_sample() const {
+  const double samples =
+      training ? static_cast<double>(training->steps_done) * static_cast<double>(training->figures.global_batch) : 0;
+  const double joules = energy_joules();
+  return samples > 0 && joules > 0 ? std::optional(joules / 3.6e6 / samples) : std::nullopt;
+}
+
+RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& queue, const Environment& env,
+                     const std::optional<JobExit>& learned) {
   RunReport report{.path = run_dir, .name = run_dir.filename().string(), .job = job_record(run_dir)};
   const auto metrics = run_dir / "metrics.jsonl";
   std::vector<RunSegment> starts;
@@ -199,7 +214,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   take_size(report);
   take_starts(starts, report);
   take_times(starts, report);
-  take_end(report, queue);
+  take_end(report, queue, learned);
   if (report.training) {
     report.training->figures.path = fs::absolute(run_dir);
     report.training->figures.nodes = report.nodes;

@@ -57,14 +57,17 @@ struct RunReport {
   double node_hours() const { return alive_s * nodes / 3600; }
   JobBilling billing() const { return job ? job->billing : JobBilling{}; }
   double billed_hours() const { return billing().hours(alive_s, nodes); }
+  double energy_joules() const;  ///< Of the devices that report power.
+  /// Nothing without steps or without a device that reports power. Of all starts, so of samples of all of them.
+  std::optional<double> kwh_per_sample() const;
 };
 
-/// `queue` is nothing where Slurm was not asked or does not answer.
+/// `queue` is nothing where Slurm was not asked or does not answer; `learned` is as RunJob has it.
 ///
 /// Throws: Error(kData) where the folder holds neither metrics nor telemetry nor a job; Error(kIo) where what it holds
 ///         cannot be read.
 RunReport run_report(const std::filesystem::path& run_dir, const std::optional<QueuedJobs>& queue,
-                     const Environment& env);
+                     const Environment& env, const std::optional<JobExit>& learned = {});
 
 inline constexpr const char* kTensorboardPort = "6006";  ///< What TensorBoard takes unless told.
 

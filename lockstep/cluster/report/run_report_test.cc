@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cluster/report/json.h"
 #include "lockstep/cluster/report/page.h"
 #include "lockstep/cluster/report/sections.h"
@@ -167,7 +169,7 @@ TEST(RunReports, TakeAProgramOfWhichOnlyItsNodesTell) {
     file.write_sample(sample);
     sample.time = 112;
     file.write_sample(sample);
-    file.write_warning(112, "device-idle", "device 0 <idle>");
+    file.write_warning(112, "device-idle", "device 0 <idle>\n  hint: start one task for each device");
     file.write_end(120);
   }
   const auto report = reported(run);
@@ -180,11 +182,45 @@ TEST(RunReports, TakeAProgramOfWhichOnlyItsNodesTell) {
   EXPECT_HAS(verdict.text, "Devices did nothing in 60 % of the time (12.0 s of 20.0 s)");
   const ReportPage page{.runs = {report}, .tunnels = {""}};
   EXPECT_HAS(report_text(page), "0.01 kWh, from the 1 of 1 device that report power");
-  EXPECT_HAS(report_text(page), "device-idle");
+  // The hint has a line of its own, and no line is wider than the page.
+  EXPECT_HAS(report_text(page),
+             "  device-idle on n1  device 0 <idle> (since 1970-01-01 00:01:52 UTC, to the end)\n"
+             "                     Try: start one task for each device\n");
+  for (const auto& line : split(report_text(page), '\n')) EXPECT_LE(width_of(line), 100U) << line;
+  EXPECT_EQ(report_json(page).at("runs").at(0).at("findings").at(0).at("hint"), "start one task for each device");
   const auto json = report_json(page);
   EXPECT_TRUE(json.at("runs").at(0).at("training").is_null());
   EXPECT_DOUBLE_EQ(json.at("runs").at(0).at("energy_kwh").get<double>(), 0.01);
   EXPECT_TRUE(json.at("scaling").is_null());
+}
+
+TEST(RunReports, TellTheEnergyOfASample) {
+  const TemporaryFolder folder;
+  const auto run = run_with(folder.path() / "run", three_epochs() + ended(110.25), true);
+  {
+    TelemetryFile file(run / "telemetry-n1.jsonl", "n1");
+    file.write_start(100, 2, 2);
+    for (const double time : {100.0, 110.0}) {
+      NodeSample sample{.time = time};
+      sample.devices.push_back({.pci = "a", .busy_percent = 40, .power_watts = 432.0});
+      file.write_sample(sample);
+    }
+  }
+  // 4320 J for 30 steps of 40 samples: 3.6 J each.
+  const auto report = reported(run);
+  ASSERT_TRUE(report.kwh_per_sample());
+  EXPECT_NEAR(*report.kwh_per_sample(), 1e-6, 1e-12);
+  EXPECT_HAS(report_text({.runs = {report}, .tunnels = {""}}), "1e-06 kWh a sample");
+}
+
+TEST(RunReports, GiveEachColumnOneUnit) {
+  const TemporaryFolder folder;
+  const auto text = report_text(
+      {.runs = {reported(run_with(folder.path() / "run", three_epochs() + ended(110.25)))}, .tunnels = {""}});
+  EXPECT_HAS(text,
+             "  epoch  steps  time (s)  training (s)  validation (ms)  snapshots (ms)  rest (s)\n"
+             "      1     10     4.750         4.000            500.0           250.0         0\n"
+             "      2     10     2.750         2.000            500.0           250.0         0\n");
 }
 
 TEST(RunReports, RefuseAFolderWithoutAnythingToReport) {
@@ -199,7 +235,7 @@ TEST(Verdicts, NameWhatTakesMostOfTheTime) {
   const auto verdict = verdict_of(reported(run_with(folder.path() / "run", three_epochs() + ended(110.25), true)));
   EXPECT_EQ(verdict.limit, "validation");
   EXPECT_HAS(verdict.text, "Validation takes 1.50 s of 10.8 s (14 %): without it the run would be 1.16 times as fast.");
-  EXPECT_HAS(verdict.text, "trainer.validate_every");
+  EXPECT_HAS(verdict.hint, "trainer.validate_every");
 }
 
 TEST(Verdicts, CallTasksStuckUntilTheyGoOn) {

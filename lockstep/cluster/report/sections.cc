@@ -2,11 +2,14 @@
 #include "lockstep/cluster/report/sections.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/base/unit_column.h"
+#include "lockstep/cluster/report/asked_and_used.h"
 #include "lockstep/cluster/report/numbers.h"
 
 namespace lockstep {
@@ -24,6 +27,7 @@ std::string size_text(const RunReport& report) {
 std::string state_text(const RunReport& report) {
   std::string text(name_of(report.state));
   if (!report.stopped_by.empty()) text += " (" + report.stopped_by + ")";
+  if (report.state == RunState::kFailed && report.end->state != "failed") text += " (" + report.end->state + ")";
   return text;
 }
 
@@ -145,30 +149,34 @@ void set_table(ReportSection& section, TableRows rows) {
 ReportSection epochs_section(const TrainingReport& training) {
   ReportSection section{.title = "Epochs"};
   if (const auto words = first_epoch_words(training); !words.empty()) section.sentences.push_back(words);
-  TableRows rows = {{"epoch", "steps", "time"}};
-  for (const auto phase : kEpochPhases) rows.front().emplace_back(phase);
+  std::vector<TableColumn> columns = {{"epoch"}, {"steps"}};
+  ColumnValues all;
+  std::array<ColumnValues, kEpochPhases.size()> phases;
   for (const auto& each : training.epochs) {
     // As people count them, and as progress does: from 1.
-    std::vector<std::string> row = {std::to_string(each.epoch + 1), std::to_string(each.steps),
-                                    seconds_text(each.seconds)};
-    for (const double seconds : each.phases_s) row.push_back(seconds_text(seconds));
-    rows.push_back(std::move(row));
+    columns[0].push_back(std::to_string(each.epoch + 1));
+    columns[1].push_back(std::to_string(each.steps));
+    all.emplace_back(each.seconds);
+    for (std::size_t i = 0; i < phases.size(); ++i) phases.at(i).emplace_back(each.phases_s.at(i));
   }
-  set_table(section, std::move(rows));
+  columns.push_back(time_column("time", all));
+  for (std::size_t i = 0; i < phases.size(); ++i) columns.push_back(time_column(kEpochPhases.at(i), phases.at(i)));
+  set_table(section, rows_of_columns(columns));
   return section;
 }
 
-std::string bytes_text(std::uint64_t bytes) { return bytes == 0 ? "0 B" : human_bytes(bytes); }
-
-std::string memory_of_devices(const NodeSummary& node) {
+/// The device with most; nothing if none tells.
+std::optional<double> device_memory_peak(const NodeSummary& node) {
   std::uint64_t peak = 0;
-  std::uint64_t total = 0;
-  for (const auto& device : node.devices) {
-    peak = std::max(peak, device.memory_peak_bytes.value_or(0));
-    total = std::max(total, device.memory_total_bytes);
-  }
-  if (peak == 0) return "-";
-  return bytes_text(peak) + (total > 0 ? " of " + bytes_text(total) : "");
+  for (const auto& device : node.devices) peak = std::max(peak, device.memory_peak_bytes.value_or(0));
+  return peak > 0 ? std::optional(static_cast<double>(peak)) : std::nullopt;
+}
+
+/// What a device has; nothing if no driver tells.
+std::optional<double> device_memory(const NodeSummary& node) {
+  std::uint64_t most = 0;
+  for (const auto& device : node.devices) most = std::max(most, device.memory_total_bytes);
+  return most > 0 ? std::optional(static_cast<double>(most)) : std::nullopt;
 }
 
 std::string mean_and_peak(const Spread& spread, int digits) {
@@ -188,41 +196,54 @@ ReportSection::Fact energy_fact(const RunReport& report) {
   std::string text = significant(joules / 3.6e6, 4) + " kWh, from the " + std::to_string(reporting) + " of " +
                      counted(devices, "device") + " that report power";
   if (reporting < devices) text += "; of an MI250X's two dies one reports both's";
+  if (const auto each = report.kwh_per_sample()) text += "; " + significant(*each, 3) + " kWh a sample";
   return {"energy", text};
 }
 
+/// `value` of each node.
+template <typename Value>
+ColumnValues of_nodes(const std::vector<NodeSummary>& nodes, Value value) {
+  ColumnValues values;
+  for (const auto& node : nodes) values.emplace_back(value(node));
+  return values;
+}
+
+template <typename Text>
+TableColumn text_column(const std::string& head, const std::vector<NodeSummary>& nodes, Text text) {
+  TableColumn column = {head};
+  for (const auto& node : nodes) column.push_back(text(node));
+  return column;
+}
+
+std::vector<TableColumn> node_columns(const std::vector<NodeSummary>& nodes) {
+  using Node = const NodeSummary&;
+  const auto cores = [](Node node) {
+    const auto mean = node.mean_cores();
+    return mean ? fixed(*mean, 2) + " / " + fixed(*node.cores.peak(), 2) : "-";
+  };
+  return {text_column("node", nodes, [](Node node) { return node.node; }),
+          text_column("tasks", nodes, [](Node node) { return std::to_string(node.tasks); }),
+          time_column("time", of_nodes(nodes, [](Node node) { return node.alive_s; })),
+          text_column("cores a task", nodes, cores),
+          bytes_column("memory of tasks", of_nodes(nodes, [](Node node) { return node.memory_peak_bytes; })),
+          bytes_column("read", of_nodes(nodes, [](Node node) { return node.read_bytes; })),
+          bytes_column("written", of_nodes(nodes, [](Node node) { return node.written_bytes; }))};
+}
+
+std::vector<TableColumn> device_columns(const std::vector<NodeSummary>& nodes) {
+  using Node = const NodeSummary&;
+  return {text_column("node", nodes, [](Node node) { return node.node; }),
+          text_column("devices", nodes, [](Node node) { return std::to_string(node.devices.size()); }),
+          text_column("busy %", nodes, [](Node node) { return mean_and_peak(node.busy(), 0); }),
+          text_column("power W", nodes, [](Node node) { return mean_and_peak(node.power(), 0); }),
+          bytes_column("memory", of_nodes(nodes, device_memory_peak)),
+          bytes_column("of", of_nodes(nodes, device_memory))};
+}
+
 ReportSection nodes_section(const RunReport& report) {
-  ReportSection section{.title = "Nodes and devices"};
+  ReportSection section{.title = "Nodes"};
   const auto& nodes = report.telemetry.nodes;
-  const bool has_devices = std::ranges::any_of(nodes, [](const auto& each) { return !each.devices.empty(); });
-  const bool has_power = std::ranges::any_of(nodes, [](const auto& each) { return each.devices_with_power() > 0; });
-  TableRows rows = {{"node", "tasks", "time", "cores a task", "memory of tasks", "read", "written"}};
-  if (has_devices) {
-    rows.front().insert(rows.front().end(), {"devices", "busy %", "power W", "device memory"});
-  }
-  for (const auto& node : nodes) {
-    const auto cores = node.mean_cores();
-    std::vector<std::string> row = {node.node,
-                                    std::to_string(node.tasks),
-                                    seconds_text(node.alive_s),
-                                    cores ? fixed(*cores, 2) + " / " + fixed(*node.cores.peak(), 2) : "-",
-                                    bytes_text(node.memory_peak_bytes),
-                                    bytes_text(node.read_bytes),
-                                    bytes_text(node.written_bytes)};
-    if (has_devices) {
-      row.insert(row.end(), {std::to_string(node.devices.size()), mean_and_peak(node.busy(), 0),
-                             mean_and_peak(node.power(), 0), memory_of_devices(node)});
-    }
-    rows.push_back(std::move(row));
-  }
-  set_table(section, std::move(rows));
-  if (has_power) section.facts.push_back(energy_fact(report));
-  std::int64_t never_busy = 0;
-  for (const auto& node : nodes) never_busy += node.devices_never_busy();
-  if (never_busy > 0) {
-    section.facts.push_back(
-        {"never busy", counted(never_busy, "device") + ": not this job's, or paid for and not used"});
-  }
+  set_table(section, rows_of_columns(node_columns(nodes)));
   double waiting = 0;
   for (const auto& node : nodes) waiting = std::max(waiting, node.share_waiting);
   if (waiting > 0) {
@@ -236,21 +257,47 @@ ReportSection nodes_section(const RunReport& report) {
   }
   section.sentences.emplace_back(
       "Two numbers are the mean and the most. Read and written are from and to storage, at least.");
-  if (has_devices) {
-    section.sentences.emplace_back(
-        "Busy misleads: a kernel that waits for another rank counts as busy. Power tells more.");
+  return section;
+}
+
+ReportSection devices_section(const RunReport& report) {
+  ReportSection section{.title = "Devices"};
+  const auto& nodes = report.telemetry.nodes;
+  if (!std::ranges::any_of(nodes, [](const auto& each) { return !each.devices.empty(); })) return section;
+  set_table(section, rows_of_columns(device_columns(nodes)));
+  const bool has_power = std::ranges::any_of(nodes, [](const auto& each) { return each.devices_with_power() > 0; });
+  if (has_power) section.facts.push_back(energy_fact(report));
+  std::int64_t never_busy = 0;
+  for (const auto& node : nodes) never_busy += node.devices_never_busy();
+  if (never_busy > 0) {
+    section.facts.push_back(
+        {"never busy", counted(never_busy, "device") + ": not this job's, or paid for and not used"});
   }
+  section.sentences.emplace_back(
+      "Busy misleads: a kernel that waits for another rank counts as busy. Power tells more.");
   return section;
 }
 
 ReportSection findings_section(const RunReport& report) {
-  ReportSection section{.title = "Findings", .table = {{"code", "node", "when", "for", "text"}}};
+  ReportSection section{.title = "Findings"};
   for (const auto& node : report.telemetry.nodes) {
     for (const auto& each : node.findings) {
-      section.table.push_back({each.code, each.node, moment_text(each.since),
-                               each.over ? seconds_text(*each.over - each.since) : "to the end", each.text});
+      const auto name = (each.code.empty() ? std::string("warning") : each.code) + " on " + each.node;
+      const auto when = "since " + moment_text(each.since) + ", " +
+                        (each.over ? "for " + seconds_text(*each.over - each.since) : "to the end");
+      section.facts.push_back({name, each.fact() + " (" + when + ")", each.hint()});
     }
   }
+  return section;
+}
+
+/// What the job asked for, what was used of it, and how to ask next time.
+ReportSection asked_section(const RunReport& report) {
+  ReportSection section{.title = "Asked and used"};
+  const auto lines = asked_and_used(report);
+  for (const auto& each : lines) section.facts.push_back({each.what, each.asked + " asked for; used " + each.used});
+  const auto next = next_command(report, lines);
+  if (!next.empty()) section.facts.push_back({"next time", next});
   return section;
 }
 
@@ -294,15 +341,17 @@ std::vector<ReportSection> report_sections(const RunReport& report) {
     const bool is_rank = report.first_exit && !report.first_exit->rank.last.empty();
     sections.push_back({.title = is_rank ? "Last lines of rank " + std::to_string(report.first_exit->rank.rank)
                                          : std::string("Last lines of the log"),
-                        .sentences = report.last_lines});
+                        .lines = report.last_lines});
   }
   sections.push_back(run_section(report));
+  if (auto asked = asked_section(report); !asked.facts.empty()) sections.push_back(std::move(asked));
   if (report.training) {
     sections.push_back(training_section(*report.training));
     if (!report.training->epochs.empty()) sections.push_back(epochs_section(*report.training));
   }
   if (!report.telemetry.nodes.empty()) sections.push_back(nodes_section(report));
-  if (auto findings = findings_section(report); findings.table.size() > 1) sections.push_back(std::move(findings));
+  if (auto devices = devices_section(report); !devices.table.empty()) sections.push_back(std::move(devices));
+  if (auto findings = findings_section(report); !findings.facts.empty()) sections.push_back(std::move(findings));
   return sections;
 }
 

@@ -14,14 +14,17 @@ struct ReportSection {
   struct Fact {
     std::string name;
     std::string text;
+    std::string hint{};  ///< What to try, apart from what is known.
   };
   std::string title{};
   std::vector<Fact> facts{};
   std::vector<std::string> sentences{};
-  TableRows table{};  ///< Empty, or with a head.
+  std::vector<std::string> lines{};  ///< As a program wrote them.
+  TableRows table{};                 ///< Empty, or with a head.
 };
 
-/// "Run", "Training", "Epochs", "Nodes and devices", "Findings": those that the run has something for.
+/// "Run", "Asked and used", "Training", "Epochs", "Nodes", "Devices", "Findings": those that the run has something
+/// for.
 std::vector<ReportSection> report_sections(const RunReport& report);
 
 /// Whether the first epoch was slower than the later ones, by how much, and by what. Empty where there are none.

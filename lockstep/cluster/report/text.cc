@@ -14,6 +14,9 @@
 namespace lockstep {
 namespace {
 
+constexpr std::size_t kWidth = 100;      // Of what is written in words; tables are as wide as they must be.
+constexpr std::size_t kWidestName = 24;  // Of a fact; its text begins on the next line if the name is longer.
+
 std::string indented(const std::string& text) {
   std::string out;
   for (const auto& line : split(text, '\n')) {
@@ -22,20 +25,32 @@ std::string indented(const std::string& text) {
   return out;
 }
 
+/// `text` from column `at` on, in lines of the page's width; `head` stands before the first.
+std::string paragraph(const std::string& head, std::size_t at, const std::string& text) {
+  return list_row(head, at, text, kWidth);
+}
+
 std::string text_of(const ReportSection& section) {
   std::string text = "\n" + section.title + "\n";
   std::size_t width = 0;
   for (const auto& fact : section.facts) width = std::max(width, width_of(fact.name));
-  for (const auto& fact : section.facts) text += "  " + padded(fact.name, width + 2) + fact.text + "\n";
-  for (const auto& sentence : section.sentences) text += "  " + sentence + "\n";
+  const std::size_t at = 2 + std::min(width, kWidestName) + 2;
+  for (const auto& fact : section.facts) {
+    text += paragraph("  " + fact.name, at, fact.text);
+    if (!fact.hint.empty()) text += paragraph("", at, "Try: " + fact.hint);
+  }
+  for (const auto& sentence : section.sentences) text += paragraph("", 2, sentence);
+  for (const auto& line : section.lines) text += "  " + line + "\n";
   if (section.table.size() > 1) text += indented(text_table(section.table));
   return text;
 }
 
 std::string text_of(const RunReport& report, const std::string& tunnel) {
-  std::string text = report.name + ": " + verdict_of(report).text + "\n";
+  const auto verdict = verdict_of(report);
+  std::string text = wrapped(report.name + ": " + verdict.text, kWidth, "");
+  if (!verdict.hint.empty()) text += paragraph("", 2, "Try: " + verdict.hint);
   for (const auto& section : report_sections(report)) text += text_of(section);
-  if (!tunnel.empty()) text += "\nTensorBoard\n  " + tensorboard_words(report, tunnel) + "\n";
+  if (!tunnel.empty()) text += "\nTensorBoard\n" + paragraph("", 2, tensorboard_words(report, tunnel));
   return text;
 }
 
@@ -52,7 +67,7 @@ std::string report_text(const ReportPage& page) {
     text += (i == 0 ? "" : "\n\n") + text_of(page.runs[i], page.tunnels[i]);
   if (page.comparison.rows.empty()) return text;
   text += "\n\nSide by side\n" + indented(text_table(scaling_table(page.comparison.rows)));
-  for (const auto& sentence : page.comparison.sentences) text += "  " + sentence + "\n";
+  for (const auto& sentence : page.comparison.sentences) text += paragraph("", 2, sentence);
   return text;
 }
 

@@ -124,9 +124,10 @@ RunVerdict verdict_of_training(const RunReport& report) {
     return {"none", text + "." + room_or_more_nodes(report)};
   }
   const double share = std::min(worst->seconds / all_s, 0.999);
-  return {worst->limit, worst->fact + " " + seconds_text(worst->seconds) + " of " + seconds_text(all_s) + " (" +
-                            percent_text(share) + "): without it the run would be " + times_text(1 / (1 - share)) +
-                            " as fast. Try: " + worst->advice + "."};
+  return {worst->limit,
+          worst->fact + " " + seconds_text(worst->seconds) + " of " + seconds_text(all_s) + " (" + percent_text(share) +
+              "): without it the run would be " + times_text(1 / (1 - share)) + " as fast.",
+          worst->advice + "."};
 }
 
 /// Of a program of which only the nodes' agents tell.
@@ -147,9 +148,10 @@ RunVerdict verdict_of_program(const RunReport& report) {
     return {"none", "Nothing stands out: devices were busy " + fixed(*busy, 0) + " % of the time" + with_cores + "." +
                         room_words(report)};
   }
-  return {"idle", "Devices did nothing in " + percent_text(idle) + " of the time (" +
-                      seconds_text(idle * report.alive_s) + " of " + seconds_text(report.alive_s) + ")" + with_cores +
-                      ". Try: more processes that read data if its cores are busy, a larger batch if they are not."};
+  return {"idle",
+          "Devices did nothing in " + percent_text(idle) + " of the time (" + seconds_text(idle * report.alive_s) +
+              " of " + seconds_text(report.alive_s) + ")" + with_cores + ".",
+          "more processes that read data if its cores are busy, a larger batch if they are not."};
 }
 
 const NodeFinding* finding_of(const RunReport& report, std::string_view code, bool only_open) {
@@ -161,15 +163,28 @@ const NodeFinding* finding_of(const RunReport& report, std::string_view code, bo
   return nullptr;
 }
 
-/// What to try after a bad end, up to the name of a folder.
-std::string advice_after(const RunEnd& end, const std::optional<FirstExit>& first) {
-  const std::string logs = "Its logs are in ";
-  if (end.state == "timeout") return "Try: a longer --time, or --chain K to go on in a next job. " + logs;
+/// The node that srun says has failed; empty if the log's last lines do not name one.
+std::string lost_node(const RunReport& report) {
+  constexpr std::string_view kSaid = "srun: error: Node failure on ";
+  for (const auto& line : report.last_lines) {
+    if (const auto at = line.find(kSaid); at != std::string::npos)
+      return std::string(trimmed(std::string_view(line).substr(at + kSaid.size())));
+  }
+  return {};
+}
+
+/// What to try after a bad end.
+std::string advice_after(const RunReport& report) {
+  const auto& end = *report.end;
+  const auto& first = report.first_exit;
+  const auto lost = lost_node(report);
+  if (end.state == "timeout") return "a longer --time, or --chain K to go on in a next job.";
   if (end.state == "out of memory" || (first && first->rank.signal == SIGKILL))
-    return "Try: fewer loader workers or a smaller batch, or more of the node's memory (--sbatch=--mem=…). " + logs;
+    return "fewer loader workers or a smaller batch, or more of the node's memory (--sbatch=--mem=…).";
   if (end.state == "node lost")
-    return "Try: submit it again, with --sbatch=--exclude=NODE if it is the same node. " + logs;
-  return logs;
+    return "submit it again, with --sbatch=--exclude=" + (lost.empty() ? "NODE" : lost) +
+           " if the same node fails again.";
+  return {};
 }
 
 /// A job that ended badly: why, and which rank went first.
@@ -180,13 +195,16 @@ RunVerdict verdict_of_failure(const RunReport& report) {
   if (end.state == "preempted") text = "Slurm preempted it";
   if (end.state == "timeout") text = "Its time was up: Slurm ended it at its limit";
   if (end.state == "out of memory") text = "It ran out of memory: Slurm ended it";
-  if (end.state == "node lost") text = "A node was lost";
+  if (end.state == "node lost") {
+    const auto lost = lost_node(report);
+    text = "A node was lost" + (lost.empty() ? lost : " (" + lost + ")");
+  }
   if (report.training) text += ", after step " + std::to_string(report.training->steps_done);
   if (report.first_exit) {
     text = (end.state == "failed" ? std::string("It failed: ") : text + "; ") + to_text(*report.first_exit);
   }
-  text += ". " + advice_after(end, report.first_exit) + (report.path / "logs").string() + ".";
-  return {end.state == "out of memory" ? "memory" : "failed", text};
+  text += ". Its logs are in " + (report.path / "logs").string() + ".";
+  return {end.state == "out of memory" ? "memory" : "failed", text, advice_after(report)};
 }
 
 }  // namespace
@@ -195,21 +213,22 @@ RunVerdict verdict_of(const RunReport& report) {
   const bool has_ended = report.state == RunState::kFinished || report.state == RunState::kStopped;
   const auto* stuck = finding_of(report, "tasks-stuck", /*only_open=*/true);
   if (stuck != nullptr && !has_ended) {
-    return {"stuck", "It is stuck, since " + moment_text(stuck->since) + " on " + stuck->node + ": " + stuck->text +
-                         ". Try: the ranks' logs tell who waits for whom; `lockstep stop` ends it."};
+    return {"stuck",
+            "It is stuck, since " + moment_text(stuck->since) + " on " + stuck->node + ": " + stuck->fact() + ".",
+            "the ranks' logs tell who waits for whom; `lockstep stop` ends it."};
   }
   if (report.state == RunState::kFailed) return verdict_of_failure(report);
   if (report.state == RunState::kBroken) {
     std::string text = "It broke off";
     if (report.training) text += " after step " + std::to_string(report.training->steps_done);
     if (report.last) text += ", last heard of at " + moment_text(*report.last);
-    return {"broken", text + ", and no end is recorded. Try: the end of its logs in " +
-                          (report.path / "logs").string() +
-                          (report.training ? "; started again it goes on from its last snapshot." : ".")};
+    return {"broken", text + ", and no end is recorded.",
+            "the end of its logs in " + (report.path / "logs").string() +
+                (report.training ? "; started again it goes on from its last snapshot." : ".")};
   }
   if (const auto* sockets = finding_of(report, "sockets", /*only_open=*/false)) {
-    return {"sockets", "Ranks talk over plain sockets on a node with a fast network: " + sockets->text +
-                           ". Try: `lockstep doctor` on the job's nodes."};
+    return {"sockets", "Ranks talk over plain sockets on a node with a fast network: " + sockets->fact() + ".",
+            sockets->hint().empty() ? "`lockstep doctor` on the job's nodes." : sockets->hint() + "."};
   }
   return report.training ? verdict_of_training(report) : verdict_of_program(report);
 }

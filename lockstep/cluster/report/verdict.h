@@ -7,13 +7,14 @@
 
 namespace lockstep {
 
-/// What a report says first: what holds the run up, with its number, and what to try.
+/// What a report says first: what holds the run up, with its number; and, apart from it, what to try.
 struct RunVerdict {
   /// "start", "validation", "snapshots", "rest", "idle" (devices or cores that do nothing while it trains), "stuck",
   /// "broken", "failed" (its job did), "memory" (the node's ran out), "sockets", "none", or "unknown" where there are
   /// no numbers yet.
   std::string limit{};
-  std::string text{};  ///< One or two sentences.
+  std::string text{};  ///< What is known, in one or two sentences.
+  std::string hint{};  ///< What to try; empty if nothing is to be done.
 };
 
 /// Trouble comes first: tasks that are stuck, a run that broke off, ranks on plain sockets. Else it is whatever takes

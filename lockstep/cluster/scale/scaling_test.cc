@@ -108,9 +108,10 @@ TEST(ScalingTables, AreMarkdownAndCsvAndJson) {
   const TemporaryFolder folder;
   const auto rows = three_rows(folder.path());
   const auto table = scaling_table(rows);
-  EXPECT_HAS(markdown_table(table), "| nodes | ranks | batch | step | time per epoch | speed-up | efficiency |");
-  EXPECT_HAS(markdown_table(table), "| 4 | 8 | 5 | 160 ms | 2.50 s | 2.00 | 50 % |");
-  EXPECT_HAS(csv_table(table), "1,2,20,400 ms,5.00 s,1.00,100 %,");
+  EXPECT_HAS(markdown_table(table),
+             "| nodes | ranks | batch | step (ms) | time per epoch (s) | speed-up | efficiency |");
+  EXPECT_HAS(markdown_table(table), "| 4 | 8 | 5 | 160.0 | 2.500 | 2.00 | 50 % |");
+  EXPECT_HAS(csv_table(table), "1,2,20,400.0,5.000,1.00,100 %,");
   EXPECT_EQ(scaling_json(rows).at(2).at("phases_s").at("validation"), 0.5);
   EXPECT_EQ(csv_table({{"a,b", "c\"d"}}), "\"a,b\",\"c\"\"d\"\r\n");
 }

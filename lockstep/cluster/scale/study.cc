@@ -10,9 +10,12 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_table.h"
+#include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/submission.h"
 #include "lockstep/cluster/job/sweep.h"
+#include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/scaling_chart.h"
+#include "lockstep/cluster/record/telemetry_summary.h"
 
 namespace lockstep {
 namespace {
@@ -20,9 +23,40 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kProgramTime = "program.json";  ///< Of one that was started on this machine.
+
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+/// Of a program that was started on this machine.
+RunFigures local_program(const fs::path& run_dir) {
+  const auto object = Json::parse(text_of_file(run_dir / kProgramTime));
+  return program_figures({.ranks = object.at("ranks"), .run_s = object.at("seconds")});
+}
+
+/// Of a program that was submitted, and ended well.
+RunFigures submitted_program(const fs::path& run_dir, const JobRecord& record) {
+  RunFigures run{.nodes = record.nodes, .ranks = record.tasks};
+  double first = 0;
+  for (const auto& node : telemetry_summary(run_dir).nodes) {
+    if (node.first > 0) first = first > 0 ? std::min(first, node.first) : node.first;
+    run.run_s = std::max(run.run_s, node.alive_s);
+    run.energy_joules += node.energy_joules();
+  }
+  for (const auto& rank : read_exits(run_dir).ranks) {
+    if (first > 0 && rank.job == record.job) run.run_s = std::max(run.run_s, rank.time - first);
+  }
+  run.billing = record.billing;
+  return program_figures(std::move(run));
+}
+
+RunFigures figures_of(const Study& study, const fs::path& run_dir) {
+  if (!study.is_program) return figures_of_run(run_dir);
+  auto run = study.is_local ? local_program(run_dir) : submitted_program(run_dir, *job_record(run_dir));
+  run.path = run_dir;
+  return run;
 }
 
 }  // namespace
@@ -46,7 +80,11 @@ void write_study(const Study& study) {
     points.push_back({{"folder", point.folder}, {"nodes", point.nodes}, {"sets", point.sets}});
   }
   make_folder(study.folder);
-  const Json object = {{"schema", 1}, {"is_local", study.is_local}, {"command", study.command}, {"points", points}};
+  const Json object = {{"schema", 1},
+                       {"is_local", study.is_local},
+                       {"is_program", study.is_program},
+                       {"command", study.command},
+                       {"points", points}};
   write_whole(study.folder / "study.json", object.dump(2) + "\n", false);
 }
 
@@ -55,7 +93,11 @@ std::optional<Study> read_study(const fs::path& folder) {
   if (!is_there(path)) return std::nullopt;
   try {
     const auto object = Json::parse(text_of_file(path));
-    Study study{.folder = folder, .is_local = object.at("is_local"), .command = object.at("command"), .points = {}};
+    Study study{.folder = folder,
+                .is_local = object.at("is_local"),
+                .is_program = object.value("is_program", false),
+                .command = object.at("command"),
+                .points = {}};
     for (const auto& each : object.at("points")) {
       study.points.push_back({.folder = each.at("folder"), .nodes = each.at("nodes"), .sets = each.at("sets")});
     }
@@ -68,12 +110,15 @@ std::optional<Study> read_study(const fs::path& folder) {
 
 PointState state_of(const Study& study, const StudyPoint& point, const QueuedJobs& queue) {
   const auto run_dir = study.run_dir(point);
-  if (is_there(run_dir / "result.json")) return PointState::kFinished;
+  if (is_there(run_dir / "result.json") || is_there(run_dir / kProgramTime)) return PointState::kFinished;
   if (study.is_local) return PointState::kAbsent;
   const auto record = job_record(run_dir);
   if (!record) return PointState::kAbsent;
   const auto found = queue.find(record->job);
-  if (found == queue.end()) return PointState::kFailed;
+  if (found == queue.end()) {
+    const auto end = study.is_program ? run_end({run_dir, *record, {}}) : std::nullopt;
+    return end && end->state == "ended" ? PointState::kFinished : PointState::kFailed;
+  }
   return found->second.state == "PENDING" ? PointState::kWaiting : PointState::kRunning;
 }
 
@@ -90,11 +135,15 @@ std::string progress_of(const std::vector<PointState>& states) {
   return text;
 }
 
+void write_program_time(const fs::path& run_dir, int ranks, double seconds) {
+  write_whole(run_dir / kProgramTime, Json{{"schema", 1}, {"ranks", ranks}, {"seconds", seconds}}.dump() + "\n", false);
+}
+
 std::vector<ScalingRow> study_rows(const Study& study) {
   std::vector<RunFigures> runs;
   for (const auto& point : study.points) {
-    if (!is_there(study.run_dir(point) / "result.json")) continue;
-    runs.push_back(figures_of_run(study.run_dir(point)));
+    if (state_of(study, point, {}) != PointState::kFinished) continue;
+    runs.push_back(figures_of(study, study.run_dir(point)));
     runs.back().label = point.label();
   }
   return scaling_rows(std::move(runs));

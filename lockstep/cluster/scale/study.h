@@ -11,19 +11,20 @@
 
 namespace lockstep {
 
-/// One run of a study: a recipe on so many nodes, with some settings varied.
+/// One run of a study: a recipe or a program on so many nodes, with some settings varied.
 struct StudyPoint {
   std::string folder;               ///< Of its run, within the study's: "01-nodes-2-name-cnn".
   int nodes = 1;                    ///< Or ranks, of a study on this machine.
-  std::vector<std::string> sets{};  ///< "model.name=cnn"
+  std::vector<std::string> sets{};  ///< "model.name=cnn"; of a program, what stands in its words' braces: "lr=0.1"
 
   std::string label() const;  ///< What is varied: "model.name=cnn".
 };
 
-/// A recipe on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
+/// A recipe or a program on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
 struct Study {
   std::filesystem::path folder;
   bool is_local = false;
+  bool is_program = false;
   std::string command{};  ///< As a shell would be given it, to go on with it.
   std::vector<StudyPoint> points{};
 
@@ -45,13 +46,19 @@ std::optional<Study> read_study(const std::filesystem::path& folder);
 /// Where a point's run stands.
 enum class PointState { kAbsent, kWaiting, kRunning, kFinished, kFailed };
 
-/// From its folder and, for a job, the queue. A run that ended without a result has failed.
+/// From its folder and, for a job, the queue. A recipe's run that ended without a result has failed, a program's that
+/// ended with another code than 0.
 PointState state_of(const Study& study, const StudyPoint& point, const QueuedJobs& queue);
 
 /// "1 of 3 finished, 1 running, 1 waiting".
 std::string progress_of(const std::vector<PointState>& states);
 
-/// The figures of the points that have finished.
+/// Keeps how long a program took that was started on this machine.
+///
+/// Throws: Error(kIo).
+void write_program_time(const std::filesystem::path& run_dir, int ranks, double seconds);
+
+/// The figures of the points that have finished. A program's time is from its first sample to its last rank's end.
 std::vector<ScalingRow> study_rows(const Study& study);
 
 /// Writes scaling.md, scaling.csv, scaling.json and scaling.svg into the study's folder.

@@ -186,6 +186,7 @@ fs::path task_run_dir(const ExecOptions& options, const Environment& env) {
 }
 
 RankExit exit_record(const ExecTask& task, const Environment& env, const ProgramEnd& end) {
+  const auto said = end.code == 0 ? std::vector<std::string>{} : end.last;
   return {.job = env.get("SLURM_JOB_ID").value_or(""),
           .start = task.at.restart,
           .rank = task.at.rank,
@@ -193,7 +194,8 @@ RankExit exit_record(const ExecTask& task, const Environment& env, const Program
           .code = end.code,
           .signal = end.signal,
           .time = now(),
-          .last = end.code == 0 ? std::vector<std::string>{} : end.last};
+          .last = rank_lines(said),
+          .launched = launcher_failure(said)};
 }
 
 RankExit exit_record_before_start(const Environment& env, const Error& error) {
