@@ -21,7 +21,7 @@ WIDTHS = (500, 900, 1600)  # A headless Chromium is never narrower than 500.
 MEASURE = """<script>
 const inside = e => e.closest('.table') && !e.classList.contains('table');
 const wide = [...document.querySelectorAll('body *')].filter(e => !inside(e) && e.getBoundingClientRect().right > innerWidth + 0.5);
-document.title = JSON.stringify({width: innerWidth, page: document.documentElement.scrollWidth,
+document.title = JSON.stringify({width: document.documentElement.clientWidth, page: document.documentElement.scrollWidth,
                                  wide: wide.map(e => e.tagName + ': ' + e.textContent.slice(0, 60))});
 </script>"""
 LONG = "/scratch/project_465000001/someone/a-folder-whose-name-nobody-would-type/" * 3
