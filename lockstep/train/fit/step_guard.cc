@@ -58,8 +58,8 @@ bool StepGuard::after_step(const StepBatches& batches, const StepPlace& place) {
     leave_out({batches, place});
     return false;
   }
-  if (model_.group().device().is_cpu()) {
-    if (model_.was_left_out(/*waits=*/true)) stop({batches, place});
+  if (!model_.tells_late()) {
+    if (model_.was_left_out(/*waits=*/false)) stop({batches, place});
     return true;
   }
   const auto before = std::exchange(made_, Made{batches, place});

@@ -85,14 +85,14 @@ void TrainedModel::raise(const StepSignals& signals) {
 
 void TrainedModel::leave_out_nonfinite(bool waits) {
   if (scaler_ || weights_.empty()) return;
-  const auto& device = weights_[0].device();
-  watch_ = waits || device.is_cpu() ? Watch::kAtOnce : Watch::kLate;
-  if (!device.is_cpu()) found_ = at::zeros({1}, at::TensorOptions(device).dtype(at::kFloat));
+  const bool is_cpu = group_.device().is_cpu();
+  watch_ = waits || is_cpu ? Watch::kAtOnce : Watch::kLate;
+  if (!is_cpu) found_ = at::zeros({1}, at::TensorOptions(weights_[0].device()).dtype(at::kFloat));
 }
 
 bool TrainedModel::was_left_out(bool waits) {
   if (!found_.defined()) return std::exchange(was_refused_, false);
-  if (waits) return found_.item<float>() != 0;
+  if (waits || !tells_late()) return found_.item<float>() != 0;
   const bool before = readback_.has_begun() && readback_.wait(group_.watch()).item<float>() != 0;
   readback_.begin(found_);
   return before;

@@ -51,6 +51,8 @@ class TrainedModel {
   /// True if update() left out the last gradients since they are not finite. On a device, without `waits`, it tells
   /// this of the update before the last one, and the host does not wait for the last. Call it once after each update.
   bool was_left_out(bool waits);
+  /// True if was_left_out() without `waits` tells of the update before the last one.
+  bool tells_late() const { return found_.defined() && !found_.is_cpu(); }
   /// Has `wait` called before each update: it returns once nothing else reads the weights.
   void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
 

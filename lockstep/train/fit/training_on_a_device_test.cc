@@ -123,6 +123,40 @@ TEST(TrainingOnADevice, WaitsForItOnlyAtAnEpochsEnd) {
   EXPECT_EQ(device.synchronisations, 3);
 }
 
+// The gradient of the step whose loss the host spoils is not finite; a replay takes it from the recording.
+TEST(RecordedSteps, LeaveOutAGradientThatIsNotFiniteAndNameTheStep) {
+  struct Spoilt : Net {
+    using Net::Net;
+    at::Tensor training_step(const Batch& batch) override { return Net::training_step(batch) * factor; }
+    at::Tensor factor = at::ones({});
+  };
+  struct SpoilAt : Extension {
+    std::string name() const override { return "spoil"; }
+    void start(Module&) override {}
+    void after_step(const TrainingState& state) override {
+      if (state.step == 15) net->factor.fill_(std::nanf(""));
+      if (state.step == 15) kept = net->fc1->weight.detach().clone();
+    }
+    Spoilt* net = nullptr;
+    at::Tensor kept;
+  };
+  for (const auto recorder : {Pretended::Recorder::kNone, Pretended::Recorder::kOps}) {
+    const Pretended device(recorder);
+    TrainerOptions options{.max_epochs = 8};
+    options.step.device.graph = recorder == Pretended::Recorder::kNone ? Toggle::kOff : Toggle::kOn;
+    Spoilt net;
+    SpoilAt spoil;
+    spoil.net = &net;
+    Trainer trainer(options);
+    trainer.add(spoil);
+    Data data;
+    auto group = device.group();
+    const auto text = message_of(ErrorKind::kRecipe, [&] { trainer.fit(net, data, group); });
+    EXPECT_HAS(text, "the gradient of training step 16 (epoch 2) is not finite: ");
+    EXPECT_TRUE(at::equal(net.fc1->weight, spoil.kept));
+  }
+}
+
 TEST(TrainingOnADevice, AnOverflowLeavesTheStepOutAsOnACpu) {
   // 65536 times this rate's losses are beyond fp16 at first.
   const TrainerOptions options{.max_epochs = 2, .step = {.precision = Precision::kFp16}};
