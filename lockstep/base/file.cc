@@ -142,6 +142,18 @@ void make_folder(const std::filesystem::path& folder) {
   if (error) throw io_error("create", folder, error.value());
 }
 
+void make_durable_folder(const std::filesystem::path& folder) {
+  auto whole = std::filesystem::absolute(folder).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  auto made = missing_folders(whole);
+  make_folder(whole);
+  if (made.empty()) made.push_back(whole);
+  for (const auto& each : made) {
+    const auto parent = each.parent_path();
+    if (::access(parent.c_str(), R_OK) == 0) sync_folder(parent);
+  }
+}
+
 std::vector<std::filesystem::path> missing_folders(std::filesystem::path folder) {
   std::vector<std::filesystem::path> missing;
   std::error_code none;

@@ -65,6 +65,12 @@ void sync_folder(const std::filesystem::path& folder);
 /// Throws: Error(kIo) naming the folder and the system's reason.
 void make_folder(const std::filesystem::path& folder);
 
+/// Creates the folder and its missing parents so that they outlive a crash: syncs the folder that holds each one it
+/// made, and the folder's own if it was there already, since another process may just have made it.
+///
+/// Throws: Error(kIo). A parent that this process may not read is not synced.
+void make_durable_folder(const std::filesystem::path& folder);
+
 /// Returns the folder and those of its parents that do not exist, innermost first.
 std::vector<std::filesystem::path> missing_folders(std::filesystem::path folder);
 

@@ -116,6 +116,31 @@ TEST(MakeFolder, MakesParentsAndAcceptsOneThatIsThere) {
   EXPECT_HAS(message_of(ErrorKind::kIo, [&] { make_folder(folder.path() / "file/x"); }), "Not a directory");
 }
 
+TEST(MakeDurableFolder, MakesParentsAndTakesAnyWayToWriteAPath) {
+  const TemporaryFolder folder;
+  make_durable_folder(folder.path() / "a/b/c/");
+  make_durable_folder(folder.path() / "a/../a/b/d");
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "a/b/c"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "a/b/d"));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  make_durable_folder("here");
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "here"));
+  write_whole(folder.path() / "file", "", /*durable=*/false);
+  EXPECT_HAS(message_of(ErrorKind::kIo, [&] { make_durable_folder(folder.path() / "file/x"); }), "Not a directory");
+}
+
+TEST(MakeDurableFolder, WorksBelowAFolderThatMayNotBeRead) {
+  const TemporaryFolder folder;
+  const auto box = folder.path() / "box";
+  make_folder(box);
+  std::filesystem::permissions(box, std::filesystem::perms::owner_write | std::filesystem::perms::owner_exec);
+  make_durable_folder(box / "run");
+  std::filesystem::permissions(box, std::filesystem::perms::owner_all);
+  EXPECT_TRUE(std::filesystem::is_directory(box / "run"));
+}
+
 TEST(FileDescriptor, IsClosedWithItsLastOwner) {
   const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) != -1; };
   int number = -1;

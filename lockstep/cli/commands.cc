@@ -17,7 +17,10 @@ void print_text(const std::string& text) {
   write_all(STDOUT_FILENO, std::as_bytes(std::span(text)), "standard output");
 }
 
-void print_json(const nlohmann::json& object) { print_text(object.dump() + "\n"); }
+// A damaged file or a file's name may hold bytes that are no UTF-8.
+void print_json(const nlohmann::json& object) {
+  print_text(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
 
 int columns_of(const Environment& env) {
   constexpr int kNarrow = 80;

@@ -82,6 +82,13 @@ TEST_F(SnapshotCommand, VerifyRefusesWhereOneIsDamaged) {
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { output_of("verify", run()); }), "; 2 of 2 are damaged\n");
 }
 
+TEST_F(SnapshotCommand, PrintsJsonWhateverBytesADamagedManifestHolds) {
+  write_whole(snapshot("step-0000000840") / "MANIFEST", "lock\xe9tep-snapshot 2\n");
+  write_whole(snapshot("step-0000000840") / "extra\xe9", "");
+  const auto found = nlohmann::json::parse(output_of("ls", run(), true));
+  EXPECT_HAS(found.at("snapshots").at(1).at("faults").at(0).get<std::string>(), "lock\xef\xbf\xbdtep-snapshot 2");
+}
+
 TEST_F(SnapshotCommand, WritesJson) {
   damage("step-0000000840");
   const auto found = nlohmann::json::parse(output_of("ls", run(), true));

@@ -35,7 +35,8 @@ fs::path run_dir(std::string_view recipe, std::string_view key, const Environmen
 
 RunFolder RunFolder::create(const fs::path& path) {
   RunFolder folder(path);
-  make_folder(folder.snapshots());
+  make_durable_folder(path);
+  make_durable_folder(folder.snapshots());
   make_folder(folder.logs());
   // A full disk still lets folders and empty files be made: only bytes tell, before a step is taken.
   const fs::path probe = path / (".probe-" + std::to_string(::getpid()));

@@ -18,7 +18,7 @@ std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
 
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self) {
   const auto folder = locked_folder(snapshots);
-  make_folder(folder);
+  make_durable_folder(folder);
   std::unique_ptr<RunLock> lock;
   if (!is_held_by(folder, self)) lock = std::make_unique<RunLock>(folder, self);
   remove_all_temporaries(snapshots);

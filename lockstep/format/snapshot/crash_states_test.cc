@@ -301,7 +301,7 @@ class CrashStates : public ::testing::Test {
   // alone. An empty text stands for no snapshot at all.
   void try_all(const std::function<void(const fs::path& snapshots)>& action, const std::set<std::string>& earlier,
                const std::string& later) {
-    const auto snapshots = run() / "snapshots";
+    const auto snapshots = run() / below_;
     Recording recording(run());
     const int status = testing::traced([&] { action(snapshots); }, [](const auto&) { return testing::Interference{}; },
                                        [&](const SystemCall& call) { recording.take(call); });
@@ -315,13 +315,15 @@ class CrashStates : public ::testing::Test {
         const auto root = folder_.path() / "state";
         fs::remove_all(root);
         build(disk, recording.kinds(), 0, root);
-        load(root / "snapshots", earlier, later, crash == count);
+        load(root / below_, earlier, later, crash == count);
         if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "after operation " << crash << " of " << count;
       }
     }
     RecordProperty("states", states);
     std::cout << states << " states of " << count << " operations\n";
   }
+
+  std::string below_ = "snapshots";  // Of the run folder, which is safe from the beginning.
 
  private:
   void load(const fs::path& snapshots, const std::set<std::string>& earlier, const std::string& later, bool is_over) {
@@ -345,6 +347,19 @@ class CrashStates : public ::testing::Test {
 TEST_F(CrashStates, OfTheFirstSaveAreNothingOrTheWholeSnapshot) {
   fs::remove(run() / "snapshots");
   try_all([](const auto& snapshots) { write_snapshot(snapshots, 7, "first"); }, {""}, "first");
+}
+
+TEST_F(CrashStates, OfANewRunsFolderAndFirstSaveAreNothingOrTheWholeSnapshot) {
+  fs::remove_all(run());
+  fs::create_directory(run());
+  below_ = "project/runs/digits/snapshots";
+  try_all(
+      [](const auto& snapshots) {
+        make_durable_folder(snapshots.parent_path());
+        make_durable_folder(snapshots);
+        write_snapshot(snapshots, 7, "first");
+      },
+      {""}, "first");
 }
 
 TEST_F(CrashStates, OfALaterSaveAreTheOneBeforeOrTheNewOne) {

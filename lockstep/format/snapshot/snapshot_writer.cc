@@ -42,10 +42,7 @@ std::filesystem::path put_in_place(const std::filesystem::path& made, const std:
 
 SnapshotWriter::SnapshotWriter(const std::filesystem::path& snapshots, std::int64_t step)
     : snapshots_(snapshots), temporary_(snapshots / temporary_name(snapshot_name(step))) {
-  if (!std::filesystem::is_directory(snapshots_)) {
-    make_folder(snapshots_);
-    sync_folder(snapshots_.parent_path());
-  }
+  if (!std::filesystem::is_directory(snapshots_)) make_durable_folder(snapshots_);
   remove_stale_temporaries(snapshots_);
   manifest_.step = step;
   if (::mkdir(temporary_.c_str(), 0777) != 0) throw io_error("create", temporary_, errno);
