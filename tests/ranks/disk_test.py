@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run folder that cannot be written, or is full: error 6, and the snapshots that are there stay whole."""
 import os
+import shutil
 import subprocess
 
 import harness
@@ -71,6 +72,13 @@ class Disk(harness.RanksTest):
             pass
         result = self.train("trainer.max_epochs=1", run="disk/run")
         self.assert_failed(result, IO, str(place), "No space left on device")
+
+    def test_a_disk_too_small_for_a_snapshot_is_an_error_before_the_first_save(self):
+        self.small_disk("size=80k")
+        for ranks in (1, 2):
+            result = self.train(*SETTINGS, "snapshot.every_epochs=5", "trainer.max_epochs=6", run=f"disk/run {ranks}", ranks=ranks)
+            self.assert_failed(result, IO, "a snapshot takes", "has no room for it", "No space left on device")
+            shutil.rmtree(self.folder / f"disk/run {ranks}")
 
     def test_a_disk_that_fills_up_in_mid_training_leaves_the_snapshots_whole(self):
         whole = self.trained(*SETTINGS, "trainer.max_epochs=6")

@@ -44,6 +44,19 @@ class Resume(harness.RanksTest):
         self.assertIn(f"skipped {latest}", result.err)
         self.assertIn("its schema is 2, want 1", result.err)
 
+    def test_a_start_removes_what_a_writer_on_another_host_left(self):
+        self.trained("trainer.max_epochs=2", "trainer.max_steps=10")
+        left = self.snapshots() / ".tmp-another-host-7.step-0000000015"
+        left.mkdir()
+        (left / "model.safetensors").write_text("half")
+        self.trained("trainer.max_epochs=2", "trainer.max_steps=20")
+        self.assertEqual(harness.snapshots(self.folder / "run"), [harness.snapshot_name(step) for step in (10, 20)])
+
+    def test_the_first_snapshot_of_each_span_of_time_stays(self):
+        hours = 10**6  # Since 1970 there is one such span.
+        self.trained("trainer.max_steps=25", "snapshot.every_steps=5", "snapshot.keep=2", f"snapshot.keep_every_hours={hours}")
+        self.assertEqual(harness.snapshots(self.folder / "run"), [harness.snapshot_name(step) for step in (5, 20, 25)])
+
     def test_other_buckets_are_told_to_have_no_effect(self):
         self.trained("trainer.bucket_mb=0.01", "trainer.max_epochs=2", "trainer.max_steps=40")
         same = self.train("trainer.bucket_mb=0.01", "trainer.max_epochs=2", "trainer.max_steps=50")

@@ -108,6 +108,28 @@ TEST_F(DiskFault, OfAnyKindAtAnyCallIsAnErrorOrChangesNothing) {
   }
 }
 
+// What is replaced stays until the new one is on disk: a sync that failed says nothing of what a crash would leave.
+TEST_F(DiskFault, WhileASnapshotIsReplacedKeepsTheOldOneUntilTheNewOneIsOnDisk) {
+  for (int n = 0;; ++n) {
+    begin();
+    int syncs = 0;
+    testing::traced([&] { write_snapshot(snapshots(), 2, std::string(9000, 'x')); },
+                    [&](const SystemCall& call) -> Interference {
+                      if (call.number != SYS_fsync || syncs++ != n) return {};
+                      return {.error = EIO};
+                    });
+    if (syncs <= n) break;
+    int found = 0;
+    for (const auto& entry : fs::directory_iterator(snapshots())) {
+      const auto model = entry.path() / "model.safetensors";
+      if (!fs::is_regular_file(model) || entry.is_symlink()) continue;
+      found += text_of_file(model).find("earlier 2") != std::string::npos ? 1 : 0;
+    }
+    const bool is_durable = n >= 6;  // Three files, their folder, MANIFEST, and the folder around it.
+    EXPECT_TRUE(found == 1 || is_durable) << "sync " << n;
+  }
+}
+
 TEST_F(DiskFault, AnInterruptedCallIsMadeAgain) {
   const std::set<std::uint64_t> interruptible = {SYS_openat, SYS_write, SYS_writev, SYS_fsync, SYS_close};
   std::map<int, std::string> endings;

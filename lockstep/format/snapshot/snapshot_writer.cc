@@ -50,7 +50,7 @@ SnapshotWriter::SnapshotWriter(const std::filesystem::path& snapshots, std::int6
 
 SnapshotWriter::~SnapshotWriter() {
   std::error_code ignored;
-  std::filesystem::remove_all(temporary_, ignored);
+  if (!is_placed_) std::filesystem::remove_all(temporary_, ignored);
   std::filesystem::remove(snapshots_ / temporary_name(kLatestName), ignored);
 }
 
@@ -82,6 +82,8 @@ std::filesystem::path SnapshotWriter::commit() {
   // Made before the snapshot shows: from then on there are only renames, which a full disk does not stop.
   if (::symlink(name.c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
   const std::filesystem::path replaced = put_in_place(temporary_, place);
+  // Until this is on disk, a crash may bring the replaced snapshot back, so the destructor must not remove it.
+  is_placed_ = true;
   sync_folder(snapshots_);
   const std::filesystem::path latest = snapshots_ / kLatestName;
   if (::rename(link.c_str(), latest.c_str()) != 0) throw io_error("rename", latest, errno);

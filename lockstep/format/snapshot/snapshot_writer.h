@@ -46,6 +46,7 @@ class SnapshotWriter {
   std::filesystem::path temporary_;
   Manifest manifest_;
   std::uint64_t bytes_ = 0;
+  bool is_placed_ = false;  ///< The snapshot has its name; under the temporary one lies what it replaced, if anything.
 };
 
 }  // namespace lockstep
