@@ -19,6 +19,7 @@
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/snapshot/snapshot_lock.h"
 #include "lockstep/train/profiler_trace.h"
 #include "lockstep/train/weight_average.h"
 
@@ -103,6 +104,7 @@ struct MainRank {
       : lock(folder.path(), ProcessIdentity::of_process(env)),
         metrics(folder.metrics()),
         progress(progress_options(2, recipe.integer("observe.log_every"), env)) {
+    clear_left_overs(folder.snapshots(), lock);
     if (recipe.flag("observe.tensorboard")) tensorboard.emplace(folder.path(), ProcessIdentity::of_process(env));
     if (!recipe.has("early_stopping.monitor")) return;
     early_stopping.emplace(EarlyStoppingOptions{.monitor = recipe.text("early_stopping.monitor"),

@@ -16,13 +16,21 @@ std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
 
 }  // namespace
 
+void clear_left_overs(const std::filesystem::path& snapshots, const RunLock& lock) {
+  // On a file system without locks nobody can tell whether a holder on another host lives.
+  if (lock.taken_from()) {
+    remove_stale_temporaries(snapshots);
+  } else {
+    remove_all_temporaries(snapshots);
+  }
+}
+
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self) {
   const auto folder = locked_folder(snapshots);
   make_durable_folder(folder);
-  std::unique_ptr<RunLock> lock;
-  if (!is_held_by(folder, self)) lock = std::make_unique<RunLock>(folder, self);
-  remove_all_temporaries(snapshots);
-  if (!lock) return nullptr;
+  if (is_held_by(folder, self)) return nullptr;
+  auto lock = std::make_unique<RunLock>(folder, self);
+  clear_left_overs(snapshots, *lock);
   if (const auto& holder = lock->taken_from()) {
     Log(2, "lockstep: ").warning("took the snapshot folder " + snapshots.string() + " over from " + *holder);
   }

@@ -15,10 +15,13 @@ namespace lockstep {
 /// The right is the run's own, `run.lock` in the run folder, if the folder is its `snapshots/`; else `run.lock` in the
 /// folder itself. So programs and `lockstep train` refuse each other. One process calls it, rank 0's.
 ///
-/// Removes what other writers left unfinished there, of any host: no other one is alive. Call it before the first
-/// write.
-///
 /// Throws: Error(kEnvironment) naming the holder if another live process writes there; Error(kIo).
+/// It also clears what other writers left, as clear_left_overs().
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self);
+
+/// Removes what other writers left unfinished in `snapshots`, of any host: whoever holds the lock knows that none of
+/// them is alive. If the lock was taken from a holder that cannot be asked, only what is surely stale goes. Call it
+/// before the first write.
+void clear_left_overs(const std::filesystem::path& snapshots, const RunLock& lock);
 
 }  // namespace lockstep
