@@ -120,14 +120,15 @@ class Bed:
 class BedTest(unittest.TestCase):
     """Tests that share a bed. Each has a folder of its own, which is its home and holds its runs.
 
-    `program` is the `lockstep` to start.
+    `program` is the `lockstep` to start, `shape` what the bed is like.
     """
 
     program = None
+    shape = {}
 
     @classmethod
     def setUpClass(cls):
-        cls.bed = cls.enterClassContext(Bed())
+        cls.bed = cls.enterClassContext(Bed(**cls.shape))
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-slurm-")))

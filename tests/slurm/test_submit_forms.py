@@ -171,5 +171,39 @@ class UnderSlurm(test_bed.BedTest):
         self.assertIn(f"ssh -L {served[1]}:", seen)
 
 
+# The first step of a job seems to have ended here, and holds what it was given until the second one has begun: so it looks to a
+# job whose slurmctld is slow to free a step.
+SLOW_TO_FREE = """#!/bin/sh
+if [ -e "$HELD" ]; then exec REAL "$@"; fi
+touch "$HELD"
+REAL "$@" &
+until [ -e "$HELD.begun" ]; do :; done
+"""
+HOLDING = """#!/bin/sh
+if [ "$1" = -c ]; then touch "$HELD.begun"; read -r _ < "$HELD.fifo"; exit; fi
+echo "the ranks began"
+echo go > "$HELD.fifo"
+"""
+
+
+class WhereMemoryIsCounted(test_bed.BedTest):
+    program = LOCKSTEP
+    shape = {"select": "CR_Core_Memory", "nodes": 1}
+
+    def test_the_ranks_begin_before_the_trial_step_is_freed(self):
+        (self.folder / "train.py").touch()
+        (self.folder / "bin").mkdir()
+        for name, text in (("srun", SLOW_TO_FREE.replace("REAL", shutil.which("srun"))), ("python3", HOLDING)):
+            (self.folder / "bin" / name).write_text(text)
+            (self.folder / "bin" / name).chmod(0o755)
+        path = f"{self.folder / 'bin'}:{self.environment['PATH']}"
+        for run, shape in (("part", ("--devices", "1")), ("cores", ("--devices", "0", "--tasks-per-node", "1", "--cores-per-task", "7"))):
+            held = self.folder / f"{run}-held"
+            os.mkfifo(f"{held}.fifo")
+            job = self.job(*shape, "--sbatch=--mem=1000", "--", "python3", "train.py", run=run, PATH=path, HELD=str(held))
+            self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log(run))
+            self.assertIn("the ranks began", self.log(run))
+
+
 test_bed.skip_where_impossible()
 unittest.main(verbosity=2)

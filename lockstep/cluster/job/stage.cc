@@ -113,7 +113,7 @@ bool make_pack(const JobStage& stage, const Environment& env) {
 void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
   const auto& stage = plan.stage;
   if (stage.kind == StageKind::kNone) return;
-  const auto per_node = "srun --nodes=" + std::to_string(plan.size.nodes) +
+  const auto per_node = std::string(kShortStep) + " --nodes=" + std::to_string(plan.size.nodes) +
                         " --ntasks=" + std::to_string(plan.size.nodes) + " --ntasks-per-node=1 --cpu-bind=none" +
                         step_flags(plan);
   const auto fail = [&](const std::string& what) {
