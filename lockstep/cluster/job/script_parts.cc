@@ -198,8 +198,8 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
-  out.line(std::string(kShortStep) +
-           " --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan) + " \\");
+  out.line(std::string(kShortStep) + " --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" +
+           step_flags(plan) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
   const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
   out.line("  echo \"lockstep: error: '$program' was not found, or does not start, " + where + "\" >&2");
