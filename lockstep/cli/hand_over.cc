@@ -1,31 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/hand_over.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <map>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/format/snapshot/held_snapshot.h"
+#include "lockstep/launch/attended.h"
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/observe/process_identity.h"
+#include "lockstep/observe/run_lock.h"
 
 namespace lockstep::cli {
 namespace {
 
-/// This process becomes `program ARGUMENTS`.
-[[noreturn]] void give_way_to(const std::string& program, const std::vector<std::string>& arguments,
-                              const Environment& env) {
+std::vector<std::string> command_of(const std::string& program, const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {program};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  become(program, command, env);
+  return command;
+}
+
+std::vector<std::string> training_command(const std::vector<std::string>& arguments, const Environment& env) {
+  return command_of(trainer_program(running_lockstep(), env), arguments);
+}
+
+/// The run's code for that of its first failing rank. Signals that ask for a stop keep their number; any other that
+/// ended a rank means to the run that a peer was killed.
+int code_of_run(int code) {
+  const bool is_asked_for =
+      code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
+  return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
+}
+
+int supervised(const std::vector<std::string>& command, int ranks, const std::filesystem::path& logs,
+               const std::map<std::string, int>& descriptors, const Context& context) {
+  return code_of_run(run_local({.command = command,
+                                .ranks = ranks,
+                                .owns_store = true,
+                                .run_dir = logs.parent_path(),
+                                .log_folder = logs,
+                                .descriptors = descriptors,
+                                .stop_grace = stop_grace(context.env)},
+                               context.env, context.log));
+}
+
+/// True if the training did not end by its own decision: what it last held is as good as it was.
+bool is_sudden(int code) {
+  return code > 128 || code == exit_code(ErrorKind::kPeer) || code == exit_code(ErrorKind::kIo) ||
+         code == exit_code(ErrorKind::kBug);
+}
+
+void write_held(const HeldSnapshot& state, const Context& context) {
+  const auto held = state.newest();
+  if (!held) return;
+  try {
+    const RunLock lock(held->snapshots.parent_path(), ProcessIdentity::of_process(context.env));
+    if (const auto path = write_to_disk(*held)) {
+      context.log.info("the state of step " + std::to_string(held->parts.step) +
+                       ", which was held in memory, is now in " + path->string());
+    }
+  } catch (const Error& error) {
+    context.log.error("the state of step " + std::to_string(held->parts.step) +
+                      ", which was held in memory, is lost: " + error.what());
+  }
 }
 
 }  // namespace
 
 void hand_over_data(const std::vector<std::string>& arguments, const Environment& env) {
   const auto beside = this_program().parent_path() / "lockstep-data";
-  if (::access(beside.c_str(), X_OK) == 0) give_way_to(beside, arguments, env);
+  if (::access(beside.c_str(), X_OK) == 0) become(beside, command_of(beside, arguments), env);
   throw Error(ErrorKind::kEnvironment, "'" + beside.string() + "' is missing: it was not built with this",
               "build it with `make build`");
 }
@@ -34,21 +84,29 @@ LockstepProgram running_lockstep() { return {.path = this_program(), .version = 
 
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context) {
-  const auto trainer = trainer_program(running_lockstep(), context.env);
-  if (ranks == 1) give_way_to(trainer, arguments, context.env);
-  std::vector<std::string> command = {trainer};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  const int code = run_local({.command = command,
-                              .ranks = ranks,
-                              .owns_store = true,
-                              .run_dir = logs.parent_path(),
-                              .log_folder = logs,
-                              .stop_grace = stop_grace(context.env)},
-                             context.env, context.log);
-  // Signals that ask for a stop keep their number; any other that ended a rank means to the run that a peer was killed.
-  const bool is_asked_for =
-      code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
-  return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
+  const auto command = training_command(arguments, context.env);
+  if (ranks == 1) become(command.front(), command, context.env);
+  return supervised(command, ranks, logs, {}, context);
+}
+
+int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
+                       const Context& context) {
+  const auto command = training_command(arguments, context.env);
+  auto memory = HeldSnapshot::make_memory();
+  const int fd = memory.get();
+  int code = 0;
+  if (ranks > 1) {
+    code = supervised(command, ranks, logs, {{kHeldMemoryVariable, fd}}, context);
+  } else {
+    auto variables = context.env.all();
+    variables[kHeldMemoryVariable] = std::to_string(fd);
+    ::fcntl(fd, F_SETFD, 0);
+    const auto end = attended(command.front(), command, Environment(std::move(variables)));
+    code = end.signal == 0 ? end.code : code_of_run(end.code);
+  }
+  // Only now, as it has grown since.
+  if (is_sudden(code)) write_held(HeldSnapshot(std::move(memory)), context);
+  return code;
 }
 
 }  // namespace lockstep::cli

@@ -25,4 +25,9 @@ LockstepProgram running_lockstep();
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context);
 
+/// Does the same, but stays the parent of the training, however many ranks it has here, and holds its newest state in
+/// memory. If a rank dies, the state is written as a snapshot.
+int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
+                       const Context& context);
+
 }  // namespace lockstep::cli

@@ -158,7 +158,9 @@ int train(const TrainRequest& request, const Context& context) {
   const auto own = arguments_of(request, run_dir.string());
   arguments.insert(arguments.end(), own.begin(), own.end());
   const auto logs = part.local_ranks > 1 ? RunFolder::create(run_dir).logs() : std::filesystem::path();
-  return hand_over(arguments, part.local_ranks, logs, context);
+  // Rank 0 has the state of all.
+  const bool holds = recipe.integer("snapshot.in_memory") > 0 && part.placement.is_main();
+  return (holds ? hand_over_and_hold : hand_over)(arguments, part.local_ranks, logs, context);
 }
 
 }  // namespace

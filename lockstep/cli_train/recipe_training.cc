@@ -151,6 +151,7 @@ SnapshotOptions snapshot_of(const Recipe& recipe, const std::filesystem::path& f
   snapshot.every_epochs = recipe.has("snapshot.every_epochs") ? recipe.integer("snapshot.every_epochs") : 0;
   snapshot.every_steps = recipe.integer("snapshot.every_steps");
   snapshot.every = whole_seconds(recipe.real("snapshot.every_minutes") * 60);
+  snapshot.in_memory = recipe.integer("snapshot.in_memory");
   snapshot.keep = recipe.integer("snapshot.keep");
   snapshot.keep_every = whole_seconds(recipe.real("snapshot.keep_every_hours") * 3600);
   if (recipe.has("snapshot.monitor")) snapshot.monitor = recipe.text("snapshot.monitor");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli_train/train_command.h"
 
+#include <fcntl.h>
+
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,7 @@
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/cli_train/run_record.h"
+#include "lockstep/format/snapshot/held_snapshot.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/observe/event_file.h"
@@ -180,6 +183,19 @@ void note_other_buckets(const std::filesystem::path& snapshot, const Recipe& rec
            ", has no effect: a resumed run keeps its buckets, so that its sums stay the same");
 }
 
+// The memory in which the parent holds the newest state. The children of this process are not to have it.
+int held_memory(const Environment& env, const Log& log) {
+  if (const auto fd = env.get_int(kHeldMemoryVariable)) {
+    const auto memory = static_cast<int>(*fd);
+    ::fcntl(memory, F_SETFD, FD_CLOEXEC);
+    return memory;
+  }
+  log.warning(
+      "snapshot.in_memory has no effect: this training has no parent to hold its state; start it with `lockstep "
+      "train`");
+  return -1;
+}
+
 int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
@@ -210,6 +226,7 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     for (const auto& note : notes) log.info(note);
   }
   auto options = trainer_options_of(recipe, std::filesystem::path(run_dir) / "snapshots");
+  if (group.is_main() && options.snapshot.in_memory > 0) options.snapshot.memory = held_memory(env, log);
   if (!resume_from.empty()) options.snapshot.resume_from = resume_from;
   Trainer trainer(options);
   std::optional<WeightAverage> average;

@@ -32,6 +32,9 @@ std::array<std::vector<SavedTensor>*, 3> parts_of(SnapshotContent& content) {
 BackgroundSave::BackgroundSave(std::filesystem::path snapshots)
     : snapshots_(std::move(snapshots)), thread_([this] { run(); }) {}
 
+BackgroundSave::BackgroundSave(std::filesystem::path snapshots, FileDescriptor memory)
+    : snapshots_(std::move(snapshots)), memory_(std::in_place, std::move(memory)), thread_([this] { run(); }) {}
+
 BackgroundSave::~BackgroundSave() {
   {
     const std::lock_guard lock(mutex_);
@@ -43,6 +46,7 @@ BackgroundSave::~BackgroundSave() {
 
 void BackgroundSave::prepare(const SnapshotContent& content) {
   wait();
+  if (memory_) return memory_->reserve(snapshot_parts(content), snapshots_);
   std::uint64_t bytes = 0;
   for (const auto* part : {&content.model, &content.optimizer, &content.extensions}) {
     for (const auto& each : *part) bytes += each.tensor.nbytes();
@@ -105,7 +109,7 @@ void BackgroundSave::run() {
 void BackgroundSave::work(Job& job) {
   SaveEnd end{.step = job.content.state.step, .epoch = job.content.state.epoch, .written = {}, .error = {}};
   try {
-    copy(job);
+    memory_ ? memory_->hold(snapshot_parts(job.content), snapshots_) : copy(job);
   } catch (...) {
     end.error = std::current_exception();
   }
@@ -115,7 +119,7 @@ void BackgroundSave::work(Job& job) {
   }
   changed_.notify_all();
   try {
-    if (!job.is_rehearsal && !end.error) end.written = write_snapshot(snapshots_, job.content, job.options);
+    if (!job.is_rehearsal && !end.error && !memory_) end.written = write_snapshot(snapshots_, job.content, job.options);
   } catch (...) {
     end.error = std::current_exception();
   }

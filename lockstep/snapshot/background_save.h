@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/format/snapshot/held_snapshot.h"
 #include "lockstep/snapshot/snapshot.h"
 
 namespace lockstep {
@@ -27,17 +28,20 @@ struct SaveEnd {
 /// Saves snapshots while training goes on. A thread copies what is shared with the model, then writes and syncs it. One
 /// save is in flight. All calls are the training thread's.
 ///
-/// Memory: one copy of all that is shared, kept from save to save, since fresh pages cost far more than the copy.
+/// Memory: one copy of all that is shared, kept from save to save, since fresh pages cost far more than the copy. A
+/// save into a HeldSnapshot has two copies there, and none of its own.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);
+  /// Saves into this memory, and not to disk. SaveEnd::written stays empty.
+  BackgroundSave(std::filesystem::path snapshots, FileDescriptor memory);
   /// Waits for the save in flight.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
   /// Has the memory for such a content made ready, so that the first save finds it, and checks that the disk has room
-  /// for it. Throws: Error(kIo) as require_room().
+  /// for it. Throws: Error(kIo) as require_room(); Error(kEnvironment) as HeldSnapshot::reserve().
   void prepare(const SnapshotContent& content);
 
   /// Begins a save, once the end of the one before it was taken. What `content` shares must stay as it is until
@@ -65,6 +69,7 @@ class BackgroundSave {
   void start(Job job);
 
   const std::filesystem::path snapshots_;
+  std::optional<HeldSnapshot> memory_;
   std::vector<at::Tensor> copies_;  ///< The thread's alone.
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -14,9 +14,9 @@
 #include "lockstep/device/dtype.h"
 #include "lockstep/format/json_number.h"
 #include "lockstep/format/safetensors.h"
+#include "lockstep/format/snapshot/held_snapshot.h"
 #include "lockstep/format/snapshot/snapshot_folder.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
-#include "lockstep/format/snapshot/snapshot_writer.h"
 #include "lockstep/snapshot/optimizer_settings.h"
 #include "lockstep/snapshot/optimizer_state.h"
 
@@ -214,17 +214,21 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
   return content;
 }
 
-WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
-                               const WriteOptions& options) {
-  SnapshotWriter writer(snapshots, content.state.step);
-  writer.add_tensors(kModelFile, entries_of(content.model));
-  writer.add_tensors(kOptimizerFile, entries_of(content.optimizer));
-  if (!content.extensions.empty()) writer.add_tensors(kExtensionsFile, entries_of(content.extensions));
+SnapshotParts snapshot_parts(const SnapshotContent& content) {
+  SnapshotParts parts{.step = content.state.step, .tensors = {}, .texts = {}};
+  parts.tensors.emplace_back(kModelFile, entries_of(content.model));
+  parts.tensors.emplace_back(kOptimizerFile, entries_of(content.optimizer));
+  if (!content.extensions.empty()) parts.tensors.emplace_back(kExtensionsFile, entries_of(content.extensions));
   Json state = json_of(content.state);
   state["optimizer"] = Json::parse(content.optimizer_settings);
   if (!content.data.empty()) state["data"] = Json::parse(content.data);
-  writer.add_text(kStateFile, state.dump(1) + "\n");
-  auto path = writer.commit();
+  parts.texts.emplace_back(kStateFile, state.dump(1) + "\n");
+  return parts;
+}
+
+WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
+                               const WriteOptions& options) {
+  auto [path, bytes] = write_parts(snapshots, snapshot_parts(content));
   if (options.is_best) mark_best(path);
   try {
     prune_snapshots(snapshots, {.newest = options.keep, .every = options.keep_every}, path);
@@ -232,7 +236,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
     // This snapshot is whole, and the run can go on. The next one tries again.
     Log(2, "lockstep: ").warning("old snapshots stay: " + std::string(error.fact()));
   }
-  return {std::move(path), writer.bytes()};
+  return {std::move(path), bytes};
 }
 
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,

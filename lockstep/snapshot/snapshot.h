@@ -32,6 +32,8 @@ class Optimizer;
 
 namespace lockstep {
 
+struct SnapshotParts;
+
 /// A hash of the (epoch, sample id) pairs trained on, in any order. Equal multisets have equal hashes, whatever the
 /// ranks, batches and restarts.
 struct SampleDigest {
@@ -102,6 +104,9 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
 /// extensions, where they are contiguous and on the CPU. For BackgroundSave, which copies them.
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
+
+/// Returns what a snapshot's files hold. The bytes are the content's own.
+SnapshotParts snapshot_parts(const SnapshotContent& content);
 
 struct WriteOptions {
   std::int64_t keep = 0;               ///< Number of newest snapshots to keep; 0 for all.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct LocalJob {
   bool owns_store = false;             ///< Ours: the supervisor serves the run's store to the ranks, on 127.0.0.1.
   std::filesystem::path run_dir{};     ///< Where the run's secret goes; empty: into the cache folder.
   std::filesystem::path log_folder{};  ///< Where each rank's standard error goes as rank-NNNN.log too; empty for none.
+  std::map<std::string, int> descriptors{};  ///< Rank 0 inherits these, and finds their numbers in these variables.
   std::chrono::milliseconds cause_grace{
       500};                               ///< From the first lost peer to SIGTERM: the rank that caused it may end.
   std::chrono::milliseconds grace{1000};  ///< From SIGTERM to SIGKILL once a rank has failed.

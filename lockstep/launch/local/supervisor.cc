@@ -156,6 +156,9 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   if (rank == 0 && store_) ::fcntl(store_.get(), F_SETFD, 0);
+  if (rank == 0) {
+    for (const auto& [name, fd] : job_.descriptors) ::fcntl(fd, F_SETFD, 0);
+  }
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 
@@ -172,7 +175,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
-           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD";
+           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE";
   });
   all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
   all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
@@ -183,6 +186,9 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
   all["LOCKSTEP_LAUNCHER"] = "1";
   served_->describe(all);
+  if (rank == 0) {
+    for (const auto& [name, fd] : job_.descriptors) all[name] = std::to_string(fd);
+  }
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);

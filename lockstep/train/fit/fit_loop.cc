@@ -217,6 +217,7 @@ void FitLoop::end_step(const StepBatches& batches) {
   const bool saves = is_asked || (every > 0 && state_.step % every == 0);
   if (!saves) guard_->compare(state_.step, event.seconds, /*is_save=*/false);
   if (saves) save();
+  if (keeper_.holds(state_)) hold();
 }
 
 void FitLoop::end_epoch() {
@@ -314,6 +315,14 @@ void FitLoop::save() {
   keeper_.save(state_, std::exchange(is_best_, false));
   last_save_ = Clock::now();
   timer_.restart();
+}
+
+// Unlike save(), it does not compare the ranks first: what is held is the run's until a comparison says otherwise.
+void FitLoop::hold() {
+  timer_.await_device();
+  graph_->interrupt();
+  if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
+  keeper_.hold(state_);
 }
 
 void FitLoop::tell(const std::optional<SnapshotWritten>& event) {

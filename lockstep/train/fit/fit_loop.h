@@ -50,6 +50,7 @@ class FitLoop {
   bool is_best(double value);
   void save_open_epoch();
   void save();
+  void hold();
   void tell(const std::optional<SnapshotWritten>& event);
   void refresh_statistics();
   FitResult finish();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/fit/snapshot_keeper.h"
 
+#include <fcntl.h>
 #include <torch/torch.h>
 
 #include <array>
@@ -8,6 +9,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/snapshot/optimizer_state.h"
 
@@ -79,7 +81,10 @@ SnapshotKeeper::SnapshotKeeper(TrainedModel& model, const TrainingData& data, Lo
   require_known_kind(model.optimizer());
   if (!model.group().is_main()) return;
   writer_.emplace(options.folder);
-  model.wait_before_update([this] { writer_->wait_for_copy(); });
+  if (options.in_memory > 0 && options.memory >= 0) {
+    holder_.emplace(options.folder, FileDescriptor(::fcntl(options.memory, F_DUPFD_CLOEXEC, 0)));
+  }
+  model.wait_before_update([this] { wait_for_copy(); });
 }
 
 TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
@@ -98,6 +103,7 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
     restore_compression(*options_.resume_from);
   }
   restore_sums(state);
+  if (options_.in_memory > 0) is_held_ = model_.group().broadcast_text(holder_ ? "held" : "") == "held";
   return state;
 }
 
@@ -234,29 +240,56 @@ SnapshotContent SnapshotKeeper::content(TrainingState state) const {
 
 void SnapshotKeeper::prepare() {
   if (options_.folder.empty()) return;
-  on_rank_zero(model_.group(), [&] { writer_->prepare(content({})); });
+  on_rank_zero(model_.group(), [&] {
+    writer_->prepare(content({}));
+    if (holder_) holder_->prepare(content({}));
+  });
 }
 
 void SnapshotKeeper::wait_for_copy() {
   if (writer_) writer_->wait_for_copy();
+  if (holder_) holder_->wait_for_copy();
+}
+
+std::optional<SnapshotContent> SnapshotKeeper::gathered(const TrainingState& own) {
+  model_.parallel().broadcast_buffers();
+  if (auto* update = model_.device_update()) update->settle();
+  auto state = all_ranks(own);
+  // A model's size for each rank at the most: rank 0's own already, so that nothing is copied again.
+  const auto compression = model_.parallel().compression_state();
+  if (!writer_) return std::nullopt;
+  auto all = content(std::move(state));
+  for (const auto& [name, tensor] : compression) {
+    all.extensions.push_back({std::string(kCompression) + "." + name, tensor});
+  }
+  return all;
 }
 
 void SnapshotKeeper::save(const TrainingState& own, bool is_best) {
   const auto start = Clock::now();
-  model_.parallel().broadcast_buffers();
-  if (auto* update = model_.device_update()) update->settle();
-  const auto state = all_ranks(own);
-  // A model's size for each rank at the most: rank 0's own already, so that nothing is copied again.
-  const auto compression = model_.parallel().compression_state();
-  if (writer_) {
-    auto all = content(state);
-    for (const auto& [name, tensor] : compression) {
-      all.extensions.push_back({std::string(kCompression) + "." + name, tensor});
-    }
-    writer_->begin(std::move(all), {.keep = options_.keep, .keep_every = options_.keep_every, .is_best = is_best});
+  if (auto all = gathered(own)) {
+    writer_->begin(std::move(*all), {.keep = options_.keep, .keep_every = options_.keep_every, .is_best = is_best});
   }
-  saved_ = {state.step, state.epoch};
+  saved_ = {own.step, own.epoch};
   blocked_s_ = seconds_between(start, Clock::now());
+}
+
+void SnapshotKeeper::hold(const TrainingState& own) {
+  auto all = gathered(own);
+  if (!holder_) return;
+  warn_of_failed_hold();
+  holder_->begin(std::move(*all), {});
+}
+
+void SnapshotKeeper::warn_of_failed_hold() {
+  const auto end = holder_->wait();
+  if (!end || !end->error || std::exchange(warned_of_hold_, true)) return;
+  try {
+    std::rethrow_exception(end->error);
+  } catch (const Error& error) {
+    Log(2, "lockstep: ")
+        .warning("the state of step " + std::to_string(end->step) + " is not held in memory: " + error.what());
+  }
 }
 
 std::optional<SnapshotWritten> SnapshotKeeper::written() { return writer_ ? event_of(writer_->ended()) : std::nullopt; }

@@ -38,8 +38,16 @@ class SnapshotKeeper {
   /// training goes on.
   /// Collective: yes. Throws: as all_ranks().
   void save(const TrainingState& state, bool is_best);
+  /// True if the state after this step is to be held in the parent's memory.
+  bool holds(const TrainingState& state) const {
+    return is_held_ && options_.in_memory > 0 && state.step % options_.in_memory == 0;
+  }
+  /// Begins to copy all ranks' state into the parent's memory, as save() does for a snapshot on disk. A failure is a
+  /// warning, once; training goes on without.
+  /// Collective: yes. Throws: as all_ranks().
+  void hold(const TrainingState& state);
   /// Makes the memory for saves ready, so that the first one finds it, and checks that the disk has room for one.
-  /// Collective: yes. Throws: Error(kIo) on every rank.
+  /// Collective: yes. Throws: Error(kIo) or Error(kEnvironment) on every rank.
   void prepare();
   /// Returns once no save reads the weights, optimizer state and averages any more: before anything but an update,
   /// which waits by itself, changes them.
@@ -76,6 +84,8 @@ class SnapshotKeeper {
   void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
   void restore_sums(TrainingState& state);
   SnapshotContent content(TrainingState state) const;
+  std::optional<SnapshotContent> gathered(const TrainingState& own);
+  void warn_of_failed_hold();
   std::optional<SnapshotWritten> event_of(const std::optional<SaveEnd>& end);
   void restore_compression(const std::filesystem::path& snapshot);
   std::vector<SavedTensor> tensors_of_extensions() const;
@@ -87,7 +97,10 @@ class SnapshotKeeper {
   const SnapshotOptions& options_;
   std::optional<SavedAt> saved_;
   std::optional<BackgroundSave> writer_;  ///< Rank 0's, where there is a folder.
-  double blocked_s_ = 0;                  ///< How long the last save() took.
+  std::optional<BackgroundSave> holder_;  ///< Rank 0's, where its parent holds the newest state.
+  bool warned_of_hold_ = false;
+  bool is_held_ = false;  ///< True on every rank if rank 0 has a holder.
+  double blocked_s_ = 0;  ///< How long the last save() took.
   bool stops_on_nonfinite_ = true;
 };
 

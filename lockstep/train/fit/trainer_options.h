@@ -60,6 +60,8 @@ struct SnapshotOptions {
   std::int64_t keep = 3;               ///< Number of newest snapshots to keep; 0 for all.
   std::chrono::seconds keep_every{0};  ///< Beside them, of older ones, keep one for each such time; 0 for none.
   std::string monitor{};               ///< Metric whose best snapshot is kept too, as `best`; empty for none.
+  std::int64_t in_memory = 0;          ///< Steps between states that the parent process holds; 0 for never.
+  int memory = -1;                     ///< Rank 0's: the descriptor of their memory, as HeldSnapshot made it; else -1.
   bool monitor_wants_max = false;      ///< True if a larger value of the metric is better.
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot: `…/step-0000000120`.
 };
