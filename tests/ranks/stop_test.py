@@ -213,6 +213,20 @@ class Stop(harness.RanksTest):
         written = harness.snapshots(self.folder / "run")
         self.assertIn((result.code, len(written)), [(128 + signal.SIGTERM, 0), (STOPPED, 1)], result.err[-3000:])
 
+    def test_a_signal_ends_eval_and_predict_at_once_and_leaves_no_file(self):
+        """There is nothing to save: a result is whole or not there."""
+        synthetic = ("data.kind=synthetic", "data.shape=[1,28,28]", "data.classes=10", "data.samples=2000", "trainer.validate_every=0")
+        self.trained(*synthetic, "trainer.max_steps=2")
+        for words in (("eval",), ("predict", "--out", self.folder / "rows.csv")):
+            for to_one_rank in (False, True):
+                command = self.start(words[0], self.folder / "run", "--devices", 2, "--split", "train", "--set", "data.samples=100000000", *words[1:])
+                ranks = command.wait_for_ranks(2)
+                os.kill(ranks[1] if to_one_rank else command.process.pid, signal.SIGTERM)
+                result = command.finish()
+                self.assertEqual((result.code, result.out), (128 + signal.SIGTERM, ""), result.err[-3000:])
+                self.assertEqual(command.members(), {})
+                self.assertEqual([path.name for path in self.folder.glob("*rows*")], [])
+
 
 if __name__ == "__main__":
     harness.main()
