@@ -8,6 +8,8 @@ part, seeds, trials, bad, commit, date. Parts:
   stress  the tests labelled ranks and slurm, in random order, in two clones at once, with every core kept busy beside them
   kills   writers of snapshots, killed at random moments
   corruptions  snapshots that are damaged at random places
+  strangers  connections to the store of those who know no secret, while a rank uses it
+  held  trainings whose state is held in their parent's memory, killed at random moments
 `tools/soak counts` shows the sums.
 """
 import argparse
@@ -94,6 +96,21 @@ def soak_damage(part, test, at_once):
     return soak
 
 
+def soak_whole(part, program, test, trials):
+    """A C++ test that makes so many trials under LOCKSTEP_SOAK=1, random ones each time. A failure counts as one."""
+    def soak(deadline):
+        runs = bad = 0
+        while time.monotonic() < deadline:
+            done = subprocess.run([BUILD / "bin" / program, f"--gtest_filter={test}", "--gtest_brief=1"], text=True, cwd=ROOT,
+                                  env=os.environ | {"LOCKSTEP_SOAK": "1"}, capture_output=True, check=False)
+            logged(part, done.stdout + done.stderr)
+            if done.returncode not in (0, 1):
+                sys.exit(f"error: {test} did not run: {done.stdout[-500:]}")
+            runs, bad = runs + 1, bad + done.returncode
+        keep(part, "", runs * trials, bad)
+    return soak
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -160,7 +177,9 @@ def show_counts():
 def main():
     parts = {"drawn": soak_drawn, "stress": soak_stress,
              "kills": soak_damage("kills", "Damage.AWriterThatIsKilled*", 200),
-             "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000)}
+             "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000),
+             "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
+             "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000)}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)
