@@ -90,12 +90,12 @@ int hand_over(const std::vector<std::string>& arguments, int ranks, const std::f
 }
 
 int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-                       const Context& context) {
+                       bool is_task, const Context& context) {
   const auto command = training_command(arguments, context.env);
   auto memory = HeldSnapshot::make_memory();
   const int fd = memory.get();
   int code = 0;
-  if (ranks > 1) {
+  if (!is_task) {
     code = supervised(command, ranks, logs, {{kHeldMemoryVariable, fd}}, context);
   } else {
     auto variables = context.env.all();

@@ -26,8 +26,8 @@ int hand_over(const std::vector<std::string>& arguments, int ranks, const std::f
               const Context& context);
 
 /// Does the same, but stays the parent of the training, however many ranks it has here, and holds its newest state in
-/// memory. If a rank dies, the state is written as a snapshot.
+/// memory. If a rank dies, the state is written as a snapshot. `is_task`: another launcher has placed this one rank.
 int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-                       const Context& context);
+                       bool is_task, const Context& context);
 
 }  // namespace lockstep::cli

@@ -157,10 +157,13 @@ int train(const TrainRequest& request, const Context& context) {
   if (!is_fit_to_train(recipe, context)) return exit_code(ErrorKind::kEnvironment);
   const auto own = arguments_of(request, run_dir.string());
   arguments.insert(arguments.end(), own.begin(), own.end());
-  const auto logs = part.local_ranks > 1 ? RunFolder::create(run_dir).logs() : std::filesystem::path();
   // Rank 0 has the state of all.
   const bool holds = recipe.integer("snapshot.in_memory") > 0 && part.placement.is_main();
-  return (holds ? hand_over_and_hold : hand_over)(arguments, part.local_ranks, logs, context);
+  const bool is_task = part.placement.world > 1;
+  const bool supervises = part.local_ranks > 1 || (holds && !is_task);
+  const auto logs = supervises ? RunFolder::create(run_dir).logs() : std::filesystem::path();
+  if (!holds) return hand_over(arguments, part.local_ranks, logs, context);
+  return hand_over_and_hold(arguments, part.local_ranks, logs, is_task, context);
 }
 
 }  // namespace

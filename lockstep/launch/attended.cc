@@ -26,8 +26,15 @@ namespace {
 
 constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
 
+/// True if the child does not get this signal by itself when this process does.
+///
 /// Slurm's trackers differ: the one by cgroups signals a step's tasks and not their children, the others signal all.
-bool is_signalled_alone() { return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos; }
+/// Other launchers signal the processes that they started. A terminal interrupts all of its foreground group, and a
+/// second SIGINT would mean to leave at once.
+bool must_be_passed_on(int signal, const Environment& env) {
+  if (env.get("SLURM_STEP_ID")) return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos;
+  return signal != SIGINT;
+}
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::kEnvironment, what + ": " + std::strerror(errno),
@@ -122,16 +129,17 @@ class ErrorStream {
 }
 
 /// Passes signals and output on until the child has ended. Returns: its status.
-int wait_for_end(pid_t child, int signals, ErrorStream& errors) {
+int wait_for_end(pid_t child, int signals, ErrorStream& errors, const Environment& env) {
   // What came before the child stood reached this process alone.
-  bool passes_on = true;
+  bool is_first = true;
   int status = 0;
   while (true) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info) {
-      if (passes_on && info.ssi_signo != SIGCHLD) ::kill(child, static_cast<int>(info.ssi_signo));
+      const auto signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD && (is_first || must_be_passed_on(signal, env))) ::kill(child, signal);
     }
-    passes_on = is_signalled_alone();
+    is_first = false;
     const auto ended = ::waitpid(child, &status, WNOHANG);
     errors.pass_on();
     if (ended == child || (ended < 0 && errno != EINTR)) return status;
@@ -167,7 +175,7 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   }
   errors.close_writer();
   const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
-  const int status = wait_for_end(child, signals.get(), errors);
+  const int status = wait_for_end(child, signals.get(), errors, env);
   ::signal(SIGPIPE, broken_pipe);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return {.code = shell_status(status), .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, .last = errors.last()};

@@ -6,7 +6,6 @@ import gzip
 import pathlib
 import random
 import shutil
-import socket
 import struct
 import tempfile
 
@@ -174,52 +173,41 @@ class BadData(SmallDataTest):
 
 
 class BadRanks(SmallDataTest):
-    def variables(self, rank, port, world=2, **more):
-        """Of one rank as a launcher of another kind would start it."""
-        env = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": port, **more}
-        return {name: str(value) for name, value in env.items()}
-
     def start_rank(self, rank, port, *settings, world=2, run="run"):
         return self.start_train(*settings, recipe=self.recipe, ranks=None, run=run,
-                                env=self.variables(rank, port, world, LOCKSTEP_MEET_TIMEOUT=2))
-
-    def free_port(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
+                                env=harness.variables_of_rank(rank, port, world, LOCKSTEP_MEET_TIMEOUT=2))
 
     def test_ranks_started_by_hand_train(self):
-        port = self.free_port()
+        port = harness.free_port()
         both = [self.start_rank(rank, port) for rank in (0, 1)]
         first, second = (command.finish() for command in both)
         self.assertEqual((first.code, second.code), (0, 0), first.err + second.err)
         self.assertEqual((first.object["world"], first.object["steps"], second.out), (2, 8, ""))
 
     def test_ranks_that_disagree_on_the_recipe_name_the_line(self):
-        port = self.free_port()
+        port = harness.free_port()
         both = [self.start_rank(rank, port, "trainer.max_epochs=4", f"optimizer.lr=0.{rank + 3}") for rank in (0, 1)]
         for command in both:
             self.assert_failed(command.finish(), RECIPE, "differs between ranks", "lr = 0.3", "lr = 0.4")
         self.assert_untouched()
 
     def test_a_peer_that_never_arrives_is_named_with_the_time_waited(self):
-        result = self.start_rank(0, self.free_port(), "trainer.max_epochs=4").finish(30)
+        result = self.start_rank(0, harness.free_port(), "trainer.max_epochs=4").finish(30)
         self.assert_failed(result, PEER, "rank 1 did not arrive within 2 s", "LOCKSTEP_MEET_TIMEOUT")
         self.assert_untouched()
 
     def test_the_recipe_says_how_long_ranks_wait_for_one_that_never_arrives(self):
         settings = ("trainer.max_epochs=4", "trainer.join_timeout=1.5")
-        command = self.start_train(*settings, recipe=self.recipe, ranks=None, env=self.variables(0, self.free_port()))
+        command = self.start_train(*settings, recipe=self.recipe, ranks=None, env=harness.variables_of_rank(0, harness.free_port()))
         self.assert_failed(command.finish(30), PEER, "rank 1 did not arrive within 2 s", "trainer.join_timeout")
         self.assert_untouched()
         self.trained(*settings, recipe=self.recipe)
         for name in ("eval", "predict"):
-            command = self.start(name, self.folder / "run", env=self.variables(0, self.free_port()))
+            command = self.start(name, self.folder / "run", env=harness.variables_of_rank(0, harness.free_port()))
             self.assert_failed(command.finish(30), PEER, "rank 1 did not arrive within 2 s", "trainer.join_timeout")
 
     def test_a_rank_zero_that_never_arrives_is_named_with_its_address(self):
-        port = self.free_port()
+        port = harness.free_port()
         result = self.start_rank(1, port, "trainer.max_epochs=4").finish(30)
         self.assert_failed(result, PEER, "rank 0 did not arrive", f"127.0.0.1:{port}", "2 s")
         self.assert_untouched()

@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -198,6 +199,19 @@ def digits_digest(steps, global_batch=DIGITS_BATCH):
 def digits_samples(steps, global_batch=DIGITS_BATCH):
     epochs, batches = divmod(steps, -(-DIGITS_SIZE // global_batch))
     return epochs * DIGITS_SIZE + min(batches * global_batch, DIGITS_SIZE)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def variables_of_rank(rank, port, world=2, **more):
+    """Of one rank as a launcher of another kind would start it."""
+    env = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1",
+           "MASTER_PORT": port, **more}
+    return {name: str(value) for name, value in env.items()}
 
 
 class RanksTest(unittest.TestCase):

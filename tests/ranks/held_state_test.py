@@ -3,6 +3,7 @@
 """The parent of a training holds its newest state: a killed rank costs no step that was done."""
 import os
 import random
+import shutil
 import signal
 
 import harness
@@ -66,6 +67,23 @@ class HeldState(harness.RanksTest):
         self.trained(*SETTINGS, run="without")
         self.trained(*SETTINGS, "snapshot.in_memory=3", run="with")
         self.assertEqual(harness.snapshots(self.folder / "with"), harness.snapshots(self.folder / "without"))
+
+    def start_tasks(self, world):
+        """As a launcher of somebody else's starts its ranks."""
+        port = harness.free_port()
+        return [self.start_train(*HELD, "trainer.max_epochs=100000", ranks=None, env=harness.variables_of_rank(rank, port, world))
+                for rank in range(world)]
+
+    def test_a_signal_to_the_parent_alone_stops_the_training_once(self):
+        for is_placed in (False, True):
+            first, *others = self.start_tasks(2) if is_placed else [self.start_train(*HELD, "trainer.max_epochs=100000", ranks=1)]
+            first.wait_for_step(self.folder / "run", 5)
+            first.process.send_signal(signal.SIGTERM)
+            for command in (first, *others):
+                result = command.finish()
+                self.assertEqual(result.code, 75, result.err)
+            self.assertEqual(len(harness.snapshots(self.folder / "run")), 1)
+            shutil.rmtree(self.folder / "run")
 
     def test_the_state_of_a_run_that_gave_up_is_not_written(self):
         """What it gave up for may be in that state already."""
