@@ -43,6 +43,7 @@ import struct
 import sys
 import threading
 import time
+import types
 import zlib
 
 __all__ = ["Error", "HuggingFace", "Lightning", "Run", "Sampler", "load", "log", "phase", "read", "save", "should_stop", "start"]
@@ -81,9 +82,8 @@ def _torch():
 # JSON has lists, objects with texts as keys, and finite numbers. What else a state_dict holds is an object with one key that
 # begins with '$'. A tensor is left out of the JSON, which keeps its name. A function stays the program's own.
 
-_FUNCTIONS = (type(lambda: 0), type(len), type([].append), type(collections.Counter.update))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _FACTORIES = {each.__name__: each for each in (dict, float, int, list, set, str)}
-_LEAST = -2**63
 
 
 def _is_numpy(value):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training that tests start, stop and kill: train.py RUN [NAME=VALUE...]. Each rank notes the ids that it trains on.
+"""A training that tests start, stop and kill: train.py RUN [NAME=VALUE...], or `train(folder, **given)` in a process of its own.
 
-At its end it writes RUN/weights.pt, which tests compare. `kill_at=STEP` ends it by SIGKILL in the middle of that step.
+Each rank notes the ids of the samples that it trains on. At the end rank 0 writes RUN/weights.pt, which tests compare.
 """
 import json
 import os
@@ -16,76 +16,81 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import lockstep  # noqa: E402
 
-FOLDER = pathlib.Path(sys.argv[1])
-GIVEN = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "kill_at": 0,
-         "signal_at": 0, "signal": "TERM", "rank": 0, "width": 6, "bad": "", "pause": "", "world_batch": 0, "keep": 3}
-for word in sys.argv[2:]:
-    key, _, value = word.partition("=")
-    GIVEN[key] = type(GIVEN[key])(value)
-RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+DEFAULTS = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "width": 6,
+            "global_batch": 0, "keep": 3, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": ""}
 
 
 class Points(Dataset):
-    """Points of a plane with noise that the reader draws, as augmentations do."""
+    """Points with noise that the reader draws, as augmentations do."""
+
+    def __init__(self, size, has_noise):
+        self.size, self.has_noise = size, has_noise
 
     def __len__(self):
-        return GIVEN["samples"]
+        return self.size
 
     def __getitem__(self, i):
-        noise = random.random() if GIVEN["sampler"] != "lockstep" else 0.5
-        return torch.tensor([i / GIVEN["samples"], noise, 1.0]), torch.tensor([i % 3 / 3.0]), i
+        return torch.tensor([i / self.size, random.random() if self.has_noise else 0.5, 1.0]), torch.tensor([i % 3 / 3.0]), i
 
 
-def loader_for(data):
-    if GIVEN["sampler"] == "lockstep":
-        kind = {"global_batch": GIVEN["world_batch"]} if GIVEN["world_batch"] else {"batch": GIVEN["batch"]}
-        return DataLoader(data, batch_sampler=lockstep.Sampler(data, seed=5, **kind), num_workers=GIVEN["workers"])
-    if WORLD > 1:
-        return DataLoader(data, GIVEN["batch"], sampler=DistributedSampler(data, seed=5), num_workers=GIVEN["workers"])
-    return DataLoader(data, GIVEN["batch"], shuffle=True, num_workers=GIVEN["workers"])
+def made_loader(given, world):
+    data = Points(given.samples, given.sampler == "plain")
+    if given.sampler == "lockstep":
+        size = {"global_batch": given.global_batch} if given.global_batch else {"batch": given.batch}
+        return DataLoader(data, batch_sampler=lockstep.Sampler(data, seed=5, **size), num_workers=given.workers)
+    if world > 1:
+        return DataLoader(data, given.batch, sampler=DistributedSampler(data, seed=5), num_workers=given.workers)
+    return DataLoader(data, given.batch, shuffle=True, num_workers=given.workers)
 
 
-def main():
+def made_model(given, world):
+    """With dropout and BatchNorm; without, and in float64, where ranks must not matter."""
+    if given.sampler == "lockstep":
+        net = torch.nn.Sequential(torch.nn.Linear(3, given.width), torch.nn.Tanh(), torch.nn.Linear(given.width, 1)).double()
+    else:
+        net = torch.nn.Sequential(torch.nn.Linear(3, given.width), torch.nn.BatchNorm1d(given.width), torch.nn.Dropout(0.2),
+                                  torch.nn.Linear(given.width, 1))
+    return net, torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
+
+
+def train(folder, tell=lambda step: None, **options):
+    given = type("Given", (), dict(DEFAULTS, **options))
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if given.job_end:
+        os.environ["LOCKSTEP_JOB_END"] = given.job_end
     torch.set_num_threads(1)
     torch.manual_seed(1)
     random.seed(1)
-    if WORLD > 1:
+    if world > 1:
         torch.distributed.init_process_group("gloo")
-    net = torch.nn.Sequential(torch.nn.Linear(3, GIVEN["width"]), torch.nn.BatchNorm1d(GIVEN["width"]), torch.nn.Dropout(0.2), torch.nn.Linear(GIVEN["width"], 1))
-    if GIVEN["sampler"] == "lockstep":
-        net = torch.nn.Sequential(torch.nn.Linear(3, GIVEN["width"]), torch.nn.Tanh(), torch.nn.Linear(GIVEN["width"], 1)).double()
-    model = torch.nn.parallel.DistributedDataParallel(net) if WORLD > 1 else net
+    net, model = made_model(given, world)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=1000)
-    loader = loader_for(Points())
-    run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler, folder=FOLDER, every_steps=GIVEN["every_steps"],
-                         keep=GIVEN["keep"], log_every=2, monitor="val_loss")
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=10**6)
+    loader = made_loader(given, world)
+    run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler, folder=folder, every_steps=given.every_steps, keep=given.keep,
+                         log_every=2, monitor="val_loss", mode="max")
     first = run.step
-    with open(FOLDER / f"ids-{RANK}.jsonl", "a") as ids:
-        for epoch in run.epochs(GIVEN["epochs"]):
-            for x, y, numbers in run.steps(loader, accumulate=GIVEN["accumulate"]):
-                if RANK == GIVEN["rank"] and run.step + 1 == GIVEN["kill_at"]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                if RANK == GIVEN["rank"] and run.step + 1 == GIVEN["signal_at"] and first == 0:
-                    os.kill(os.getpid(), getattr(signal, "SIG" + GIVEN["signal"]))
-                if GIVEN["pause"] and run.step + 1 == GIVEN["signal_at"] and first == 0:
-                    print("waits", flush=True)
-                    sys.stdin.readline()
-                x, y = x.to(next(net.parameters()).dtype), y.to(next(net.parameters()).dtype)
-                loss = torch.nn.functional.mse_loss(model(x), y)
-                (loss * run.weight / GIVEN["accumulate"]).backward()
-                if run.is_update_due:
-                    optimizer.step()
-                    scheduler.step()
-                    optimizer.zero_grad()
-                run.log(loss=loss)
-                if run.weight > 0:
-                    ids.write(json.dumps({"epoch": epoch, "step": run.step + 1, "ids": numbers.tolist()}) + "\n")
-                    ids.flush()
-            run.log(val_loss=1.0 / (epoch + 1))
-    if RANK == 0:
-        torch.save(net.state_dict(), FOLDER / "weights.pt")
-    print(json.dumps({"rank": RANK, "steps": run.step, "first": first, "samples": run.samples}), flush=True)
+    ids = open(pathlib.Path(folder) / f"ids-{rank}.jsonl", "a", buffering=1)
+    for epoch in run.epochs(given.epochs):
+        for x, y, numbers in run.steps(loader, accumulate=given.accumulate):
+            tell(run.step)
+            if rank == given.at_rank and first == 0 and run.step + 1 in (given.kill_at, given.signal_at):
+                os.kill(os.getpid(), signal.SIGKILL if given.kill_at else getattr(signal, "SIG" + given.signal))
+            loss = torch.nn.functional.mse_loss(model(x.to(net[0].weight.dtype)), y.to(net[0].weight.dtype))
+            (loss * run.weight / given.accumulate).backward()
+            if run.is_update_due:
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+            run.log(loss=loss)
+            if run.weight > 0:
+                ids.write(json.dumps({"epoch": epoch, "step": run.step + 1, "ids": numbers.tolist()}) + "\n")
+        run.log(val_loss=1.0 / (epoch + 1))
+    if rank == 0:
+        torch.save(net.state_dict(), pathlib.Path(folder) / "weights.pt")
+    return {"rank": rank, "first": first, "steps": run.step, "samples": run.samples}
 
 
-main()
+if __name__ == "__main__":
+    words = dict(word.partition("=")[::2] for word in sys.argv[2:])
+    print(json.dumps(train(sys.argv[1], **{key: type(DEFAULTS[key])(value) for key, value in words.items()})), flush=True)
