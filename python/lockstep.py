@@ -861,14 +861,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 class _StopSignals:
     """Remembers SIGTERM, SIGINT, SIGUSR1 and SIGUSR2; a second SIGINT ends the process at once.
 
-    A DataLoader's workers inherit the handler, and live on: Slurm signals them too, and the step that runs needs them. Once
-    this process ends they take signals as before, since Python ends them by SIGTERM then. Other children never do otherwise.
+    A DataLoader's workers live on (`keep_workers`): Slurm signals them too, and the step that runs needs them. Once this
+    process ends they take signals as before, since Python ends them by SIGTERM then. Other children always do.
     """
 
     def __init__(self):
         self.arrived = 0
         self._pid = os.getpid()
         self._is_closing = mmap.mmap(-1, 1)  # Shared with the workers.
+        self._is_worker = False
         self._before = {}
         if threading.current_thread() is not threading.main_thread():
             _warn("lockstep.start() is called outside the main thread, so signals do not stop the run")
@@ -890,11 +891,20 @@ class _StopSignals:
         return None
 
     def _note_in_child(self, number):
-        workers = sys.modules.get("torch.utils.data")
-        if workers and workers.get_worker_info() is not None and self._is_closing[0] == 0:
+        if self._is_worker and self._is_closing[0] == 0:
             return
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
+
+    def keep_workers(self, loader):
+        """Has a loader's workers take the handler once PyTorch has set its own, which would end them."""
+        if getattr(loader, "num_workers", 0) > 0 and not isinstance(loader.worker_init_fn, _WorkerStart):
+            loader.worker_init_fn = _WorkerStart(loader.worker_init_fn, self)
+
+    def become_worker(self):
+        self._is_worker = True
+        for number in self._before:
+            signal.signal(number, self._note)
 
     def close(self):
         if os.getpid() != self._pid:
@@ -904,6 +914,22 @@ class _StopSignals:
             if signal.getsignal(number) == self._note:
                 signal.signal(number, before if before is not None else signal.SIG_DFL)
         self._before = {}
+
+
+class _WorkerStart:
+    """A loader's worker_init_fn, and before it what workers need of `signals`. Those that are not forked do without."""
+
+    def __init__(self, init, signals):
+        self.init, self.signals = init, signals
+
+    def __call__(self, number):
+        if self.signals is not None:
+            self.signals.become_worker()
+        if self.init is not None:
+            self.init(number)
+
+    def __reduce__(self):
+        return _WorkerStart, (self.init, None)
 
 
 class _JobClock:
@@ -1804,6 +1830,7 @@ class Run:
                         "give a loader with a length, or accumulate=1")
         self._announce(loader, sampler, accumulate)
         self._cursor = None
+        self._signals.keep_workers(loader)
         is_within = cursor is not None and cursor["batches"] > 0
         if not is_within:
             if cursor and cursor["random"]:
