@@ -1658,9 +1658,14 @@ class Run:
         self._objects.packed()  # What cannot be written is told now, and not at the first save.
         self._clock = _JobClock()
         self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
-        self._ranks.on_rank_zero(self._open)
-        self._signals = _StopSignals()
-        self.load()
+        self._signals = None
+        try:
+            self._ranks.on_rank_zero(self._open)
+            self._signals = _StopSignals()
+            self.load()
+        except BaseException:
+            self._give_up()
+            raise
         self._last_save = self._last_step = self._last_line = time.monotonic()
         self._line_samples = 0
 
@@ -1679,6 +1684,12 @@ class Run:
             raise Error("the run folder '%s' cannot be made: %s" % (self.folder, error), "give start() a folder that you may write to") from error
         self._saver = _Saver(self._snapshots, self.options["keep"])
         self._requests = _Requests(self.folder)
+
+    def _give_up(self):
+        """Leaves the folder to another start."""
+        for each in (self._requests, self._lock, self._signals):
+            if each is not None:
+                each.close()
 
     def _write_layout(self):
         env = os.environ
