@@ -906,6 +906,11 @@ class _StopSignals:
         for number in self._before:
             signal.signal(number, self._note)
 
+    def take_again(self):
+        """After another library has set handlers of its own."""
+        for number in self._before:
+            signal.signal(number, self._note)
+
     def close(self):
         if os.getpid() != self._pid:
             return
@@ -1651,7 +1656,7 @@ class Run:
         self._first_step = 0
         self._in_step = self._in_loop = self._is_over = self._has_failed = False
         self._passes = 0
-        self._longest_step = self._newest = None
+        self._longest_step = self._newest = self._last_stop = None
         self._epochs = None
         self._began = time.monotonic()
         self._ranks = _Ranks()
@@ -1956,6 +1961,7 @@ class Run:
             self._tell(self._saver.ended())
         stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
         every = self.options["every_steps"]
+        self._last_stop = stop
         if stop and may_leave:
             self._leave(stop)
             return None
@@ -2341,3 +2347,243 @@ class Record:
 def read(folder):
     """Reads a run folder: `lockstep.read("runs/train").metrics`, `.snapshots`, `.layout`, `.frame()`. Needs no PyTorch."""
     return Record(folder)
+
+
+# ---- other trainers ----
+
+_LIGHTNING = (2, 6)  # The version that this was written for and is tested with.
+
+
+class _LightningState:
+    """All that Lightning's own checkpoint holds, but for the weights and for what a resume does not need."""
+
+    LEFT_OUT = ("state_dict", "hyper_parameters", "hparams_name", "hparams_type", "datamodule_hyper_parameters",
+                "datamodule_hparams_name", "datamodule_hparams_type")
+
+    def __init__(self, trainer):
+        self._connector = trainer._checkpoint_connector
+
+    def state_dict(self):
+        return {key: value for key, value in self._connector.dump_checkpoint(False).items() if key not in self.LEFT_OUT}
+
+    def load_state_dict(self, state):
+        # Lightning takes loops, optimizers and schedulers from here right after on_fit_start.
+        self._connector._loaded_checkpoint = state
+        self._connector.restore_callbacks()
+
+
+class _LightningHooks:
+    """The hooks of the callback. The methods that they call on the run are those of `Run.steps`."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self._options, self._run, self._global_step, self._random = options, None, 0, None
+
+    def on_fit_start(self, trainer, pl_module):
+        import lightning
+        version = tuple(int(each) for each in re.findall("[0-9]+", lightning.__version__)[:2])
+        strategy = type(trainer.strategy).__name__
+        if any(word in strategy for word in ("FSDP", "DeepSpeed", "ModelParallel")):
+            raise Error("Lightning's strategy is %s, which shards the model: rank 0 does not have all of it" % strategy,
+                        "use strategy=\"ddp\", or Lightning's own checkpoints")
+        objects = {"model": pl_module, "trainer": _LightningState(trainer)}
+        if version != _LIGHTNING:
+            _warn("Lightning %s is not %d.%d, whose state this version knows: it is stopped in time, and nothing is saved or resumed here; "
+                  "use Lightning's ModelCheckpoint" % ((lightning.__version__,) + _LIGHTNING))
+            objects = {}
+        self._run = start(**dict({"every_epochs": 1}, **dict(self._options, **objects)))
+
+    def on_train_start(self, trainer, pl_module):
+        run, loader = self._run, trainer.train_dataloader
+        run._signals.take_again()
+        run._signals.keep_workers(loader)
+        self._global_step = trainer.global_step
+        if "trainer" not in run._objects.all:
+            return
+        run._loader = {"object": loader, "sampler": None, "total": None, "accumulate": trainer.accumulate_grad_batches, "index": 0, "samples": 0}
+        run._epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
+        fetcher, cursor = trainer.fit_loop._data_fetcher, run._cursor
+        run._announce(loader, None, trainer.accumulate_grad_batches)
+        count = cursor["batches"] if cursor else 0
+        if cursor:
+            self._random = cursor["random"]
+            run._require_same_loader(loader, None, dict(cursor)) if count else None
+            run._set_random(cursor["epoch_random"] if count else cursor["random"], loader)
+        run._cursor = None
+        run._epoch_random = cursor["epoch_random"] if count else _random_states(loader)
+        _set_epoch(loader, trainer.current_epoch)
+        iter(fetcher)  # Once more: with the random states that the epoch began with.
+        for _ in range(count):
+            next(fetcher)
+        fetcher.fetched -= count  # Lightning adds them.
+        self._random = self._random if count else None
+        self._is_first = True
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        if "trainer" in self._run._objects.all and not self._is_first:
+            self._run._epoch_random = _random_states(self._run._loader["object"])
+        self._is_first = False
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if self._random:
+            self._run._set_random(self._random, self._run._loader["object"])
+            self._random = None
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        run = self._run
+        run.samples += _samples_in(batch) * run._ranks.world
+        run._line_samples += _samples_in(batch) * run._ranks.world
+        run._position["batches"] = batch_idx + 1
+        loss = outputs.get("loss") if isinstance(outputs, dict) else None
+        if run._ranks.is_main and loss is not None:
+            run.log(loss=loss)
+        if trainer.global_step != self._global_step:
+            self._global_step = trainer.global_step
+            if run._end_step(may_leave=False):
+                self._leave()
+
+    def _leave(self):
+        run = self._run
+        reason = run._last_stop
+        if "trainer" not in run._objects.all:
+            run.finish(reason)
+            raise SystemExit(REQUEUE)
+        run._leave(reason)
+
+    def on_validation_end(self, trainer, pl_module):
+        if self._run is not None and not trainer.sanity_checking:
+            values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
+            self._run._in_loop = True
+            if values and self._run._ranks.is_main:
+                self._run.log(**values)
+            self._run._in_loop = False
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        run = self._run
+        if "trainer" not in run._objects.all:
+            return
+        run.epoch = trainer.current_epoch + 1
+        run._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
+        run._epoch_loss = [0.0, 0]
+        every = run.options["every_epochs"]
+        if "save" in run._ranks.agree(run._flags()) or (every and run.epoch % every == 0):
+            run.save()
+
+    def on_fit_end(self, trainer, pl_module):
+        if self._run is not None:
+            self._run.finish("max_epochs")
+
+
+def Lightning(**options):
+    """A callback for Lightning 2.6: `Trainer(callbacks=[lockstep.Lightning()])`. It takes the options of `start`.
+
+    It resumes the fit, in the middle of an epoch too, and stops it on all ranks after the same step. Leave `ckpt_path` away.
+    """
+    import lightning.pytorch
+    return type("Lightning", (_LightningHooks, lightning.pytorch.Callback), {})(**options)
+
+
+class _HuggingFaceHooks:
+    """Trainer writes and reads its checkpoints itself; here they get a MANIFEST, and ranks a stop that they agree on."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self._options, self._run, self._stop = options, None, None
+
+    @staticmethod
+    def latest(output_dir):
+        """The newest checkpoint of Trainer that is whole, for `trainer.train(resume_from_checkpoint=...)`, or None."""
+        found = []
+        for name in os.listdir(output_dir) if os.path.isdir(output_dir) else ():
+            match = re.fullmatch("checkpoint-([0-9]+)", name)
+            if match:
+                found.append((int(match[1]), os.path.join(output_dir, name)))
+        for _, path in sorted(found, reverse=True):
+            faults = _snapshot_faults(path)
+            if not faults:
+                return path
+            _warn("%s is passed over: %s" % (path, "; ".join(faults)))
+        return None
+
+    def on_train_begin(self, args, state, control, model=None, **_):
+        if model is not None:
+            _require_whole_model(model, "model")
+        self._run = start(**dict({"folder": args.output_dir}, **self._options))
+        self._run.step = self._run._first_step = state.global_step
+        self._run._in_loop = True
+
+    def on_step_end(self, args, state, control, **_):
+        run, now = self._run, time.monotonic()
+        run.step = state.global_step
+        run._longest_step = max(run._longest_step or 0.0, now - run._last_step)
+        run._last_step = now
+        agreed = run._ranks.end()
+        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        if stop or "save" in agreed:
+            control.should_save = True
+        if stop:
+            self._stop, control.should_training_stop = stop, True
+        run._ranks.begin(run._flags())
+        return control
+
+    def on_save(self, args, state, control, **_):
+        run = self._run
+        run._ranks.wait_for_all()  # Ranks write files of their own into it.
+        if run._ranks.is_main:
+            run._requests.begin_save(state.global_step)
+            path = os.path.join(args.output_dir, "checkpoint-%d" % state.global_step)
+            _seal(path, state.global_step)
+            run._requests.written(state.global_step, path)
+        run._last_save = time.monotonic()
+
+    def on_log(self, args, state, control, logs=None, **_):
+        run = self._run
+        if run is None or not run._ranks.is_main or not logs:
+            return
+        if not run._metrics:
+            run._announce(None, None, 1)
+        numbers = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
+        if any(name.startswith("eval_") for name in numbers):
+            run._metrics.write_validation(state.global_step, int(state.epoch or 0), None, numbers)
+        elif "loss" in numbers:
+            line = {"epoch": int(state.epoch or 0), "step_in_epoch": None, "loss": numbers["loss"], "learning_rate": numbers.get("learning_rate"),
+                    "samples_per_second": None}
+            run._metrics.write_step(state.global_step, line)
+
+    def on_train_end(self, args, state, control, **_):
+        run = self._run
+        run._saved = run._place()  # Trainer's checkpoints are what is kept.
+        run.finish(self._stop or "max_epochs")
+        if self._stop:
+            _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop)) if run._ranks.is_main else None
+            raise SystemExit(REQUEUE)
+
+
+def _seal(path, step):
+    """Syncs a folder that somebody else has written, and tells in its MANIFEST what it holds."""
+    if not os.path.isdir(path):
+        return
+    files = {}
+    for name in sorted(os.listdir(path)):
+        file = os.path.join(path, name)
+        if name != "MANIFEST" and os.path.isfile(file):
+            with open(file, "rb") as opened:
+                total, size = 0, 0
+                for block in iter(lambda: opened.read(_BLOCK), b""):
+                    total, size = zlib.crc32(block, total), size + len(block)
+                os.fsync(opened.fileno())
+            files[name] = (total, size)
+    _replace_file(os.path.join(path, "MANIFEST"), _manifest_text(os.urandom(16).hex(), step, files))
+    _sync_folder(path)
+    _sync_folder(os.path.dirname(path))
+
+
+def HuggingFace(**options):
+    """A callback for transformers.Trainer, which keeps writing its own checkpoints:
+
+        callback = lockstep.HuggingFace()
+        trainer = Trainer(model, args, callbacks=[callback], ...)
+        trainer.train(resume_from_checkpoint=callback.latest(args.output_dir))
+    """
+    import transformers
+    return type("HuggingFace", (_HuggingFaceHooks, transformers.TrainerCallback), {})(**options)
