@@ -901,6 +901,16 @@ class _StopSignals:
         if getattr(loader, "num_workers", 0) > 0 and not isinstance(loader.worker_init_fn, _WorkerStart):
             loader.worker_init_fn = _WorkerStart(loader.worker_init_fn, self)
 
+    def begun(self, loader):
+        """iter(loader). Its workers hold signals back until they have the handler."""
+        if getattr(loader, "num_workers", 0) < 1 or not self._before:
+            return iter(loader)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            return iter(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
     def become_worker(self):
         self._is_worker = True
         for number in self._before:
@@ -930,6 +940,7 @@ class _WorkerStart:
     def __call__(self, number):
         if self.signals is not None:
             self.signals.become_worker()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if self.init is not None:
             self.init(number)
 
@@ -1829,7 +1840,8 @@ class Run:
                 if self.stopped_by:
                     return
         except SystemExit:
-            getattr(batches, "_shutdown_workers", lambda: None)()
+            with contextlib.suppress(RuntimeError):
+                getattr(batches, "_shutdown_workers", lambda: None)()
             raise
         self._close_pass()
 
@@ -1856,7 +1868,7 @@ class Run:
             self._epoch_random = _random_states(loader)
             _set_epoch(loader, self.epoch)
             self._loader["total"] = _length(loader)
-            batches = iter(loader)
+            batches = self._signals.begun(loader)
         else:
             batches = self._reopened(loader, sampler, cursor)
         self._last_step = time.monotonic()
@@ -1875,7 +1887,7 @@ class Run:
         if sampler:
             sampler.set_place(self.epoch, cursor["place"])
             self._loader["total"] = _length(loader)
-            batches = iter(loader)
+            batches = self._signals.begun(loader)
         else:
             batches = self._skipped(loader, cursor["batches"])
         self._set_random(cursor["random"], loader)
@@ -1889,7 +1901,7 @@ class Run:
     def _skipped(self, loader, count):
         if self._ranks.is_main:
             _say("reads %d batches of the epoch once more, which were trained on; lockstep.Sampler needs no such reading" % count)
-        batches = iter(loader)
+        batches = self._signals.begun(loader)
         for i in range(count):
             if next(batches, _END) is _END:
                 raise Error("the loader ends after %d batches, and the snapshot was written after %d of this epoch" % (i, count),
