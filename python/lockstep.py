@@ -1766,6 +1766,7 @@ class Run:
         self._first_step = self.step
         self.state = _unpacked(own["state"], extensions)
         self._best = _unpacked(own["best"], {})
+        self._metrics_seen = dict(state["metrics"])
         logged = _unpacked(own["logged"], extensions)
         self._logged, self._epoch_loss, self._line_samples = logged["sums"], logged["epoch_loss"], logged["samples"]
         self._position = {key: own["position"][key] for key in ("pass", "batches", "place", "over")}
@@ -2145,8 +2146,18 @@ class Run:
             self._metrics.write("run_ended", self.step, epochs=self.epoch, samples=self.samples, stopped_by=self.stopped_by, seconds=seconds,
                                 metrics=self._metrics_seen)
             self._metrics.close()
+        if self.stopped_by == "max_epochs" and (self._metrics or not os.path.exists(os.path.join(self.folder, "result.json"))):
+            self._write_result()
         self._requests.close()
         self._lock.close()
+
+    def _write_result(self):
+        """Tells that the run is finished, as `lockstep train` does."""
+        seen = self._metrics_seen
+        result = {"schema": 1, "run_dir": self.folder, "world": self._ranks.world, "epochs": self.epoch, "steps": self.step, "samples": self.samples,
+                  "train_loss": seen.get("train_loss"), "val_loss": seen.get("val_loss"), "val_accuracy": seen.get("val_accuracy"),
+                  "resumed_from": self.resumed_from, "stopped_by": self.stopped_by}
+        _replace_file(os.path.join(self.folder, "result.json"), json.dumps(_finite(result)) + "\n")
 
     # -- what is logged --
 
@@ -2202,8 +2213,11 @@ class Run:
         if not self._ranks.is_main or self._metrics:
             return
         self._metrics = _Metrics(self.folder, self.step, self.epoch)
+        # What was final before is so no longer.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.folder, "result.json"))
         total = _length(loader)
-        batch = getattr(loader, "batch_size", None)
+        batch = -(-sampler.global_batch // sampler.world) if sampler else getattr(loader, "batch_size", None)
         per_epoch = -(-total // accumulate) if total else None
         parameters = sum(each.numel() for _, model in _several(self._objects.all.get("model", [])) for each in model.parameters())
         torch = _torch()

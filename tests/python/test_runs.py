@@ -252,8 +252,10 @@ class Runs(unittest.TestCase):
         run = self.new()
         shutil.copytree(self.whole(), run, symlinks=True)
         before = (run / "ids-0.jsonl").read_text()
+        self.assertEqual(json.loads((run / "result.json").read_text())["steps"], 30)
         self.finish(run)
         self.assertEqual((run / "ids-0.jsonl").read_text(), before)
+        self.assertTrue((run / "result.json").exists())
         self.assertIn("nothing is left to do", self.said(run))
 
     def test_a_second_run_in_the_folder_is_refused(self):
