@@ -91,6 +91,17 @@ class Examples(unittest.TestCase):
         self.run_command(BIN / "lockstep", "snapshot", "export", run, "--to", self.folder / "weights.pt", "--weights")
         self.assertGreater(self.accuracy(self.run_command(python, here / "check.py", self.folder / "weights.pt")), 0.94)
 
+    def test_10_python_loop(self):
+        python = python_with("torch")
+        if not python:
+            self.skipTest(peers.REASON)
+        command = ["env", f"PYTHONPATH={HERE.parent / 'python'}", f"LOCKSTEP_RUN_DIR={self.folder / 'run'}", BIN / "lockstep", "launch", "-n", "2", "--",
+                   python, HERE / "10_python_loop/train.py", DIGITS]
+        self.run_command(*command, 2)
+        said = self.run_command(*command, 20)
+        self.assertIn("step-0000000046: epoch 2, step 46", said)
+        self.assertGreater(self.accuracy(said), 0.9)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,0 +1,2615 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lockstep for a training loop in Python: it stops when it should, goes on exactly where it was, and loses no save.
+
+    import lockstep
+    run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler)
+    for epoch in run.epochs(10):
+        for batch in run.steps(loader):
+            ...                       # the step as it was, optimizer.step() included
+
+How it works. All happens between two updates, in `Run._end_step`: the ranks read the number that they began to add up one
+step ago, so all of them learn of a signal, a request or the job's end after the same update, and leave there. A save
+copies weights, optimizer and random states in the training's thread; another thread writes the copy. Rank 0 writes, in the
+format of docs/snapshot-format.md: a folder is made under a temporary name, synced, and renamed. `start` takes the newest
+snapshot that is whole. A snapshot in the middle of an epoch also holds the random states from the epoch's start: the loader
+is begun with them, gives the same batches again, and those that were trained on are left out. `Sampler` needs no such
+reading: its order is a function of seed, epoch and place.
+
+The parts, in order: errors; values as JSON; tensors in files; the snapshots' folder; the run's lock and requests; signals and
+the clock; metrics and TensorBoard; the order of samples; ranks; random states; the run; reading a run; other trainers.
+One file, Python 3.8 or later, and PyTorch 2.0 or later, which is imported when a run starts. docs/guide/python.md is the manual.
+"""
+import atexit
+import base64
+import collections
+import collections.abc
+import contextlib
+import ctypes
+import datetime
+import errno
+import fcntl
+import json
+import math
+import mmap
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import stat
+import struct
+import sys
+import threading
+import time
+import types
+import zlib
+
+__all__ = ["Error", "HuggingFace", "Lightning", "Run", "Sampler", "load", "log", "phase", "read", "save", "should_stop", "start"]
+
+REQUEUE = 75  # The exit code that asks for another start; sysexits' EX_TEMPFAIL.
+_FORMAT = "lockstep-snapshot"
+_MODEL, _OPTIMIZER, _EXTENSIONS, _STATE = "model.safetensors", "optimizer.safetensors", "extensions.safetensors", "state.json"
+
+
+# ---- errors and what is said ----
+
+
+class Error(RuntimeError):
+    """A fact with the value found and the value wanted, then the way out."""
+
+    def __init__(self, fact, hint):
+        super().__init__(fact + "\n  " + hint)
+        self.fact, self.hint = fact, hint
+
+
+def _say(text):
+    print("lockstep: " + text, file=sys.stderr, flush=True)
+
+
+def _warn(text):
+    _say("warning: " + text)
+
+
+def _torch():
+    import torch
+    return torch
+
+
+# ---- values as JSON ----
+#
+# JSON has lists, objects with texts as keys, and finite numbers. What else a state_dict holds is an object with one key that
+# begins with '$'. A tensor is left out of the JSON, which keeps its name. A function stays the program's own.
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_FACTORIES = {each.__name__: each for each in (dict, float, int, list, set, str)}
+
+
+def _is_numpy(value):
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype")
+
+
+def _shown(path):
+    return str(path[0]) + "".join("[%r]" % (each,) for each in path[1:])
+
+
+class _Packer:
+    """Turns values into JSON, and collects the tensors in them by name."""
+
+    def __init__(self, name):
+        self.tensors = {}
+        self.name = name  # Gives a tensor at a path its name.
+
+    def pack(self, value, path):
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$float": str(value)}
+        if kind in (list, tuple, set, frozenset, dict) or isinstance(value, (dict, collections.deque)):
+            return self._pack_container(value, kind, path)
+        return self._pack_other(value, kind, path)
+
+    def _pack_container(self, value, kind, path):
+        if isinstance(value, dict):
+            return self._pack_dict(value, kind, path)
+        items = sorted(value, key=repr) if kind in (set, frozenset) else value
+        packed = [self.pack(each, path + (i,)) for i, each in enumerate(items)]
+        if kind is list:
+            return packed
+        out = {"$" + kind.__name__: packed}
+        if isinstance(value, collections.deque):
+            out["maxlen"] = value.maxlen
+        return out
+
+    def _pack_dict(self, value, kind, path):
+        if kind is dict and all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: self.pack(each, path + (key,)) for key, each in value.items()}
+        pairs = [[self.pack(key, path + (key,)), self.pack(each, path + (key,))] for key, each in value.items()]
+        if kind is collections.defaultdict:
+            factory = getattr(value.default_factory, "__name__", None)
+            if factory is not None and _FACTORIES.get(factory) is not value.default_factory:
+                self._refuse(value, path)
+            return {"$defaultdict": pairs, "factory": factory}
+        if kind not in (dict, collections.OrderedDict, collections.Counter):
+            self._refuse(value, path)
+        return {"$" + kind.__name__: pairs}
+
+    def _pack_other(self, value, kind, path):
+        torch = _torch()
+        if isinstance(value, torch.Tensor):
+            return {"$tensor": self._add(value, path)}
+        if isinstance(value, torch.Size):
+            return {"$Size": list(value)}
+        if isinstance(value, (torch.dtype, torch.device)):
+            return {"$" + kind.__name__: str(value).replace("torch.", "")}
+        if kind in (bytes, bytearray):
+            return {"$" + kind.__name__: base64.b64encode(value).decode()}
+        if kind is complex:
+            return {"$complex": [self.pack(value.real, path), self.pack(value.imag, path)]}
+        if kind is range:
+            return {"$range": [value.start, value.stop, value.step]}
+        if isinstance(value, pathlib.PurePath):
+            return {"$path": str(value)}
+        if _is_numpy(value) and not value.dtype.hasobject:
+            return {"$numpy": base64.b64encode(value.tobytes()).decode(), "dtype": value.dtype.str,
+                    "shape": list(value.shape) if hasattr(value, "tolist") and kind.__name__ == "ndarray" else None}
+        if isinstance(value, _FUNCTIONS):
+            return {"$function": getattr(value, "__qualname__", "")}
+        return self._refuse(value, path)
+
+    def _refuse(self, value, path):
+        raise Error("%s is of type %s.%s, which a snapshot cannot hold" % (_shown(path), type(value).__module__, type(value).__qualname__),
+                    "give start() an object whose state_dict() holds tensors, numbers, texts, lists, tuples and dicts")
+
+    def _add(self, tensor, path):
+        name = wanted = self.name(path)
+        count = 1
+        while name in self.tensors:
+            count += 1
+            name = "%s~%d" % (wanted, count)
+        _dtype_name(tensor, path)
+        self.tensors[name] = tensor
+        return name
+
+
+def _unpacked(value, tensors, live=None):
+    """The value that `_Packer.pack` made JSON of. `live` is the state that the program has now, for its functions."""
+    if isinstance(value, list):
+        return [_unpacked(each, tensors, _part(live, i)) for i, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    mark = next((key for key in value if key.startswith("$")), None)
+    if mark is None:
+        return {key: _unpacked(each, tensors, _part(live, key)) for key, each in value.items()}
+    return _unpacked_mark(mark[1:], value[mark], value, tensors, live)
+
+
+def _part(live, key):
+    try:
+        return live[key]
+    except (TypeError, KeyError, IndexError):
+        return None
+
+
+def _unpacked_mark(mark, inner, value, tensors, live):
+    if mark == "tensor":
+        return tensors[inner]
+    if mark == "function":
+        if live is None:
+            raise Error("the snapshot names a function '%s' that the object does not have now" % inner,
+                        "start with the objects that wrote the snapshot, or anew with resume=\"none\"")
+        return live
+    if mark in ("dict", "OrderedDict", "Counter", "defaultdict"):
+        pairs = [(_unpacked(key, tensors), each) for key, each in inner]
+        pairs = [(key, _unpacked(each, tensors, _part(live, key))) for key, each in pairs]
+        if mark == "defaultdict":
+            return collections.defaultdict(_FACTORIES.get(value["factory"]), pairs)
+        return {"dict": dict, "OrderedDict": collections.OrderedDict, "Counter": lambda x: collections.Counter(dict(x))}[mark](pairs)
+    return _unpacked_plain(mark, inner, value, tensors)
+
+
+def _unpacked_plain(mark, inner, value, tensors):
+    if mark in ("tuple", "set", "frozenset"):
+        return {"tuple": tuple, "set": set, "frozenset": frozenset}[mark](_unpacked(inner, tensors))
+    if mark == "deque":
+        return collections.deque(_unpacked(inner, tensors), value["maxlen"])
+    if mark == "float":
+        return float(inner)
+    if mark in ("bytes", "bytearray"):
+        return {"bytes": bytes, "bytearray": bytearray}[mark](base64.b64decode(inner))
+    if mark == "complex":
+        return complex(*_unpacked(inner, tensors))
+    if mark == "range":
+        return range(*inner)
+    if mark == "path":
+        return pathlib.Path(inner)
+    if mark == "numpy":
+        return _numpy_value(inner, value)
+    torch = _torch()
+    made = {"Size": torch.Size, "device": torch.device, "dtype": lambda name: getattr(torch, name)}.get(mark)
+    if made is None:
+        raise Error("the snapshot's state holds a '$%s'" % mark, "it was written by a newer Lockstep: use that one")
+    return made(inner)
+
+
+def _numpy_value(inner, value):
+    import numpy
+    flat = numpy.frombuffer(bytearray(base64.b64decode(inner)), dtype=numpy.dtype(value["dtype"]))
+    return flat[0] if value["shape"] is None else flat.reshape(value["shape"])
+
+
+# ---- tensors in files: safetensors, written and read here ----
+
+_DTYPES = {"float64": ("F64", 8), "complex64": ("C64", 8), "int64": ("I64", 8), "uint64": ("U64", 8), "float32": ("F32", 4),
+           "int32": ("I32", 4), "uint32": ("U32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2),
+           "uint16": ("U16", 2), "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "int8": ("I8", 1),
+           "uint8": ("U8", 1), "bool": ("BOOL", 1)}
+_BLOCK = 8 << 20
+
+
+def _dtype_name(tensor, path):
+    torch = _torch()
+    name = str(tensor.dtype).replace("torch.", "")
+    if name not in _DTYPES or tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise Error("%s is a tensor of %s, %s, on %s, which a snapshot cannot hold" % (_shown(path), tensor.dtype, tensor.layout, tensor.device),
+                    "want a dense tensor of one of " + " ".join(_DTYPES))
+    return name
+
+
+def _bytes_of(tensor):
+    """The memory of a contiguous tensor on the CPU."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(b"")
+    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+
+
+def _safetensors_parts(tensors):
+    """The bytes of a file with these tensors, in parts. Wide dtypes come first, so that each is aligned."""
+    def width(item):
+        return -_DTYPES[_dtype_name(item[1], (item[0],))][1]
+    ordered = sorted(tensors.items(), key=width)
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, tensor in ordered:
+        code, size = _DTYPES[_dtype_name(tensor, (name,))]
+        end = at + tensor.numel() * size
+        header[name] = {"dtype": code, "shape": list(tensor.shape), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for _, tensor in ordered:
+        yield _bytes_of(tensor)
+
+
+def _read_tensors(path):
+    """The tensors of a file by name, each with memory of its own."""
+    torch = _torch()
+    if not os.path.exists(path):
+        return {}
+    kinds = {code: (getattr(torch, name, None), size) for name, (code, size) in _DTYPES.items()}
+    with open(path, "rb") as file:
+        data = bytearray(os.fstat(file.fileno()).st_size)
+        file.readinto(data)
+    length = struct.unpack_from("<Q", data)[0]
+    header = json.loads(bytes(data[8:8 + length]).decode())
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        dtype, size = kinds[entry["dtype"]]
+        begin, end = entry["data_offsets"]
+        if begin == end:
+            tensors[name] = torch.empty(entry["shape"], dtype=dtype)
+            continue
+        flat = torch.frombuffer(data, dtype=dtype, count=(end - begin) // size, offset=8 + length + begin)
+        tensors[name] = flat.reshape(entry["shape"]).clone()
+    return tensors
+
+
+# ---- the snapshots' folder: docs/snapshot-format.md ----
+
+_STEP_NAME = re.compile(r"step-([0-9]{10})(\.old)?")
+_TEMPORARY = re.compile(r"\.tmp-(.*)-([1-9][0-9]*)\.[^.]*(?:\.old)?")
+_FOREIGN_AGE = 3600  # Far longer than a live writer goes without writing.
+_RENAME_EXCHANGE = 2
+
+
+def _host():
+    return socket.gethostname() or "unknown"
+
+
+def _temporary(folder, purpose):
+    return os.path.join(folder, ".tmp-%s-%d.%s" % (_host(), os.getpid(), purpose))
+
+
+def _sync_folder(path):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _make_durable_folder(path):
+    """A folder, and those around it, that a crash of the machine does not take away."""
+    path = os.path.abspath(path)
+    if not os.path.isdir(path):
+        _make_durable_folder(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+    with contextlib.suppress(PermissionError):
+        _sync_folder(os.path.dirname(path))
+
+
+def _write_file(path, parts):
+    """Writes and syncs a new file. Returns its checksum and size."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    crc = size = 0
+    try:
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(view), _BLOCK):
+                block = view[at:at + _BLOCK]
+                crc = zlib.crc32(block, crc)
+                size += len(block)
+                while len(block):
+                    block = block[os.write(fd, block):]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return crc, size
+
+
+def _replace_file(path, text):
+    """Writes a small file anew: a reader finds the old one or the new one."""
+    made = _temporary(os.path.dirname(path), os.path.basename(path).replace(".", "-"))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(made)
+    _write_file(made, [text.encode()])
+    os.replace(made, path)
+
+
+def _read_text(path):
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _manifest_text(run, step, files):
+    text = "%s 2\nchecksum crc32\nrun %s\nstep %d\n" % (_FORMAT, run, step)
+    text += "".join("%08x  %d  %s\n" % (crc, size, name) for name, (crc, size) in files.items())
+    return text + "%08x\n" % zlib.crc32(text.encode())
+
+
+class _Xxh3:
+    """XXH3, if the package xxhash is there: C++ writes it."""
+
+    def __init__(self):
+        import xxhash
+        self._sum = xxhash.xxh3_64()
+
+    def update(self, data):
+        self._sum.update(data)
+
+    def text(self):
+        return self._sum.hexdigest()
+
+
+class _Crc32:
+    def __init__(self):
+        self._sum = 0
+
+    def update(self, data):
+        self._sum = zlib.crc32(data, self._sum)
+
+    def text(self):
+        return "%08x" % self._sum
+
+
+def _parsed_manifest(text):
+    """(checksum's name, run, step, {file: (checksum, size)}). Raises ValueError with the fact."""
+    lines = text.split("\n")
+    if lines.pop() != "" or len(lines) < 3:
+        raise ValueError("MANIFEST is cut short")
+    version = {_FORMAT + " 1": 1, _FORMAT + " 2": 2}.get(lines[0])
+    if version is None:
+        raise ValueError("MANIFEST begins with %r, want '%s 2'" % (lines[0][:80], _FORMAT))
+    kind = "xxh3"
+    if version == 2:
+        kind = {"checksum crc32": "crc32", "checksum xxh3": "xxh3"}.get(lines[1])
+        if kind is None:
+            raise ValueError("MANIFEST:2 is %r, want 'checksum crc32' or 'checksum xxh3'" % lines[1][:80])
+    seal = {"crc32": _Crc32, "xxh3": _Xxh3}[kind]()
+    seal.update(text[:len(text) - len(lines[-1]) - 1].encode("utf-8", "surrogateescape"))
+    if seal.text() != lines[-1]:
+        raise ValueError("MANIFEST's lines have the checksum %s, and its last line says %s" % (seal.text(), lines[-1][:80]))
+    run = step = None
+    if version == 2:
+        run, step = re.fullmatch("run ([0-9a-f]{32})", lines[2]), re.fullmatch("step (0|[1-9][0-9]*)", lines[3])
+        if not run or not step:
+            raise ValueError("MANIFEST names no run or no step")
+        run, step = run[1], int(step[1])
+    files = {}
+    for line in lines[4 if version == 2 else 1:-1]:
+        entry = re.fullmatch(r"([0-9a-f]+)  (0|[1-9][0-9]*)  ([^/\x00-\x1f\x7f]+)", line)
+        if not entry or entry[3] in (".", "..", "MANIFEST") or entry[3] in files:
+            raise ValueError("MANIFEST has the line %r, want '<checksum>  <bytes>  <name>'" % line[:80])
+        files[entry[3]] = (entry[1], int(entry[2]))
+    if not files:
+        raise ValueError("MANIFEST lists no file")
+    return kind, run, step, files
+
+
+def _file_fault(snapshot, name, checksum, size, kind):
+    path = os.path.join(snapshot, name)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return "%s: %s" % (name, error.strerror)
+    with open(fd, "rb", buffering=0) as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return name + " is no plain file"
+        if found.st_size != size:
+            return "%s has %d bytes, want %d" % (name, found.st_size, size)
+        total = {"crc32": _Crc32, "xxh3": _Xxh3}[kind]()
+        try:
+            for block in iter(lambda: file.read(_BLOCK), b""):
+                total.update(block)
+        except OSError as error:
+            return "%s: %s" % (name, error.strerror)
+    return None if total.text() == checksum else "%s has the checksum %s, want %s" % (name, total.text(), checksum)
+
+
+def _run_id(snapshots):
+    text = _read_text(os.path.join(snapshots, "run-id"))
+    return text[:-1] if re.fullmatch("[0-9a-f]{32}\n", text) else None
+
+
+def _snapshot_faults(snapshot):
+    """What is wrong with a snapshot; an empty list for one that is whole."""
+    try:
+        kind, run, step, files = _parsed_manifest(_read_text(os.path.join(snapshot, "MANIFEST")))
+    except ValueError as error:
+        return [str(error)]
+    except ImportError:
+        return ["its checksums are XXH3, and the package xxhash is not there to check them"]
+    except OSError as error:
+        return ["MANIFEST: %s" % error.strerror]
+    faults = []
+    place = os.path.realpath(snapshot)
+    named = _STEP_NAME.fullmatch(os.path.basename(place))
+    if named and step is not None:
+        if int(named[1]) != step:
+            faults.append("MANIFEST is of step %d, want %d as the folder's name says" % (step, int(named[1])))
+        owner = _run_id(os.path.dirname(place))
+        if owner and owner != run:
+            faults.append("MANIFEST is of run %s, want %s, whose folder this is" % (run, owner))
+    for name, (checksum, size) in files.items():
+        faults.append(_file_fault(snapshot, name, checksum, size, kind))
+    return [each for each in faults if each]
+
+
+def _listed_snapshots(snapshots):
+    """(step, path) of each, oldest first. One that is being replaced counts as the older of its step."""
+    found = []
+    for name in os.listdir(snapshots) if os.path.isdir(snapshots) else ():
+        match = _STEP_NAME.fullmatch(name)
+        if match:
+            found.append((int(match[1]), not match[2], os.path.join(snapshots, name)))
+    return [(step, path) for step, _, path in sorted(found)]
+
+
+def _ensure_run_id(snapshots):
+    found = _run_id(snapshots)
+    for _, path in reversed([] if found else _listed_snapshots(snapshots)):
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            found = found or _parsed_manifest(_read_text(os.path.join(path, "MANIFEST")))[1]
+    if not found or not _run_id(snapshots):
+        found = found or os.urandom(16).hex()
+        _replace_file(os.path.join(snapshots, "run-id"), found + "\n")
+        _sync_folder(snapshots)
+    return found
+
+
+def _is_dead_process(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _is_idle(path):
+    def changed(each):
+        with contextlib.suppress(OSError):
+            return os.lstat(each).st_mtime
+        return 0
+    inner = os.listdir(path) if os.path.isdir(path) and not os.path.islink(path) else ()
+    return time.time() - max([changed(path)] + [changed(os.path.join(path, each)) for each in inner]) > _FOREIGN_AGE
+
+
+def _remove_temporaries(snapshots, of_all):
+    """Removes what dead writers left. `of_all`: whoever they are, for who holds the run's lock."""
+    for name in os.listdir(snapshots):
+        owner = _TEMPORARY.fullmatch(name)
+        if not owner:
+            continue
+        path = os.path.join(snapshots, name)
+        is_ours = owner[1] == _host()
+        if of_all or (is_ours and (int(owner[2]) == os.getpid() or _is_dead_process(int(owner[2])))) or (not is_ours and _is_idle(path)):
+            _remove_tree(path)
+
+
+def _remove_tree(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _remove_snapshot(path):
+    """Renamed first: a reader sees it whole or not at all."""
+    folder, name = os.path.split(path)
+    if name.startswith(".tmp-"):
+        return _remove_tree(path)
+    aside = _temporary(folder, "removed-" + name.partition(".")[0])
+    _remove_tree(aside)
+    os.rename(path, aside)
+    return _remove_tree(aside)
+
+
+def _exchange(first, second):
+    """Two folders change names in one call. Returns whether this file system can."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    at_cwd = -100
+    if libc.renameat2(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), second)
+
+
+def _put_in_place(made, place):
+    """Gives `made` the name `place`. Returns where a snapshot that had it is now."""
+    try:
+        os.rename(made, place)
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    if _exchange(made, place):
+        return made
+    old = place + ".old"
+    if os.path.exists(old):
+        _remove_snapshot(old)
+    os.rename(place, old)
+    try:
+        os.rename(made, place)
+    except OSError:
+        os.rename(old, place)
+        raise
+    return old
+
+
+def _link(snapshots, name, target):
+    made = _temporary(snapshots, name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(made)
+    os.symlink(target, made)
+    return made
+
+
+def _write_snapshot(snapshots, step, contents):
+    """Writes {file: its bytes in parts} as the snapshot of a step. Returns its path and size."""
+    if not os.path.isdir(snapshots):
+        _make_durable_folder(snapshots)
+    _remove_temporaries(snapshots, of_all=False)
+    name = "step-%010d" % step
+    made, place = _temporary(snapshots, name), os.path.join(snapshots, name)
+    link = None
+    try:
+        os.mkdir(made)
+        files = {file: _write_file(os.path.join(made, file), parts) for file, parts in contents.items()}
+        manifest = _manifest_text(_ensure_run_id(snapshots), step, files)
+        _write_file(os.path.join(made, "MANIFEST"), [manifest.encode()])
+        _sync_folder(made)
+        link = _link(snapshots, "latest", name)
+        # From here on there are only renames, which a full disk does not stop.
+        replaced = _put_in_place(made, place)
+    except BaseException:
+        _remove_tree(made)
+        if link:
+            _remove_tree(link)
+        raise
+    # Until this is on disk, a crash may bring the replaced snapshot back.
+    _sync_folder(snapshots)
+    os.rename(link, os.path.join(snapshots, "latest"))
+    _sync_folder(snapshots)
+    if replaced:
+        _remove_snapshot(replaced)
+    return place, len(manifest.encode()) + sum(size for _, size in files.values())
+
+
+def _mark_best(snapshots, name):
+    os.rename(_link(snapshots, "best", name), os.path.join(snapshots, "best"))
+    _sync_folder(snapshots)
+
+
+def _prune(snapshots, keep):
+    """Removes all but the newest `keep`, and the best."""
+    best = os.path.basename(os.readlink(os.path.join(snapshots, "best"))) if os.path.islink(os.path.join(snapshots, "best")) else None
+    paths = [path for _, path in _listed_snapshots(snapshots) if os.path.basename(path) != best]
+    for path in paths[:-keep] if keep > 0 else ():
+        _remove_snapshot(path)
+
+
+def _require_room(snapshots, size):
+    """Reserves the size of a snapshot, and gives it back: no room is an error now, and not hours later."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if size <= 0 or not hasattr(libc, "fallocate64"):
+        return
+    path = _temporary(snapshots, "room")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.unlink(path)
+        if libc.fallocate64(fd, 0, ctypes.c_longlong(0), ctypes.c_longlong(size)) != 0:
+            code = ctypes.get_errno()
+            if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise Error("a snapshot takes %.1f MB, and %s has no room for it: %s" % (size / 1e6, snapshots, os.strerror(code)),
+                            "free some space, or give start() another folder")
+    finally:
+        os.close(fd)
+
+
+# ---- who writes here: run.lock ----
+
+
+def _stat_of(pid):
+    """(state, start time) of a process, or None."""
+    text = _read_text("/proc/%d/stat" % pid)
+    fields = text.rpartition(")")[2].split()
+    return (fields[0], int(fields[19])) if len(fields) >= 20 else None
+
+
+def _identity():
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+    own = _stat_of(os.getpid())
+    return {"host": _host(), "pid": os.getpid(), "started": own[1] if own else 0,
+            "boot": _read_text("/proc/sys/kernel/random/boot_id").strip(), "pid_namespace": namespace,
+            "job": os.environ.get("SLURM_JOB_ID", ""), "restarts": int(restarts) if restarts.isdigit() else 0}
+
+
+def _liveness(other, own):
+    """True, False, or None if this machine cannot tell."""
+    if own["job"] and other["job"] == own["job"] and other["restarts"] < own["restarts"]:
+        return False
+    if not own["boot"] or other["boot"] != own["boot"] or not own["pid_namespace"] or other["pid_namespace"] != own["pid_namespace"]:
+        return None
+    found = _stat_of(other["pid"])
+    return bool(found and found[1] == other["started"] and found[0] not in "ZX")
+
+
+class _RunLock:
+    """One live run at a time writes in a folder; the kernel drops the lock when its process dies."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "run.lock")
+        for _ in range(10):  # Each one more is another process that replaced the file at the same time.
+            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if self._take():
+                return
+            os.close(self.fd)
+        self._refuse(self._holder())
+
+    def _holder(self):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            holder = json.loads(_read_text(self.path))
+            if all(key in holder for key in ("host", "pid", "started", "boot", "pid_namespace", "job", "restarts")):
+                return holder
+        return None
+
+    def _take(self):
+        holder, own = self._holder(), _identity()
+        has_locks = True
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not holder or _liveness(holder, own) is not False:
+                self._refuse(holder)
+            # A child of the dead holder keeps the lock: leave it that file, and begin another.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+            return False
+        except OSError:
+            has_locks = False
+        if not has_locks and holder:
+            alive = _liveness(holder, own)
+            if alive:
+                self._refuse(holder)
+            if alive is None:
+                _warn("run.lock is taken from process %d on %s, which cannot be asked" % (holder["pid"], holder["host"]))
+        try:
+            if not os.path.samestat(os.fstat(self.fd), os.stat(self.path)):
+                return False
+        except FileNotFoundError:
+            return False
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, json.dumps(own).encode() + b"\n", 0)
+        return True
+
+    def _refuse(self, holder):
+        with contextlib.suppress(OSError):
+            os.close(self.fd)
+        who = "process %d on %s" % (holder["pid"], holder["host"]) if holder else "its holder has not written its name yet"
+        raise Error("another live run writes in '%s': %s" % (os.path.dirname(self.path), who),
+                    "wait for it or stop it, or give this run a folder of its own with start(folder=...)")
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            os.ftruncate(self.fd, 0)
+            os.close(self.fd)
+
+
+# ---- requests of others: docs/run-folder.md ----
+
+
+class _Requests:
+    """A thread of rank 0 that looks each second for RUN/requests/ID.stop and ID.save, and answers them."""
+
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "requests")
+        self.wants_stop = self.wants_save = False
+        self._open = {}  # ID: [kind, the step whose snapshot answers it]
+        self._newest = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        for name, kind in self._found():
+            self._answer(name, kind, {"state": "refused", "reason": "it was left before the run started: ask again"})
+        self._thread = threading.Thread(target=self._watch, name="lockstep-requests", daemon=True)
+        self._thread.start()
+
+    def _found(self):
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError:
+            return
+        for name in names:
+            stem, dot, kind = name.rpartition(".")
+            if kind in ("stop", "save") and stem and not stem.startswith("."):
+                with contextlib.suppress(OSError):
+                    found = os.lstat(os.path.join(self.folder, name))
+                    if stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0):
+                        yield stem, kind
+
+    def _watch(self):
+        while not self._over.wait(1):
+            self.look()
+
+    def look(self):
+        for name, kind in self._found():
+            with self._lock:
+                if name in self._open:
+                    continue
+                self._open[name] = [kind, None]
+                self._answer(name, kind, {"state": "seen"})
+                if kind == "stop":
+                    self.wants_stop = True
+                else:
+                    self.wants_save = True
+
+    def begin_save(self, step):
+        if not self.wants_save:
+            return
+        with self._lock:
+            self.wants_save = False
+            for each in self._open.values():
+                if each[0] == "save" and each[1] is None:
+                    each[1] = step
+
+    def written(self, step, path):
+        with self._lock:
+            self._newest = (step, path)
+            for name, (kind, wanted) in list(self._open.items()):
+                if kind == "save" and wanted is not None and wanted <= step:
+                    self._answer(name, kind, self._done())
+                    del self._open[name]
+
+    def _done(self):
+        step, path = self._newest or (None, None)
+        return {"state": "done", "step": step, "snapshot": path}
+
+    def _answer(self, name, kind, answer):
+        try:
+            _replace_file(os.path.join(self.folder, name + ".json"), json.dumps(dict(answer, schema=1, id=name, request=kind)) + "\n")
+            if answer["state"] != "seen":
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.folder, name + "." + kind))
+        except OSError as error:
+            _warn("a request is not answered: %s" % error)
+
+    def close(self):
+        self._over.set()
+        self._thread.join()
+        self.look()
+        for name, (kind, wanted) in self._open.items():
+            is_kept = kind == "stop" or (self._newest and self._newest[0] >= (wanted or 0))
+            self._answer(name, kind, self._done() if is_kept else
+                         {"state": "refused", "reason": "the training has ended without another snapshot"})
+        self._open = {}
+
+
+# ---- signals and the clock ----
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class _StopSignals:
+    """Remembers SIGTERM, SIGINT, SIGUSR1 and SIGUSR2; a second SIGINT ends the process at once.
+
+    A DataLoader's workers live on (`keep_workers`): Slurm signals them too, and the step that runs needs them. Once this
+    process ends they take signals as before, since Python ends them by SIGTERM then. Other children always do.
+    """
+
+    def __init__(self):
+        self.arrived = 0
+        self._pid = os.getpid()
+        self._is_closing = mmap.mmap(-1, 1)  # Shared with the workers.
+        self._is_worker = False
+        self._before = {}
+        if threading.current_thread() is not threading.main_thread():
+            _warn("lockstep.start() is called outside the main thread, so signals do not stop the run")
+            return
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._note)
+        atexit.register(self.close)
+
+    def _note(self, number, frame):
+        if os.getpid() != self._pid:
+            return self._note_in_child(number)
+        if number == signal.SIGINT and self.arrived == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        self.arrived = number
+        before = self._before.get(number)
+        if callable(before) and before is not signal.default_int_handler:
+            before(number, frame)
+        return None
+
+    def _note_in_child(self, number):
+        if self._is_worker and self._is_closing[0] == 0:
+            return
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    def keep_workers(self, loader):
+        """Has a loader's workers take the handler once PyTorch has set its own, which would end them."""
+        if getattr(loader, "num_workers", 0) > 0 and not isinstance(loader.worker_init_fn, _WorkerStart):
+            loader.worker_init_fn = _WorkerStart(loader.worker_init_fn, self)
+
+    def begun(self, loader):
+        """iter(loader). Its workers hold signals back until they have the handler."""
+        if getattr(loader, "num_workers", 0) < 1 or not self._before:
+            return iter(loader)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            return iter(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def become_worker(self):
+        self._is_worker = True
+        for number in self._before:
+            signal.signal(number, self._note)
+
+    def take_again(self):
+        """After another library has set handlers of its own."""
+        for number in self._before:
+            signal.signal(number, self._note)
+
+    def close(self):
+        if os.getpid() != self._pid:
+            return
+        self._is_closing[0] = 1
+        for number, before in self._before.items():
+            if signal.getsignal(number) == self._note:
+                signal.signal(number, before if before is not None else signal.SIG_DFL)
+        self._before = {}
+
+
+class _WorkerStart:
+    """A loader's worker_init_fn, and before it what workers need of `signals`. Those that are not forked do without."""
+
+    def __init__(self, init, signals):
+        self.init, self.signals = init, signals
+
+    def __call__(self, number):
+        if self.signals is not None:
+            self.signals.become_worker()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if self.init is not None:
+            self.init(number)
+
+    def __reduce__(self):
+        return _WorkerStart, (self.init, None)
+
+
+class _JobClock:
+    """When the job's time is up, as job.sh exports it: LOCKSTEP_JOB_END, in seconds since 1970."""
+
+    RESERVE_S = 30
+
+    def __init__(self):
+        text = os.environ.get("LOCKSTEP_JOB_END", "")
+        if text and not (text.isdigit() and int(text) > 0):
+            raise Error("LOCKSTEP_JOB_END is '%s', want the job's end in seconds since 1970" % text, "unset it: job.sh exports it")
+        # An end that is past was another job's.
+        self.end = int(text) if text and int(text) > time.time() else None
+
+    def is_time_to_stop(self, longest_save, longest_step):
+        return self.end is not None and self.end - time.time() <= 2 * longest_save + 2 * longest_step + self.RESERVE_S
+
+
+# ---- metrics.jsonl and TensorBoard's files: docs/run-folder.md ----
+
+_CRC32C = []
+
+
+def _crc32c(data):
+    if not _CRC32C:
+        for byte in range(256):
+            crc = byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+            _CRC32C.append(crc)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def _masked_crc(data):
+    crc = _crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def _varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def _field(number, content):
+    """A field of protocol buffers that holds bytes."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _event(wall_time, step, rest):
+    data = b"\x09" + struct.pack("<d", wall_time) + (b"\x10" + _varint(step) if step else b"") + rest
+    length = struct.pack("<Q", len(data))
+    return length + _masked_crc(length) + data + _masked_crc(data)
+
+
+def _scalars_event(wall_time, step, scalars):
+    summary = b""
+    for tag, value in scalars.items():
+        summary += _field(1, _field(1, tag.encode()) + b"\x15" + struct.pack("<f", _single(value)))
+    return _event(wall_time, step, _field(5, summary))
+
+
+def _single(value):
+    value = math.nan if value is None else float(value)
+    return math.copysign(math.inf, value) if math.isfinite(value) and abs(value) > 3.4028235e38 else value
+
+
+def _parsed_line(line):
+    with contextlib.suppress(ValueError):
+        value = json.loads(line)
+        if isinstance(value, dict) and type(value.get("step")) is int and isinstance(value.get("event"), str):
+            return value
+    return None
+
+
+def _without_repeated(lines):
+    """Leaves out validations that a later start has done again."""
+    first_epoch, kept = math.inf, []
+    for line in reversed(lines):
+        if line["event"] == "validation" and (line.get("epoch") or 0) >= first_epoch:
+            continue
+        if line["event"] == "run_started" and line.get("first_epoch") is not None:
+            first_epoch = min(first_epoch, line["first_epoch"])
+        kept.append(line)
+    return kept[::-1]
+
+
+def _finite(value):
+    """The value for JSON: a number that is not finite is null."""
+    if isinstance(value, dict):
+        return {str(key): _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class _Metrics:
+    """Rank 0's metrics.jsonl and event file."""
+
+    def __init__(self, folder, step, first_epoch):
+        self.path = os.path.join(folder, "metrics.jsonl")
+        self._file = open(self.path, "ab", buffering=0)
+        again = self._cut(step, first_epoch)
+        now = time.time()
+        names = [name[len("events.out.tfevents."):] for name in os.listdir(folder) if name.startswith("events.out.tfevents.")]
+        times = [int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdigit()]
+        # TensorBoard reads the files in the order of these times.
+        stamp = max([int(now)] + [each + 1 for each in times])
+        path = os.path.join(folder, "events.out.tfevents.%d.%s.%d.0" % (stamp, _host(), os.getpid()))
+        self._events = open(path, "xb", buffering=0)
+        self._events.write(_event(now, 0, _field(3, b"brain.Event:2")))
+        # A session start: TensorBoard drops what earlier files hold from that step on.
+        self._events.write(_event(now, step if again else step + 1, _field(7, b"\x08\x01")))
+        for line in again:
+            self._events.write(_scalars_event(now, line["step"], self._scalars(line)))
+
+    def _cut(self, step, first_epoch):
+        """Cuts the lines of what is done again. Returns the lines of that very step if a validation in it is."""
+        with open(self.path, "rb") as file:
+            lines = file.read().split(b"\n")
+        parsed = [_parsed_line(line) for line in lines]
+        if len(lines) > 1 and parsed[0] is None:
+            raise Error("'%s' is there, and its first line is no metrics line of Lockstep" % self.path,
+                        "choose another folder, or move that file away")
+        def is_again(line):
+            return line["event"] == "validation" and (line.get("epoch") or 0) >= first_epoch
+        def stays(line):
+            return line["step"] <= step and not is_again(line)
+        is_good = [line is not None and stays(line) for line in parsed]
+        end = max((i + 1 for i, good in enumerate(is_good) if good and parsed[i]["event"] != "snapshot"), default=0)
+        late = [lines[i] for i in range(end, len(lines)) if is_good[i]]
+        cut = any(line is not None and line["step"] == step and is_again(line) for line in parsed)
+        os.ftruncate(self._file.fileno(), sum(len(line) + 1 for line in lines[:end]))
+        self._file.write(b"".join(line + b"\n" for line in late))
+        return [line for line in parsed[:end] if line and cut and line["event"] == "step" and line["step"] == step]
+
+    @staticmethod
+    def _scalars(line):
+        known = {"event", "step", "time", "epoch", "step_in_epoch", "loss"}
+        scalars = {"train_loss": line["loss"]} if line.get("loss") is not None else {}
+        scalars.update((key, value) for key, value in line.items() if key not in known and isinstance(value, (int, float)))
+        return scalars
+
+    def write(self, event, step, **values):
+        line = dict({"event": event, "step": step, "time": time.time()}, **_finite(values))
+        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    def write_step(self, step, values):
+        self.write("step", step, **values)
+        self._events.write(_scalars_event(time.time(), step, self._scalars(dict(values))))
+
+    def write_validation(self, step, epoch, train_loss, metrics):
+        self.write("validation", step, epoch=epoch, train_loss=train_loss, metrics=metrics)
+        scalars = dict(metrics) if train_loss is None else dict(metrics, epoch_train_loss=train_loss)
+        self._events.write(_scalars_event(time.time(), step, scalars))
+
+    def close(self):
+        self._file.close()
+        self._events.close()
+
+
+# ---- the order of samples: docs/batches.md ----
+
+_MASK64 = 2**64 - 1
+
+
+def _step64(z):
+    z = (z + 0x9E3779B97F4A7C15) & _MASK64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
+    return z ^ (z >> 31)
+
+
+def _mixed(a, b):
+    return _step64(_step64(a & _MASK64) ^ (b & _MASK64))
+
+
+class _EpochOrder:
+    """A permutation of 0 ... size - 1, a function of seed and epoch; one entry at a time, nothing is stored."""
+
+    def __init__(self, size, seed, epoch):
+        self.size = size
+        self.half_bits = 1
+        while self.half_bits < 32 and 4 ** self.half_bits < size:
+            self.half_bits += 1
+        key = _mixed(seed, epoch)
+        self._rounds = [_step64((key + each) & _MASK64) for each in range(6)]
+
+    def __getitem__(self, place):
+        bits, mask = self.half_bits, 2**self.half_bits - 1
+        while True:
+            left, right = place >> bits, place & mask
+            for key in self._rounds:
+                left, right = right, left ^ (_step64(key ^ right) & mask)
+            place = left << bits | right
+            if place < self.size:
+                return place
+
+
+def _place_of_rank():
+    """(rank, world) of torch.distributed, if it is initialised."""
+    torch = sys.modules.get("torch")
+    if torch and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+class Sampler:
+    """Batches of sample ids for this rank: `DataLoader(data, batch_sampler=lockstep.Sampler(data, batch=32))`.
+
+    Each epoch has its own order, a function of `seed` and the epoch. Global batch b is places [b * global_batch,
+    (b + 1) * global_batch) of it; each rank takes a contiguous part, parts differ by at most one sample. Nothing is padded
+    or repeated: any number of ranks and workers trains on the same samples, and a run goes on from any place on another
+    number. `batch` is of one rank, `global_batch` of all ranks together.
+
+    Where a batch has fewer samples than there are ranks, a rank without one gets the batch's first sample, and its
+    `Run.weight` is 0: multiply the loss by that number, and each sample weighs the same, whatever its rank.
+    """
+
+    def __init__(self, data, batch=None, global_batch=None, seed=0, shuffle=True, drop_last=False, rank=None, world=None):
+        if (batch is None) == (global_batch is None) or (batch or global_batch) < 1:
+            raise Error("Sampler got batch=%r and global_batch=%r" % (batch, global_batch),
+                        "give one of them, 1 or more: batch is of one rank, global_batch of all ranks")
+        self.size = data if isinstance(data, int) else len(data)
+        self._batch, self._global_batch, self._placed = batch, global_batch, (rank, world)
+        self.seed, self.shuffle, self.drop_last = seed, shuffle, drop_last
+        self.epoch = self.place = 0
+
+    @property
+    def world(self):
+        return _place_of_rank()[1] if self._placed[1] is None else self._placed[1]
+
+    @property
+    def rank(self):
+        return _place_of_rank()[0] if self._placed[0] is None else self._placed[0]
+
+    @property
+    def global_batch(self):
+        return self._global_batch or self._batch * self.world
+
+    def set_epoch(self, epoch):
+        self.epoch, self.place = epoch, 0
+
+    def set_place(self, epoch, place):
+        """Goes on at a place of an epoch's order: what is before it was trained on."""
+        self.epoch, self.place = epoch, place
+
+    def __len__(self):
+        left = max(self.size - self.place, 0)
+        return left // self.global_batch if self.drop_last else -(-left // self.global_batch)
+
+    def samples(self, place):
+        """How many samples of all ranks the batch that begins at `place` has."""
+        return min(self.global_batch, self.size - place)
+
+    def part(self, place):
+        """The places of this rank's part of the batch that begins at `place`."""
+        least, larger = divmod(self.samples(place), self.world)
+        begin = place + self.rank * least + min(self.rank, larger)
+        return range(begin, begin + least + (1 if self.rank < larger else 0))
+
+    def __iter__(self):
+        order = _EpochOrder(self.size, self.seed, self.epoch) if self.shuffle else range(self.size)
+        place = self.place
+        for _ in range(len(self)):
+            yield [order[each] for each in self.part(place) or (place,)]
+            place += self.samples(place)
+
+
+# ---- ranks ----
+
+
+class _Ranks:
+    """What ranks tell each other, through a Gloo group of their own. Every rank must call each in the same order."""
+
+    # One number of 8 bytes that is added up over ranks: a count in each of four parts.
+    FLAGS = ("signal", "request", "job_end", "save")
+
+    def __init__(self):
+        self.rank, self.world = _place_of_rank()
+        self._group = self._pending = None
+        if self.world > 1:
+            self._group = _torch().distributed.new_group(backend="gloo")
+        elif int(os.environ.get("WORLD_SIZE") or 1) > 1 and os.environ.get("RANK"):
+            raise Error("WORLD_SIZE is %s, and torch.distributed is not initialised" % os.environ["WORLD_SIZE"],
+                        "call torch.distributed.init_process_group() before lockstep.start(): else each rank would be a run of its own")
+
+    @property
+    def is_main(self):
+        return self.rank == 0
+
+    def begin(self, flags):
+        """Begins to add up the flags of all ranks."""
+        number = sum(1 << 15 * i for i, each in enumerate(self.FLAGS) if each in flags)
+        total = _torch().tensor([number], dtype=_torch().int64)
+        work = None
+        if self._group:
+            work = _torch().distributed.all_reduce(total, group=self._group, async_op=True)
+        self._pending = (total, work)
+
+    def end(self):
+        """The flags that any rank had when begin() was called; none if it was not."""
+        if not self._pending:
+            return set()
+        (total, work), self._pending = self._pending, None
+        if work:
+            work.wait()
+        number = int(total.item())
+        return {each for i, each in enumerate(self.FLAGS) if number >> 15 * i & 0x7FFF}
+
+    def agree(self, flags):
+        """Does both, so that it waits for the slowest rank."""
+        earlier = self.end()
+        self.begin(flags)
+        return earlier | self.end()
+
+    def gather(self, data):
+        """Each rank's bytes, on rank 0."""
+        if not self._group:
+            return [data]
+        torch = _torch()
+        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world)]
+        torch.distributed.all_gather(sizes, torch.tensor([len(data)]), group=self._group)
+        most = max(int(each) for each in sizes)
+        own = torch.frombuffer(bytearray(data.ljust(most)), dtype=torch.uint8)
+        parts = [torch.empty(most, dtype=torch.uint8) for _ in range(self.world)] if self.is_main else None
+        torch.distributed.gather(own, parts, dst=0, group=self._group)
+        return [bytes(_bytes_of(part))[:int(size)] for part, size in zip(parts, sizes)] if self.is_main else []
+
+    def on_rank_zero(self, act):
+        """What `act` returns on rank 0, as JSON, on all ranks. All raise the Error that it raises there."""
+        if not self._group:
+            return act()
+        said, failure = None, None
+        if self.is_main:
+            try:
+                said = {"value": act()}
+            except Error as error:
+                said, failure = {"error": [error.fact, error.hint]}, error
+            except Exception as error:
+                said, failure = {"error": ["%s: %s" % (type(error).__name__, error), "rank 0 has the traceback"]}, error
+        said = json.loads(self._broadcast(json.dumps(said).encode() if self.is_main else b"").decode())
+        if failure:
+            raise failure
+        if "error" in said:
+            raise Error(*said["error"])
+        return said["value"]
+
+    def _broadcast(self, data):
+        torch = _torch()
+        size = torch.tensor([len(data)])
+        torch.distributed.broadcast(size, 0, group=self._group)
+        buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8) if self.is_main else torch.empty(int(size), dtype=torch.uint8)
+        torch.distributed.broadcast(buffer, 0, group=self._group)
+        return bytes(_bytes_of(buffer))
+
+    def wait_for_all(self):
+        if self._group:
+            _torch().distributed.barrier(group=self._group)
+
+
+# ---- random states ----
+
+
+def _encoded(tensor):
+    return base64.b64encode(bytes(_bytes_of(tensor.contiguous()))).decode()
+
+
+def _decoded(text):
+    return _torch().frombuffer(bytearray(base64.b64decode(text)), dtype=_torch().uint8).clone()
+
+
+def _random_states(loader=None):
+    """The random states of this rank as a JSON value: of Python, NumPy, PyTorch, its devices, and the loader's generators."""
+    torch = _torch()
+    version, numbers, gauss = random.getstate()
+    states = {"python": [version, base64.b64encode(struct.pack("<%dI" % len(numbers), *numbers)).decode(), gauss],
+              "torch": _encoded(torch.get_rng_state())}
+    if "numpy" in sys.modules:
+        name, keys, place, has_gauss, cached = sys.modules["numpy"].random.get_state()
+        states["numpy"] = [name, base64.b64encode(keys.astype("<u4").tobytes()).decode(), int(place), int(has_gauss), float(cached)]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states["cuda"] = _encoded(torch.cuda.get_rng_state())
+    states["loader"] = [_encoded(each.get_state()) for each in _generators(loader)]
+    return states
+
+
+def _set_random_states(states, loader=None):
+    torch = _torch()
+    version, numbers, gauss = states["python"]
+    numbers = base64.b64decode(numbers)
+    random.setstate((version, struct.unpack("<%dI" % (len(numbers) // 4), numbers), gauss))
+    torch.set_rng_state(_decoded(states["torch"]))
+    if "numpy" in states and "numpy" in sys.modules:
+        numpy = sys.modules["numpy"]
+        name, keys, place, has_gauss, cached = states["numpy"]
+        numpy.random.set_state((name, numpy.frombuffer(base64.b64decode(keys), dtype="<u4").astype("u4"), place, has_gauss, cached))
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(_decoded(states["cuda"]))
+    for generator, state in zip(_generators(loader), states.get("loader", ())):
+        generator.set_state(_decoded(state))
+
+
+def _generators(loader):
+    """The generators that a loader draws from, but PyTorch's own; each once."""
+    found = []
+    for owner in (loader, getattr(loader, "sampler", None), getattr(getattr(loader, "batch_sampler", None), "sampler", None)):
+        generator = getattr(owner, "generator", None)
+        if hasattr(generator, "get_state") and not any(generator is each for each in found):
+            found.append(generator)
+    return found
+
+
+def _set_epoch(loader, epoch):
+    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+        if hasattr(owner, "set_epoch"):
+            owner.set_epoch(epoch)
+
+
+def _sampler_of(loader):
+    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+        if isinstance(owner, Sampler):
+            return owner
+    return None
+
+
+def _length(sized):
+    try:
+        return len(sized)
+    except TypeError:
+        return None
+
+
+def _samples_in(batch):
+    """How many samples a batch has, by its first tensor; 0 if it does not tell."""
+    for _ in range(8):
+        if hasattr(batch, "shape"):
+            return int(batch.shape[0]) if len(batch.shape) else 0
+        if isinstance(batch, (list, tuple)) and len(batch):
+            if not hasattr(batch[0], "shape") and not isinstance(batch[0], (list, tuple, dict)):
+                return len(batch)
+            batch = batch[0]
+        elif isinstance(batch, collections.abc.Mapping) and batch:
+            batch = next(iter(batch.values()))
+        else:
+            break
+    return 0
+
+
+# ---- what a snapshot holds of the program's objects ----
+
+_SHARDED = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine", "XlaFullyShardedDataParallel"}
+
+
+def _bare(model):
+    """The model itself, within DistributedDataParallel and torch.compile."""
+    for _ in range(8):
+        kind = type(model).__name__
+        if kind in ("DistributedDataParallel", "DataParallel") and hasattr(model, "module"):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            break
+    return model
+
+
+def _require_whole_model(model, name):
+    for each in model.modules():
+        kinds = {base.__name__ for base in type(each).__mro__}
+        if kinds & _SHARDED or any(type(p).__name__ == "DTensor" for p in each.parameters(recurse=False)):
+            raise Error("%s is sharded over ranks (%s): no rank has all of it, and rank 0 writes snapshots" % (name, type(each).__name__),
+                        "use DistributedDataParallel, or torch.distributed.checkpoint for a sharded model")
+
+
+def _several(value):
+    """[(prefix of names, object)]: a list gets k/ before its names, as docs/snapshot-format.md has it."""
+    if isinstance(value, (list, tuple)):
+        return [("%d/" % i if len(value) > 1 else "", each) for i, each in enumerate(value)]
+    return [("", value)]
+
+
+class _Objects:
+    """What start() was given: by name, each with state_dict() and load_state_dict()."""
+
+    def __init__(self, objects):
+        self.all = {name: value for name, value in objects.items() if value is not None}
+        for name, value in self.all.items():
+            for _, each in _several(value):
+                if not hasattr(each, "state_dict") or not hasattr(each, "load_state_dict"):
+                    raise Error("start() got %s=%s, which has no state_dict() and load_state_dict()" % (name, type(each).__name__),
+                                "give objects that have both; put plain values into run.state")
+        for _, model in _several(self.all.get("model", [])):
+            _require_whole_model(model, "model")
+
+    def _names_of_parameters(self):
+        names = {}
+        for prefix, model in _several(self.all.get("model", [])):
+            for name, parameter in _bare(model).named_parameters():
+                names[id(parameter)] = prefix + name
+        return names
+
+    def _optimizer_namer(self, optimizer, prefix):
+        names = self._names_of_parameters()
+        groups = getattr(optimizer, "param_groups", [])
+        numbered = [names.get(id(each)) for group in groups for each in group["params"]]
+
+        def name(path):
+            if len(path) > 3 and path[1] == "state" and type(path[2]) is int and path[2] < len(numbered) and numbered[path[2]]:
+                return prefix + ".".join([numbered[path[2]]] + [str(each) for each in path[3:]])
+            return prefix + ".".join(str(each) for each in path[1:])
+        return name
+
+    def packed(self):
+        """(JSON by name, {file: {name: tensor}})"""
+        trees, files = {}, {_MODEL: {}, _OPTIMIZER: {}, _EXTENSIONS: {}}
+        for name, value in self.all.items():
+            trees[name] = []
+            for prefix, each in _several(value):
+                tree, file, tensors = self._packed_one(name, prefix, each)
+                trees[name].append(tree)
+                files[file].update(tensors)
+        return trees, files
+
+    def _packed_one(self, name, prefix, each):
+        if name == "model":
+            packer = _Packer(lambda path: prefix + path[1])
+            state = _bare(each).state_dict()
+            # Tensors go by their names alone; what else is in a state_dict, as get_extra_state(), is JSON.
+            tree = packer.pack(dict(state), (name,))
+            rest = {key: value for key, value in tree.items() if not (isinstance(value, dict) and "$tensor" in value)}
+            return rest, _MODEL, packer.tensors
+        if name == "optimizer":
+            packer = _Packer(self._optimizer_namer(each, prefix))
+            return packer.pack(each.state_dict(), (name,)), _OPTIMIZER, packer.tensors
+        packer = _Packer(lambda path: name + "." + prefix + ".".join(str(part) for part in path[1:]))
+        target = _bare(each) if hasattr(each, "parameters") else each
+        return packer.pack(target.state_dict(), (name,)), _EXTENSIONS, packer.tensors
+
+    def restore(self, trees, folder):
+        missing, unknown = sorted(set(self.all) - set(trees)), sorted(set(trees) - set(self.all))
+        if missing or unknown:
+            raise Error("%s holds %s, and start() got %s" % (folder, ", ".join(sorted(trees)) or "nothing", ", ".join(sorted(self.all)) or "nothing"),
+                        "give start() the same objects, or begin anew with resume=\"none\"")
+        files = {file: _read_tensors(os.path.join(folder, file)) for file in (_MODEL, _OPTIMIZER, _EXTENSIONS)}
+        for name, value in self.all.items():
+            several = _several(value)
+            if len(several) != len(trees[name]):
+                raise Error("%s holds %d of '%s', and start() got %d" % (folder, len(trees[name]), name, len(several)),
+                            "give start() the same objects, or begin anew with resume=\"none\"")
+            for (prefix, each), tree in zip(several, trees[name]):
+                if name == "model":
+                    self._restore_model(_bare(each), tree, prefix, files[_MODEL], folder)
+                else:
+                    self._restore_other(name, each, tree, files[_OPTIMIZER if name == "optimizer" else _EXTENSIONS], folder)
+
+    @staticmethod
+    def _restore_model(model, tree, prefix, tensors, folder):
+        live = model.state_dict()
+        own = {name[len(prefix):]: each for name, each in tensors.items() if name.startswith(prefix)}
+        fact = _misfit({name: each for name, each in live.items() if hasattr(each, "shape")}, own)
+        if fact:
+            raise Error("%s does not fit the model: %s" % (folder, fact), "start with the model that wrote it, or anew with resume=\"none\" or another folder")
+        own.update(_unpacked(tree, tensors, live))
+        model.load_state_dict(own)
+
+    @staticmethod
+    def _restore_other(name, target, tree, tensors, folder):
+        target = _bare(target) if hasattr(target, "parameters") else target
+        try:
+            target.load_state_dict(_unpacked(tree, tensors, target.state_dict()))
+        except (ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
+            if isinstance(error, Error):
+                raise
+            raise Error("%s does not fit the %s: %s" % (folder, name, error),
+                        "start with the objects that wrote it, or anew with resume=\"none\" or another folder") from error
+
+
+def _misfit(live, saved):
+    """How saved tensors differ from those of a model, or None."""
+    lacking, further = sorted(set(live) - set(saved)), sorted(set(saved) - set(live))
+    if lacking:
+        return "it lacks '%s'%s" % (lacking[0], ", and has '%s' instead" % further[0] if further else "")
+    if further:
+        return "it has '%s', which the model has not" % further[0]
+    for name, tensor in live.items():
+        if tuple(tensor.shape) != tuple(saved[name].shape):
+            return "'%s' is %s, want %s" % (name, list(saved[name].shape), list(tensor.shape))
+        if tensor.dtype != saved[name].dtype:
+            return "'%s' is %s, want %s" % (name, saved[name].dtype, tensor.dtype)
+    return None
+
+
+# ---- saves behind the training ----
+
+
+class _Saver:
+    """Rank 0's saves: the training's thread copies, another one writes. One is in flight."""
+
+    def __init__(self, snapshots, keep):
+        self.snapshots, self.keep = snapshots, keep
+        self.longest = 0.0
+        self._copies = {}
+        self._thread = self._end = None
+
+    def begin(self, step, state, files, is_best):
+        began = time.monotonic()
+        contents, event = self._copied(files)
+        end = {"step": step, "epoch": state["epoch"], "path": None, "bytes": 0, "error": None, "blocked": 0.0}
+
+        def work():
+            try:
+                if event is not None:
+                    event.synchronize()
+                parts = {file: _safetensors_parts(tensors) for file, tensors in contents.items()}
+                parts[_STATE] = [json.dumps(state, allow_nan=False, separators=(",", ":")).encode()]
+                end["path"], end["bytes"] = _write_snapshot(self.snapshots, step, parts)
+                if is_best:
+                    _mark_best(self.snapshots, os.path.basename(end["path"]))
+                _prune(self.snapshots, self.keep)
+            except BaseException as error:  # Handed to the training's thread.
+                end["error"] = error
+            end["took"] = time.monotonic() - began
+        self._end = end
+        self._thread = threading.Thread(target=work, name="lockstep-save")
+        self._thread.start()
+        end["blocked"] = time.monotonic() - began
+
+    def _copied(self, files):
+        """Copies in memory that is kept from save to save. Of a device they go on while it computes, in its own order."""
+        torch = _torch()
+        event, contents = None, {}
+        for file, tensors in files.items():
+            contents[file] = {}
+            for name, tensor in tensors.items():
+                is_cpu = tensor.device.type == "cpu"
+                copy = self._copies.get((file, name))
+                if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
+                    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda")
+                    self._copies[file, name] = copy
+                with torch.no_grad():
+                    copy.copy_(tensor.detach(), non_blocking=tensor.device.type == "cuda")
+                contents[file][name] = copy
+                if not is_cpu and tensor.device.type == "cuda":
+                    event = torch.cuda.Event()
+                    event.record()
+        return {file: tensors for file, tensors in contents.items() if tensors or file != _EXTENSIONS}, event
+
+    def ended(self):
+        """How the last save ended, once for each; None while it is in flight."""
+        return None if self._thread is None or self._thread.is_alive() else self.wait()
+
+    def wait(self):
+        if self._thread is None:
+            return None
+        self._thread.join()
+        self._thread, end = None, self._end
+        if end["error"] is None:
+            self.longest = max(self.longest, end["took"])
+        return end
+
+
+# ---- the run ----
+
+_END = object()
+_current = None
+
+
+def _script_name():
+    stem = pathlib.Path(sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "run").stem
+    return re.sub(r"[^A-Za-z0-9._+-]", "-", stem) or "run"
+
+
+def _default_folder():
+    """$LOCKSTEP_RUN_DIR, as a job has it; else a folder of the script's name, of its job if it has one."""
+    if os.environ.get("LOCKSTEP_RUN_DIR"):
+        return os.environ["LOCKSTEP_RUN_DIR"]
+    job = os.environ.get("SLURM_JOB_ID")
+    return os.path.join(os.environ.get("LOCKSTEP_RUNS") or "runs", _script_name() + ("-" + job if job else ""))
+
+
+def _checked_options(options):
+    for name in ("every_steps", "every_epochs", "keep", "log_every"):
+        value = options[name]
+        if value is not None and (type(value) is not int or value < 1):
+            raise Error("%s is %r, want a whole number of 1 or more" % (name, value), "leave it out for the default")
+    if options["every_minutes"] is not None and not options["every_minutes"] > 0:
+        raise Error("every_minutes is %r, want more than 0" % (options["every_minutes"],), "leave it out to save by epochs and steps alone")
+    for name, wanted in (("mode", ("min", "max")), ("on_stop", ("exit", "return"))):
+        if options[name] not in wanted:
+            raise Error("%s is %r, want one of %s" % (name, options[name], " ".join(wanted)), "leave it out for '%s'" % wanted[0])
+    return options
+
+
+class Run:
+    """A run that `start` has begun. `step` counts updates, `epoch` epochs that are complete."""
+
+    def __init__(self, objects, folder, options):
+        self.options = _checked_options(options)
+        self.step = self.epoch = self.samples = 0
+        self.state = {}  # The program's own plain values; they are saved too.
+        self.weight = 1.0  # What to multiply the loss by, with Sampler.
+        self.is_update_due = True  # True if the batch is the last of its step, with accumulate.
+        self.stopped_by = self.resumed_from = None
+        self.phases = collections.Counter()
+        self._objects = _Objects(objects)
+        self._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
+        self._cursor = self._loader = self._epoch_random = self._over_random = None
+        self._best, self._is_best, self._metrics_seen = None, False, {}
+        self._logged, self._epoch_loss = {}, [0.0, 0]
+        self._saved = self._metrics = self._saver = self._requests = self._lock = None
+        self._first_step = 0
+        self._in_step = self._in_loop = self._is_over = self._has_failed = False
+        self._passes = 0
+        self._longest_step = self._newest = self._last_stop = None
+        self._epochs = None
+        self._began = time.monotonic()
+        self._ranks = _Ranks()
+        self._objects.packed()  # What cannot be written is told now, and not at the first save.
+        self._clock = _JobClock()
+        self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
+        self._signals = None
+        try:
+            self._ranks.on_rank_zero(self._open)
+            self._signals = _StopSignals()
+            self.load()
+        except BaseException:
+            self._give_up()
+            raise
+        self._last_save = self._last_step = self._last_line = time.monotonic()
+        self._line_samples = 0
+
+    def _open(self):
+        """Rank 0's part of a start."""
+        self._snapshots = os.path.join(self.folder, "snapshots")
+        try:
+            _make_durable_folder(self._snapshots)
+            os.makedirs(os.path.join(self.folder, "logs"), exist_ok=True)
+            self._lock = _RunLock(self.folder)
+            _remove_temporaries(self._snapshots, of_all=True)
+            if self.options["resume"] == "none":
+                self._put_aside(-1)
+            self._write_layout()
+        except OSError as error:
+            raise Error("the run folder '%s' cannot be made: %s" % (self.folder, error), "give start() a folder that you may write to") from error
+        self._saver = _Saver(self._snapshots, self.options["keep"])
+        self._requests = _Requests(self.folder)
+
+    def _give_up(self):
+        """Leaves the folder to another start."""
+        for each in (self._requests, self._lock, self._signals):
+            if each is not None:
+                each.close()
+
+    def _write_layout(self):
+        env = os.environ
+        place = {"rank": 0, "world": self._ranks.world, "local_rank": 0, "local_world": int(env.get("LOCAL_WORLD_SIZE") or self._ranks.world),
+                 "node_rank": 0, "nodes": max(self._ranks.world // int(env.get("LOCAL_WORLD_SIZE") or self._ranks.world), 1), "device": None,
+                 "source": "torch.distributed" if self._ranks.world > 1 else "single", "hosts": [_host()], "job": env.get("SLURM_JOB_ID"),
+                 "restart": int(env.get("SLURM_RESTART_COUNT") or 0), "master": None}
+        path = os.path.join(self.folder, "layout.json")
+        if not (os.path.exists(path) and os.path.exists(os.path.join(self.folder, "job.json"))):
+            _replace_file(path, json.dumps(place, indent=1) + "\n")
+
+    def _put_aside(self, step):
+        """Moves what was saved after a step, or with -1 the whole run, into a folder beside it."""
+        later = [path for each, path in _listed_snapshots(self._snapshots) if each > step]
+        metrics = os.path.join(self.folder, "metrics.jsonl")
+        if not later and not (step < 0 and os.path.exists(metrics)):
+            return
+        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
+        aside = os.path.join(self.folder, "abandoned-" + stamp)
+        count = 1
+        while os.path.lexists(aside):
+            count += 1
+            aside = os.path.join(self.folder, "abandoned-%s-%d" % (stamp, count))
+        os.mkdir(aside)
+        if step < 0:
+            # The links go first: a start that is killed here leaves none that names a snapshot of the new run.
+            links = [os.path.join(self._snapshots, name) for name in ("best", "latest", "run-id")]
+            events = [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.startswith("events.out.tfevents.")]
+            later = links + later + events + [metrics, os.path.join(self.folder, "result.json")]
+        elif os.path.exists(metrics):
+            shutil.copy2(metrics, aside)
+        for path in later:
+            if os.path.lexists(path):
+                os.rename(path, os.path.join(aside, os.path.basename(path)))
+        for name in ("best", "latest"):
+            link = os.path.join(self._snapshots, name)
+            if os.path.islink(link) and not os.path.exists(link):
+                os.rename(link, os.path.join(aside, name))
+        _sync_folder(self.folder)
+        _say("put what was saved before aside in " + aside)
+
+    # -- to begin where a snapshot ends --
+
+    def load(self):
+        """Takes the newest snapshot that is whole. Returns its path, or None without one. Collective."""
+        if self._saver:
+            self._tell(self._saver.wait())
+        self._ranks.end()
+        path = self._ranks.on_rank_zero(self._chosen)
+        if path is None:
+            return None
+        with open(os.path.join(path, _STATE), encoding="utf-8") as file:
+            state = json.load(file)
+        own = state["python"]
+        self._objects.restore(own["objects"], path)
+        extensions = _read_tensors(os.path.join(path, _EXTENSIONS))
+        self.step, self.epoch, self.samples = state["step"], state["epoch"], state["samples"]
+        self._first_step = self.step
+        self.state = _unpacked(own["state"], extensions)
+        self._best = _unpacked(own["best"], {})
+        self._metrics_seen = dict(state["metrics"])
+        logged = _unpacked(own["logged"], extensions)
+        self._logged, self._epoch_loss, self._line_samples = logged["sums"], logged["epoch_loss"], logged["samples"]
+        self._position = {key: own["position"][key] for key in ("pass", "batches", "place", "over")}
+        self._passes = 0
+        self._cursor = dict(own["position"], random=self._own_random("random", extensions, state["world"]),
+                            epoch_random=self._own_random("epoch_random", extensions, state["world"]))
+        if self._cursor["random"]:
+            _set_random_states(self._cursor["random"])
+        self.resumed_from, self._saved = path, self._place()
+        if self._ranks.is_main:
+            if self.options["resume"] not in ("auto", "none"):
+                self._put_aside(self.step)
+            _say("goes on from %s: epoch %d, step %d" % (path, self.epoch, self.step))
+        return path
+
+    def _own_random(self, name, extensions, world):
+        tensor = extensions.get("%s.%d" % (name, self._ranks.rank))
+        # Ranks that were not there keep the random state that the program has given them.
+        return json.loads(bytes(_bytes_of(tensor)).decode()) if tensor is not None and world == self._ranks.world else None
+
+    def _chosen(self):
+        resume = self.options["resume"]
+        if self.resumed_from is None and resume not in ("auto", "none"):
+            path = os.path.realpath(resume)
+            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
+            if fault:
+                raise Error("%s is not whole: %s" % (path, fault), "resume from another one; `lockstep snapshot ls` shows which are whole")
+            return path
+        for _, path in reversed(_listed_snapshots(self._snapshots)):
+            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
+            if not fault:
+                return path
+            _warn("%s is passed over: %s" % (path, fault))
+        return None
+
+    # -- the loops --
+
+    def epochs(self, count):
+        """Yields the number of each epoch that is left of `count`, and ends the run after the last. Collective."""
+        self._epochs = count
+        if self.epoch >= count and self.resumed_from and self._ranks.is_main:
+            _say("%s has its %d epochs: nothing is left to do; another folder or resume=\"none\" begins anew" % (self.folder, count))
+        while self.epoch < count and not self.stopped_by:
+            if self._cursor and self._cursor["random"]:
+                _set_random_states(self._cursor["random"])
+            yield self.epoch
+            if not self.stopped_by:
+                self._end_epoch(self.epoch + 1 >= count)
+        if not self.stopped_by:
+            self.finish("max_epochs")
+
+    def steps(self, loader, accumulate=1):
+        """Yields the batches of a loader that this epoch has still to train on. A step is `accumulate` batches. Collective."""
+        batches = self._open_pass(loader, accumulate)
+        if batches is None:
+            return
+        try:
+            while True:
+                batch = next(batches, _END)
+                if batch is _END:
+                    break
+                self._begin_batch(batch)
+                try:
+                    yield batch
+                except GeneratorExit:  # The loop was left with `break`: the rest of the epoch is left out.
+                    if not sys.is_finalizing():
+                        self.step += self._end_batch()
+                        self._close_pass()
+                    raise
+                if self._end_batch():
+                    self._end_step()
+                if self.stopped_by:
+                    return
+        except SystemExit:
+            with contextlib.suppress(RuntimeError):
+                getattr(batches, "_shutdown_workers", lambda: None)()
+            raise
+        self._close_pass()
+
+    def _open_pass(self, loader, accumulate):
+        """An iterator over what is left of a loader; None if a snapshot says that nothing is."""
+        self._in_loop = True
+        sampler, cursor = _sampler_of(loader), self._cursor
+        self._loader = {"object": loader, "sampler": sampler, "total": _length(loader), "accumulate": accumulate, "index": 0}
+        number, self._passes = self._passes, self._passes + 1
+        if cursor and number < cursor["pass"]:
+            return None
+        if accumulate > 1 and self._loader["total"] is None:
+            raise Error("accumulate is %d, and the loader has no length: nobody knows which batch ends the last step" % accumulate,
+                        "give a loader with a length, or accumulate=1")
+        self._announce(loader, sampler, accumulate)
+        self._cursor = None
+        self._signals.keep_workers(loader)
+        is_within = cursor is not None and cursor["batches"] > 0
+        if not is_within:
+            if cursor and cursor["random"]:
+                _set_random_states(cursor["random"], loader)
+            self._position = {"pass": number, "batches": 0, "place": 0, "over": False}
+            self._over_random = None
+            self._epoch_random = _random_states(loader)
+            _set_epoch(loader, self.epoch)
+            self._loader["total"] = _length(loader)
+            batches = self._signals.begun(loader)
+        else:
+            batches = self._reopened(loader, sampler, cursor)
+        self._last_step = time.monotonic()
+        return batches
+
+    def _reopened(self, loader, sampler, cursor):
+        self._require_same_loader(loader, sampler, cursor)
+        self._epoch_random = cursor["epoch_random"]
+        if cursor["over"]:
+            self._set_random(cursor["random"], loader)
+            self._close_pass()
+            return None
+        self._set_random(cursor["epoch_random"], loader)
+        _set_epoch(loader, self.epoch)
+        self._loader["total"] = _length(loader)
+        if sampler:
+            sampler.set_place(self.epoch, cursor["place"])
+            self._loader["total"] = _length(loader)
+            batches = self._signals.begun(loader)
+        else:
+            batches = self._skipped(loader, cursor["batches"])
+        self._set_random(cursor["random"], loader)
+        return batches
+
+    @staticmethod
+    def _set_random(states, loader):
+        if states:
+            _set_random_states(states, loader)
+
+    def _skipped(self, loader, count):
+        if self._ranks.is_main:
+            _say("reads %d batches of the epoch once more, which were trained on; lockstep.Sampler needs no such reading" % count)
+        batches = self._signals.begun(loader)
+        for i in range(count):
+            if next(batches, _END) is _END:
+                raise Error("the loader ends after %d batches, and the snapshot was written after %d of this epoch" % (i, count),
+                            "go on with the data that the snapshot was written with, or begin anew with resume=\"none\"")
+        self._loader["index"] = count
+        return batches
+
+    def _require_same_loader(self, loader, sampler, cursor):
+        """In the middle of an epoch the rest must be the rest of the same order."""
+        now = self._loader_facts(loader, sampler)
+        was = cursor["loader"]
+        way_out = "go on with the same loader, or begin anew with resume=\"none\""
+        if (was["sampler"] is None) != (now["sampler"] is None):
+            raise Error("the snapshot was written %s lockstep.Sampler, and the loader has %s" %
+                        (("without", "one") if was["sampler"] is None else ("with", "none")), way_out)
+        if was["sampler"] and was["sampler"] != now["sampler"]:
+            raise Error("the snapshot's order of samples is %s, and the loader's is %s" % (json.dumps(was["sampler"]), json.dumps(now["sampler"])), way_out)
+        if not was["sampler"] and cursor["world"] != self._ranks.world:
+            raise Error("the snapshot was written in the middle of an epoch by %d ranks, and there are %d" % (cursor["world"], self._ranks.world),
+                        "use lockstep.Sampler as the loader's batch_sampler, or start %d ranks" % cursor["world"])
+        for key in ("batch_size", "data_size"):
+            if not was["sampler"] and was[key] != now[key]:
+                raise Error("the snapshot was written in the middle of an epoch with a %s of %s, and the loader has %s" %
+                            (key.replace("_", " "), was[key], now[key]), way_out)
+
+    @staticmethod
+    def _loader_facts(loader, sampler):
+        order = {"seed": sampler.seed, "size": sampler.size, "shuffle": sampler.shuffle} if sampler else None
+        return {"sampler": order, "batch_size": getattr(loader, "batch_size", None), "data_size": _length(getattr(loader, "dataset", None))}
+
+    def _begin_batch(self, batch):
+        loader, sampler = self._loader, self._loader["sampler"]
+        if sampler:
+            place, count = self._position["place"], sampler.samples(self._position["place"])
+            self.weight = len(sampler.part(place)) * sampler.world / count
+            loader["samples"], loader["place"] = count, place + count
+        else:
+            self.weight, loader["samples"] = 1.0, _samples_in(batch) * self._ranks.world
+        at = loader["index"] + 1
+        self.is_update_due = at % loader["accumulate"] == 0 or at == loader["total"]
+        self._in_step = True
+
+    def _end_batch(self):
+        """Counts a batch. Returns whether it has ended a step."""
+        loader, position = self._loader, self._position
+        self._in_step = False
+        loader["index"] += 1
+        position["batches"] += 1
+        position["place"] = loader.get("place", 0)
+        position["over"] = loader["index"] == loader["total"]
+        self.samples += loader["samples"]
+        self._line_samples += loader["samples"]
+        return self.is_update_due
+
+    def _close_pass(self):
+        self._position["over"] = True
+        self._over_random = _random_states(self._loader["object"])
+
+    def _end_step(self, may_leave=True):
+        now = time.monotonic()
+        self.step += 1
+        self._longest_step = max(self._longest_step or 0.0, now - self._last_step)
+        self._last_step = now
+        agreed = self._ranks.end()
+        self._write_line()
+        if self._ranks.is_main:
+            if self.step == self._first_step + 1:
+                self._check_room()
+            self._tell(self._saver.ended())
+        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        every = self.options["every_steps"]
+        self._last_stop = stop
+        if stop and may_leave:
+            self._leave(stop)
+            return None
+        if stop or "save" in agreed or (every and self.step % every == 0):
+            self.save()
+        self._ranks.begin(self._flags())
+        return stop
+
+    def _end_epoch(self, is_last):
+        self.epoch += 1
+        self._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
+        self._passes, self._cursor, self._over_random = 0, None, None
+        self._epoch_loss = [0.0, 0]
+        agreed = self._ranks.agree(self._flags())
+        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        every = self.options["every_epochs"]
+        if "save" in agreed or is_last or (every and self.epoch % every == 0):
+            self.save()
+        if stop and not is_last:
+            self._leave(stop)
+
+    def _flags(self):
+        """What this rank asks for now."""
+        flags = set()
+        if self._signals.arrived:
+            flags.add("signal")
+        if not self._ranks.is_main:
+            return flags
+        if self._requests.wants_stop:
+            flags.add("request")
+        # A start takes a step however late it is: a job that only starts and stops would be requeued for ever.
+        if self._longest_step is not None and self._clock.is_time_to_stop(self._saver.longest, self._longest_step):
+            flags.add("job_end")
+        every = self.options["every_minutes"]
+        if self._requests.wants_save or self._is_best or (every and time.monotonic() - self._last_save >= 60 * every):
+            flags.add("save")
+        return flags
+
+    def should_stop(self):
+        """True on all ranks at the same call if the run must stop: a signal, a request, the job's end. Collective.
+
+        In a loop of your own call it after each update: it counts the step, and writes a snapshot if one is due or the run
+        stops. Within `epochs`, as in a validation, it waits for all ranks, and leaves the program by itself.
+        """
+        if not self._in_loop:
+            stop = self._end_step(may_leave=False)
+            if stop:
+                self.finish(stop)
+            return bool(stop)
+        agreed = self._ranks.agree(self._flags())
+        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        if stop:
+            self._leave(stop)
+        return bool(stop)
+
+    def _leave(self, reason):
+        """All ranks save and leave: the program ends with 75, which asks for another start."""
+        self.save()
+        self.finish(reason)
+        if self._ranks.is_main:
+            _say("stops at step %d (%s) with a snapshot; the next start goes on from it" % (self.step, reason))
+        if self.options["on_stop"] == "exit":
+            raise SystemExit(REQUEUE)
+
+    # -- saves --
+
+    def _place(self):
+        return (self.step, self.epoch, self._position["pass"], self._position["batches"], self._position["over"])
+
+    def save(self):
+        """Writes a snapshot of this step while the program goes on. Collective."""
+        self._last_save = time.monotonic()
+        is_best, self._is_best = self._is_best, False
+        if self._saved == self._place():
+            if self._ranks.is_main:
+                self._save_again(is_best)
+            return
+        loader = self._loader["object"] if self._loader else None
+        now = self._over_random if self._position["over"] and self._over_random else _random_states(loader)
+        own = json.dumps([now, self._epoch_random], separators=(",", ":")).encode()
+        ranks = self._ranks.gather(own)
+        if self._ranks.is_main:
+            self._tell(self._saver.wait())
+            self._requests.begin_save(self.step)
+            state, files = self._content(ranks)
+            self._saver.begin(self.step, state, files, is_best)
+        self._saved = self._place()
+
+    def _save_again(self, is_best):
+        """Rank 0's part if this very state is saved, or being saved."""
+        self._requests.begin_save(self.step)
+        self._tell(self._saver.wait())
+        if self._newest:
+            self._requests.written(*self._newest)
+            if is_best:
+                _mark_best(self._snapshots, os.path.basename(self._newest[1]))
+
+    def _content(self, ranks):
+        torch = _torch()
+        trees, files = self._objects.packed()
+        for rank, data in enumerate(ranks):
+            now, epoch = json.loads(data.decode())
+            for name, states in (("random", now), ("epoch_random", epoch)):
+                if states:
+                    files[_EXTENSIONS]["%s.%d" % (name, rank)] = torch.frombuffer(bytearray(json.dumps(states).encode()), dtype=torch.uint8)
+        packer = _Packer(lambda path: "run." + ".".join(str(each) for each in path))
+        logged = packer.pack({"sums": self._logged, "epoch_loss": self._epoch_loss, "samples": self._line_samples}, ("logged",))
+        own_state = packer.pack(self.state, ("run.state",))
+        files[_EXTENSIONS].update(packer.tensors)
+        loader, sampler = (self._loader["object"], self._loader["sampler"]) if self._loader else (None, None)
+        position = dict(self._position, world=self._ranks.world, loader=self._loader_facts(loader, sampler))
+        own = {"objects": trees, "position": position, "best": packer.pack(self._best, ("best",)), "logged": logged, "state": own_state}
+        return {"schema": 1, "writer": "lockstep.py", "step": self.step, "epoch": self.epoch, "place": self._position["place"],
+                "samples": self.samples, "world": self._ranks.world, "metrics": _finite(dict(self._metrics_seen)), "python": own}, files
+
+    def _check_room(self):
+        _, files = self._objects.packed()
+        _require_room(self._snapshots, sum(each.numel() * each.element_size() for tensors in files.values() for each in tensors.values()))
+
+    def _tell(self, end):
+        """Says how a save ended, on rank 0."""
+        if end is None:
+            return
+        self._has_failed = end["error"] is not None
+        if self._has_failed:
+            if not isinstance(end["error"], (OSError, Error)):
+                raise end["error"]
+            _warn("no snapshot of step %d was written: %s; the next save tries again" % (end["step"], end["error"]))
+            return
+        self._newest = (end["step"], end["path"])
+        self._requests.written(*self._newest)
+        if self._metrics:
+            self._metrics.write("snapshot", end["step"], epoch=end["epoch"], snapshot=os.path.basename(end["path"]), bytes=end["bytes"],
+                                seconds=end["blocked"])
+
+    def _settle(self):
+        """Waits until the last save is whole on disk; it is tried twice. Collective."""
+        def ended():
+            self._tell(self._saver.wait())
+            return self._has_failed
+        if not self._ranks.on_rank_zero(ended):
+            return
+        self._saved = None
+        self.save()
+        if self._ranks.on_rank_zero(ended):
+            raise Error("the last snapshot, of step %d, was not written" % self.step,
+                        "free some space; what was saved before is untouched, and the next start goes on from there")
+
+    def finish(self, stopped_by="program"):
+        """Ends the run: a last snapshot, and its end in metrics.jsonl. `epochs` calls it; after a `break`, call it. Collective."""
+        global _current
+        if self._is_over:
+            return
+        self._is_over = True
+        self.stopped_by = stopped_by
+        self._ranks.end()
+        self.save()
+        self._settle()
+        self._ranks.wait_for_all()
+        if self._ranks.is_main:
+            self._end_records()
+        self._signals.close()
+        if _current is self:
+            _current = None
+
+    def _end_records(self):
+        seconds = time.monotonic() - self._began
+        if self._metrics:
+            self._metrics.write("run_ended", self.step, epochs=self.epoch, samples=self.samples, stopped_by=self.stopped_by, seconds=seconds,
+                                metrics=self._metrics_seen)
+            self._metrics.close()
+        if self.stopped_by == "max_epochs" and (self._metrics or not os.path.exists(os.path.join(self.folder, "result.json"))):
+            self._write_result()
+        self._requests.close()
+        self._lock.close()
+
+    def _write_result(self):
+        """Tells that the run is finished, as `lockstep train` does."""
+        seen = self._metrics_seen
+        result = {"schema": 1, "run_dir": self.folder, "world": self._ranks.world, "epochs": self.epoch, "steps": self.step, "samples": self.samples,
+                  "train_loss": seen.get("train_loss"), "val_loss": seen.get("val_loss"), "val_accuracy": seen.get("val_accuracy"),
+                  "resumed_from": self.resumed_from, "stopped_by": self.stopped_by}
+        _replace_file(os.path.join(self.folder, "result.json"), json.dumps(_finite(result)) + "\n")
+
+    # -- what is logged --
+
+    def log(self, **values):
+        """Writes numbers into metrics.jsonl and TensorBoard's file; those of rank 0 count.
+
+        Within a step each is averaged over `log_every` steps; outside, as after a validation, it is written at once.
+        """
+        if not self._ranks.is_main:
+            return
+        if not self._metrics:
+            self._announce(None, None, 1)
+        if (self._in_step or not self._in_loop) and self.options["monitor"] not in values:
+            for name, value in values.items():
+                total = self._logged.setdefault(name, [0.0, 0])
+                value = value.detach().double() if hasattr(value, "detach") else float(value)
+                total[0], total[1] = total[0] + value, total[1] + 1
+                if name == "loss":
+                    self._epoch_loss[0], self._epoch_loss[1] = self._epoch_loss[0] + value, self._epoch_loss[1] + 1
+            return
+        values = {name: float(value) for name, value in values.items()}
+        self._metrics_seen.update(values)
+        mean = float(self._epoch_loss[0]) / self._epoch_loss[1] if self._epoch_loss[1] else None
+        self._metrics.write_validation(self.step + self._in_step, self.epoch, mean, values)
+        self._judge(values)
+
+    def _judge(self, values):
+        monitor = self.options["monitor"]
+        value = values.get(monitor) if monitor else None
+        if value is None or not math.isfinite(value):
+            return
+        if self._best is None or (value > self._best if self.options["mode"] == "max" else value < self._best):
+            self._best, self._is_best = value, True
+
+    def _write_line(self):
+        if not self._ranks.is_main or self.step % self.options["log_every"] or not self._logged:
+            return
+        now = time.monotonic()
+        values = {name: float(total) / max(count, 1) for name, (total, count) in self._logged.items()}
+        values.setdefault("loss", None)
+        optimizer = _several(self._objects.all.get("optimizer", []))
+        groups = getattr(optimizer[0][1], "param_groups", None) if optimizer else None
+        accumulate = self._loader["accumulate"] if self._loader else 1
+        line = {"epoch": self.epoch, "step_in_epoch": -(-self._position["batches"] // accumulate), "loss": values.pop("loss"),
+                "learning_rate": float(groups[0]["lr"]) if groups else None, "samples_per_second": self._line_samples / max(now - self._last_line, 1e-9)}
+        line.update(values)
+        self._metrics_seen.update({"train_loss": line["loss"]})
+        self._metrics.write_step(self.step, line)
+        self._logged, self._line_samples, self._last_line = {}, 0, now
+
+    def _announce(self, loader, sampler, accumulate):
+        """Begins metrics.jsonl once there is something to say."""
+        if not self._ranks.is_main or self._metrics:
+            return
+        self._metrics = _Metrics(self.folder, self.step, self.epoch)
+        # What was final before is so no longer.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.folder, "result.json"))
+        total = _length(loader)
+        batch = -(-sampler.global_batch // sampler.world) if sampler else getattr(loader, "batch_size", None)
+        per_epoch = -(-total // accumulate) if total else None
+        parameters = sum(each.numel() for _, model in _several(self._objects.all.get("model", [])) for each in model.parameters())
+        torch = _torch()
+        facts = {"host": _host(), "torch": torch.__version__, "python": sys.version.split()[0], "writer": "lockstep.py"}
+        self._metrics.write("run_started", self.step, name=os.path.basename(self.folder), world=self._ranks.world, epochs=self._epochs,
+                            steps_per_epoch=per_epoch, steps_total=per_epoch * self._epochs if per_epoch and self._epochs else None,
+                            batch=batch * accumulate if batch else None,
+                            global_batch=sampler.global_batch * accumulate if sampler else batch * accumulate * self._ranks.world if batch else None,
+                            parameters=parameters, first_epoch=self.epoch, resumed_from=self.resumed_from, facts=facts)
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        """Tells what this rank does meanwhile: `with run.phase("data"):`. The seconds are in `phases`."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] += time.monotonic() - began
+
+
+def _state_fault(snapshot):
+    """Why this file cannot go on from a snapshot, or None."""
+    try:
+        state = json.loads(_read_text(os.path.join(snapshot, _STATE)))
+        if state["schema"] != 1:
+            return "its schema is %r, want 1" % (state["schema"],)
+    except (ValueError, KeyError, TypeError):
+        return "state.json is no snapshot's state"
+    if "python" not in state:
+        raise Error("%s was written by the C++ trainer" % snapshot, "go on with `lockstep train`, or give start() another folder")
+    return None
+
+
+def start(model=None, optimizer=None, scheduler=None, scaler=None, ema=None, folder=None, every_steps=None, every_minutes=None,
+          every_epochs=1, keep=3, monitor=None, mode="min", log_every=10, resume="auto", on_stop="exit", **objects):
+    """Begins a run, or goes on with it from its newest snapshot. Every rank must call it, once torch.distributed is initialised.
+
+    model, optimizer, ...  whatever has state_dict() and load_state_dict(), or a list of such; further ones by any name
+    folder         the run folder; $LOCKSTEP_RUN_DIR, which a job has, else runs/ and the script's name
+    every_steps, every_minutes, every_epochs   when to write a snapshot; at the run's end in any case
+    keep           how many snapshots stay, beside the best one
+    monitor, mode  the logged number that makes a snapshot the best; "min" or "max"
+    log_every      steps between two lines in metrics.jsonl
+    resume         "auto"; "none" puts what the folder holds aside and begins anew; or the path of a snapshot
+    on_stop        "exit" ends the program with 75 after a stop; "return" ends the loops, and `stopped_by` tells why
+    """
+    global _current
+    if _current is not None:
+        raise Error("lockstep.start() was called before in this process, and that run has not ended",
+                    "call start() once; finish() ends a run, if another one is to follow")
+    objects = dict({"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "ema": ema}, **objects)
+    options = {"every_steps": every_steps, "every_minutes": every_minutes, "every_epochs": every_epochs, "keep": keep, "monitor": monitor,
+               "mode": mode, "log_every": log_every, "resume": resume, "on_stop": on_stop}
+    _current = run = None
+    run = Run(objects, os.fspath(folder) if folder is not None else None, options)
+    _current = run
+    return run
+
+
+def _run():
+    return _current if _current is not None else start(resume="none")
+
+
+def should_stop():
+    """`Run.should_stop` of the run that start() has begun, or of one that begins here."""
+    return _run().should_stop()
+
+
+def save(**objects):
+    """`Run.save`; without start() of the objects given here: `lockstep.save(model=model)`."""
+    _with(objects).save()
+
+
+def load(**objects):
+    """`Run.load`; without start() into the objects given here. Returns the snapshot's path, or None."""
+    run = _with(objects)
+    return run.resumed_from
+
+
+def _with(objects):
+    if _current is None:
+        return start(**objects)
+    if objects and {key: id(value) for key, value in objects.items()} != {key: id(value) for key, value in _current._objects.all.items()}:
+        raise Error("a run with %s is there already" % (", ".join(_current._objects.all) or "nothing to save"),
+                    "give all objects to the first call; or call start() yourself")
+    return _current
+
+
+def log(**values):
+    """`Run.log` of the run that start() has begun, or of one that begins here."""
+    _run().log(**values)
+
+
+def phase(name):
+    """`Run.phase` of the run that start() has begun; without one it does nothing."""
+    return _current.phase(name) if _current is not None else contextlib.nullcontext()
+
+
+# ---- to read a run: without PyTorch ----
+
+
+class Record:
+    """What a run folder holds, as plain values."""
+
+    def __init__(self, folder):
+        self.folder = os.path.abspath(os.fspath(folder))
+        if not os.path.isdir(self.folder):
+            raise Error("there is no run folder '%s'" % self.folder, "check the spelling; runs lie under $LOCKSTEP_RUNS, else under runs/")
+
+    @property
+    def metrics(self):
+        """The lines of metrics.jsonl, but for a last one that is half written and what a later start has done again."""
+        text = _read_text(os.path.join(self.folder, "metrics.jsonl"))
+        lines = [_parsed_line(line) for line in text[:text.rfind("\n") + 1].split("\n")]
+        return _without_repeated([line for line in lines if line is not None])
+
+    @property
+    def snapshots(self):
+        """Of each, oldest first: step, path, bytes, and whether it is the latest or the best one."""
+        folder = os.path.join(self.folder, "snapshots")
+        links = {name: os.path.realpath(os.path.join(folder, name)) for name in ("latest", "best")}
+        found = []
+        for step, path in _listed_snapshots(folder):
+            size = sum(os.lstat(os.path.join(path, name)).st_size for name in os.listdir(path))
+            found.append({"step": step, "path": path, "bytes": size, "is_latest": links["latest"] == os.path.realpath(path),
+                          "is_best": links["best"] == os.path.realpath(path)})
+        return found
+
+    def faults(self, snapshot):
+        """Reads every byte of a snapshot. Returns what is wrong with it: an empty list for one that is whole."""
+        return _snapshot_faults(snapshot["path"] if isinstance(snapshot, dict) else os.fspath(snapshot))
+
+    @property
+    def layout(self):
+        text = _read_text(os.path.join(self.folder, "layout.json"))
+        return json.loads(text) if text else None
+
+    def frame(self, event="step"):
+        """The metrics of one event as a pandas frame, a row a line: "step", "validation", "snapshot"."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise Error("pandas is not there: %s" % error, "install it, or use `metrics`, which is a list of dicts") from error
+        rows = []
+        for line in self.metrics:
+            if line["event"] == event:
+                rows.append({key: value for key, value in line.items() if not isinstance(value, dict)})
+                for value in line.values():
+                    rows[-1].update(value if isinstance(value, dict) else {})
+        return pandas.DataFrame(rows)
+
+
+def read(folder):
+    """Reads a run folder: `lockstep.read("runs/train").metrics`, `.snapshots`, `.layout`, `.frame()`. Needs no PyTorch."""
+    return Record(folder)
+
+
+# ---- other trainers ----
+
+_LIGHTNING = (2, 6)  # The version that this was written for and is tested with.
+
+
+class _LightningState:
+    """All that Lightning's own checkpoint holds, but for the weights and for what a resume does not need."""
+
+    LEFT_OUT = ("state_dict", "hyper_parameters", "hparams_name", "hparams_type", "datamodule_hyper_parameters",
+                "datamodule_hparams_name", "datamodule_hparams_type")
+
+    def __init__(self, trainer):
+        self._connector = trainer._checkpoint_connector
+
+    def state_dict(self):
+        return {key: value for key, value in self._connector.dump_checkpoint(False).items() if key not in self.LEFT_OUT}
+
+    def load_state_dict(self, state):
+        # Lightning takes loops, optimizers and schedulers from here right after on_fit_start.
+        self._connector._loaded_checkpoint = state
+        self._connector.restore_callbacks()
+
+
+class _LightningHooks:
+    """The hooks of the callback. The methods that they call on the run are those of `Run.steps`."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self._options, self._run, self._global_step, self._random = options, None, 0, None
+
+    def on_fit_start(self, trainer, pl_module):
+        import lightning
+        version = tuple(int(each) for each in re.findall("[0-9]+", lightning.__version__)[:2])
+        strategy = type(trainer.strategy).__name__
+        if any(word in strategy for word in ("FSDP", "DeepSpeed", "ModelParallel")):
+            raise Error("Lightning's strategy is %s, which shards the model: rank 0 does not have all of it" % strategy,
+                        "use strategy=\"ddp\", or Lightning's own checkpoints")
+        objects = {"model": pl_module, "trainer": _LightningState(trainer)}
+        if version != _LIGHTNING:
+            _warn("Lightning %s is not %d.%d, whose state this version knows: it is stopped in time, and nothing is saved or resumed here; "
+                  "use Lightning's ModelCheckpoint" % ((lightning.__version__,) + _LIGHTNING))
+            objects = {}
+        self._run = start(**dict({"every_epochs": 1}, **dict(self._options, **objects)))
+
+    def on_train_start(self, trainer, pl_module):
+        run, loader = self._run, trainer.train_dataloader
+        run._signals.take_again()
+        run._signals.keep_workers(loader)
+        self._global_step = trainer.global_step
+        if "trainer" not in run._objects.all:
+            return
+        run._loader = {"object": loader, "sampler": None, "total": None, "accumulate": trainer.accumulate_grad_batches, "index": 0, "samples": 0}
+        run._epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
+        fetcher, cursor = trainer.fit_loop._data_fetcher, run._cursor
+        run._announce(loader, None, trainer.accumulate_grad_batches)
+        count = cursor["batches"] if cursor else 0
+        if cursor:
+            self._random = cursor["random"]
+            run._require_same_loader(loader, None, dict(cursor)) if count else None
+            run._set_random(cursor["epoch_random"] if count else cursor["random"], loader)
+        run._cursor = None
+        run._epoch_random = cursor["epoch_random"] if count else _random_states(loader)
+        _set_epoch(loader, trainer.current_epoch)
+        iter(fetcher)  # Once more: with the random states that the epoch began with.
+        for _ in range(count):
+            next(fetcher)
+        fetcher.fetched -= count  # Lightning adds them.
+        self._random = self._random if count else None
+        self._is_first = True
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        if "trainer" in self._run._objects.all and not self._is_first:
+            self._run._epoch_random = _random_states(self._run._loader["object"])
+        self._is_first = False
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if self._random:
+            self._run._set_random(self._random, self._run._loader["object"])
+            self._random = None
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        run = self._run
+        run.samples += _samples_in(batch) * run._ranks.world
+        run._line_samples += _samples_in(batch) * run._ranks.world
+        run._position["batches"] = batch_idx + 1
+        loss = outputs.get("loss") if isinstance(outputs, dict) else None
+        if run._ranks.is_main and loss is not None:
+            run.log(loss=loss)
+        if trainer.global_step != self._global_step:
+            self._global_step = trainer.global_step
+            if run._end_step(may_leave=False):
+                self._leave()
+
+    def _leave(self):
+        run = self._run
+        reason = run._last_stop
+        if "trainer" not in run._objects.all:
+            run.finish(reason)
+            raise SystemExit(REQUEUE)
+        run._leave(reason)
+
+    def on_validation_end(self, trainer, pl_module):
+        if self._run is not None and not trainer.sanity_checking:
+            values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
+            self._run._in_loop = True
+            if values and self._run._ranks.is_main:
+                self._run.log(**values)
+            self._run._in_loop = False
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        run = self._run
+        if "trainer" not in run._objects.all:
+            return
+        run.epoch = trainer.current_epoch + 1
+        run._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
+        run._epoch_loss = [0.0, 0]
+        every = run.options["every_epochs"]
+        if "save" in run._ranks.agree(run._flags()) or (every and run.epoch % every == 0):
+            run.save()
+
+    def on_fit_end(self, trainer, pl_module):
+        if self._run is not None:
+            self._run.finish("max_epochs")
+
+
+def Lightning(**options):
+    """A callback for Lightning 2.6: `Trainer(callbacks=[lockstep.Lightning()])`. It takes the options of `start`.
+
+    It resumes the fit, in the middle of an epoch too, and stops it on all ranks after the same step. Leave `ckpt_path` away.
+    """
+    import lightning.pytorch
+    return type("Lightning", (_LightningHooks, lightning.pytorch.Callback), {})(**options)
+
+
+class _HuggingFaceHooks:
+    """Trainer writes and reads its checkpoints itself; here they get a MANIFEST, and ranks a stop that they agree on."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self._options, self._run, self._stop = options, None, None
+
+    @staticmethod
+    def latest(output_dir):
+        """The newest checkpoint of Trainer that is whole, for `trainer.train(resume_from_checkpoint=...)`, or None."""
+        found = []
+        for name in os.listdir(output_dir) if os.path.isdir(output_dir) else ():
+            match = re.fullmatch("checkpoint-([0-9]+)", name)
+            if match:
+                found.append((int(match[1]), os.path.join(output_dir, name)))
+        for _, path in sorted(found, reverse=True):
+            faults = _snapshot_faults(path)
+            if not faults:
+                return path
+            _warn("%s is passed over: %s" % (path, "; ".join(faults)))
+        return None
+
+    def on_train_begin(self, args, state, control, model=None, **_):
+        if model is not None:
+            _require_whole_model(model, "model")
+        self._run = start(**dict({"folder": args.output_dir}, **self._options))
+        self._run.step = self._run._first_step = state.global_step
+        self._run._in_loop = True
+
+    def on_step_end(self, args, state, control, **_):
+        run, now = self._run, time.monotonic()
+        run.step = state.global_step
+        run._longest_step = max(run._longest_step or 0.0, now - run._last_step)
+        run._last_step = now
+        agreed = run._ranks.end()
+        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        if stop or "save" in agreed:
+            control.should_save = True
+        if stop:
+            self._stop, control.should_training_stop = stop, True
+        run._ranks.begin(run._flags())
+        return control
+
+    def on_save(self, args, state, control, **_):
+        run = self._run
+        run._ranks.wait_for_all()  # Ranks write files of their own into it.
+        if run._ranks.is_main:
+            run._requests.begin_save(state.global_step)
+            path = os.path.join(args.output_dir, "checkpoint-%d" % state.global_step)
+            _seal(path, state.global_step)
+            run._requests.written(state.global_step, path)
+        run._last_save = time.monotonic()
+
+    def on_log(self, args, state, control, logs=None, **_):
+        run = self._run
+        if run is None or not run._ranks.is_main or not logs:
+            return
+        if not run._metrics:
+            run._announce(None, None, 1)
+        numbers = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
+        if any(name.startswith("eval_") for name in numbers):
+            run._metrics.write_validation(state.global_step, int(state.epoch or 0), None, numbers)
+        elif "loss" in numbers:
+            line = {"epoch": int(state.epoch or 0), "step_in_epoch": None, "loss": numbers["loss"], "learning_rate": numbers.get("learning_rate"),
+                    "samples_per_second": None}
+            run._metrics.write_step(state.global_step, line)
+
+    def on_train_end(self, args, state, control, **_):
+        run = self._run
+        run._saved = run._place()  # Trainer's checkpoints are what is kept.
+        run.finish(self._stop or "max_epochs")
+        if self._stop:
+            _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop)) if run._ranks.is_main else None
+            raise SystemExit(REQUEUE)
+
+
+def _seal(path, step):
+    """Syncs a folder that somebody else has written, and tells in its MANIFEST what it holds."""
+    if not os.path.isdir(path):
+        return
+    files = {}
+    for name in sorted(os.listdir(path)):
+        file = os.path.join(path, name)
+        if name != "MANIFEST" and os.path.isfile(file):
+            with open(file, "rb") as opened:
+                total, size = 0, 0
+                for block in iter(lambda: opened.read(_BLOCK), b""):
+                    total, size = zlib.crc32(block, total), size + len(block)
+                os.fsync(opened.fileno())
+            files[name] = (total, size)
+    _replace_file(os.path.join(path, "MANIFEST"), _manifest_text(os.urandom(16).hex(), step, files))
+    _sync_folder(path)
+    _sync_folder(os.path.dirname(path))
+
+
+def HuggingFace(**options):
+    """A callback for transformers.Trainer, which keeps writing its own checkpoints:
+
+        callback = lockstep.HuggingFace()
+        trainer = Trainer(model, args, callbacks=[callback], ...)
+        trainer.train(resume_from_checkpoint=callback.latest(args.output_dir))
+    """
+    import transformers
+    return type("HuggingFace", (_HuggingFaceHooks, transformers.TrainerCallback), {})(**options)

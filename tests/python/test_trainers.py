@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep.Lightning() and lockstep.HuggingFace(): a run that was killed or stopped ends as one that was left alone."""
+import importlib.metadata
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pythons
+
+pythons.with_each(__file__)
+import torch  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def has(package, version):
+    try:
+        return importlib.metadata.version(package).startswith(version)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+class Trainers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep trainers ")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def ran(self, script, run, *words, code=0):
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "LOCKSTEP_RUN"))} | {"CUDA_VISIBLE_DEVICES": ""}
+        done = subprocess.run([sys.executable, HERE / script, self.folder / run, *words], env=env, text=True, capture_output=True, check=False, timeout=280)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def check_equal(self, *runs):
+        weights = [torch.load(self.folder / run / "weights.pt") for run in runs]
+        for each in weights[1:]:
+            self.assertTrue(all(torch.equal(each[name], weights[0][name]) for name in weights[0]), runs)
+
+    def lightning_ids(self, run):
+        return {tuple(words[:2]): words[2:] for words in map(str.split, (self.folder / run / "ids.txt").read_text().splitlines())}
+
+    def test_lightning(self):
+        if not has("lightning", "2.6"):
+            self.skipTest("no Lightning 2.6")
+        script = "lightning_train.py"
+        self.ran(script, "whole")
+        self.ran(script, "killed", "kill_at=5", code=-signal.SIGKILL)
+        self.assertIn("goes on from", self.ran(script, "killed"))
+        self.ran(script, "stopped", "signal_at=9", code=75)
+        self.assertIn("step-0000000010: epoch 1", self.ran(script, "stopped"))
+        self.check_equal("whole", "killed", "stopped")
+        self.assertEqual(self.lightning_ids("killed"), self.lightning_ids("whole"))
+        self.assertEqual(self.lightning_ids("stopped"), self.lightning_ids("whole"))
+
+    def test_a_lightning_that_is_not_known_is_stopped_and_no_more(self):
+        if not has("lightning", "2.1"):
+            self.skipTest("no Lightning 2.1")
+        said = self.ran("lightning_train.py", "stopped", "signal_at=9", code=75)
+        self.assertIn("is not 2.6", said)
+
+    def test_hugging_face(self):
+        if not has("transformers", "4."):
+            self.skipTest("no transformers")
+        script = "hugging_face_train.py"
+        self.ran(script, "whole")
+        self.ran(script, "stopped", "signal_at=7", code=75)
+        newest = self.folder / "stopped/checkpoint-8"
+        torn = self.folder / "stopped/checkpoint-9"
+        torn.mkdir()
+        (torn / "optimizer.pt").write_bytes(b"half")
+        self.assertIn(f"warning: {torn} is passed over", self.ran(script, "stopped"))
+        self.assertTrue((newest / "MANIFEST").is_file())
+        self.check_equal("whole", "stopped")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that tests start, stop and kill: train.py RUN [NAME=VALUE...], or `train(folder, **given)` in a process of its own.
+
+Each rank notes the ids of the samples that it trains on. At the end rank 0 writes RUN/weights.pt, which tests compare.
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+
+import torch
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import lockstep  # noqa: E402
+
+DEFAULTS = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "width": 6,
+            "global_batch": 0, "keep": 3, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": ""}
+
+
+class Points(Dataset):
+    """Points with noise that the reader draws, as augmentations do."""
+
+    def __init__(self, size, has_noise):
+        self.size, self.has_noise = size, has_noise
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return torch.tensor([i / self.size, random.random() if self.has_noise else 0.5, 1.0]), torch.tensor([i % 3 / 3.0]), i
+
+
+def made_loader(given, world):
+    data = Points(given.samples, given.sampler == "plain")
+    if given.sampler == "lockstep":
+        size = {"global_batch": given.global_batch} if given.global_batch else {"batch": given.batch}
+        return DataLoader(data, batch_sampler=lockstep.Sampler(data, seed=5, **size), num_workers=given.workers)
+    if world > 1:
+        return DataLoader(data, given.batch, sampler=DistributedSampler(data, seed=5), num_workers=given.workers)
+    return DataLoader(data, given.batch, shuffle=True, num_workers=given.workers)
+
+
+def made_model(given, world):
+    """With dropout and BatchNorm; without, and in float64, where ranks must not matter."""
+    if given.sampler == "lockstep":
+        net = torch.nn.Sequential(torch.nn.Linear(3, given.width), torch.nn.Tanh(), torch.nn.Linear(given.width, 1)).double()
+    else:
+        net = torch.nn.Sequential(torch.nn.Linear(3, given.width), torch.nn.BatchNorm1d(given.width), torch.nn.Dropout(0.2),
+                                  torch.nn.Linear(given.width, 1))
+    return net, torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
+
+
+def train(folder, tell=lambda step: None, **options):
+    given = type("Given", (), dict(DEFAULTS, **options))
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if given.job_end:
+        os.environ["LOCKSTEP_JOB_END"] = given.job_end
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    random.seed(1)
+    if world > 1:
+        torch.distributed.init_process_group("gloo")
+    net, model = made_model(given, world)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=10**6)
+    loader = made_loader(given, world)
+    run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler, folder=folder, every_steps=given.every_steps, keep=given.keep,
+                         log_every=2, monitor="val_loss", mode="max")
+    first = run.step
+    ids = open(pathlib.Path(folder) / f"ids-{rank}.jsonl", "a", buffering=1)
+    for epoch in run.epochs(given.epochs):
+        for x, y, numbers in run.steps(loader, accumulate=given.accumulate):
+            tell(run.step)
+            if rank == given.at_rank and first == 0 and run.step + 1 in (given.kill_at, given.signal_at):
+                os.kill(os.getpid(), signal.SIGKILL if given.kill_at else getattr(signal, "SIG" + given.signal))
+            loss = torch.nn.functional.mse_loss(model(x.to(net[0].weight.dtype)), y.to(net[0].weight.dtype))
+            (loss * run.weight / given.accumulate).backward()
+            if run.is_update_due:
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+            run.log(loss=loss)
+            if run.weight > 0:
+                ids.write(json.dumps({"epoch": epoch, "step": run.step + 1, "ids": numbers.tolist()}) + "\n")
+        run.log(val_loss=1.0 / (epoch + 1))
+    if rank == 0:
+        torch.save(net.state_dict(), pathlib.Path(folder) / "weights.pt")
+    return {"rank": rank, "first": first, "steps": run.step, "samples": run.samples}
+
+
+if __name__ == "__main__":
+    words = dict(word.partition("=")[::2] for word in sys.argv[2:])
+    print(json.dumps(train(sys.argv[1], **{key: type(DEFAULTS[key])(value) for key, value in words.items()})), flush=True)
