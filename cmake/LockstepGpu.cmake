@@ -110,7 +110,8 @@ function(lockstep_gpu_target target includes links definitions)
   target_include_directories(${target} SYSTEM PRIVATE ${includes})
   target_compile_definitions(${target} PRIVATE USE_C10D_NCCL ${definitions})
   lockstep_layer(gpu below)
-  target_link_libraries(${target} PRIVATE lockstep_options ${below} lockstep::torch ${links})
+  # LibTorch first: of what both define, the library takes LibTorch's, as the program does that loads it.
+  target_link_libraries(${target} PRIVATE ${links} lockstep_options lockstep::torch ${below})
   target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
@@ -131,7 +132,8 @@ function(lockstep_gpu_library torch)
   elseif(EXISTS ${torch}/lib/libc10_cuda.so AND NOT LOCKSTEP_GPU STREQUAL rocm)
     lockstep_cuda_includes(${torch} includes)
     if(includes)
-      lockstep_gpu_target(lockstep_cuda "${includes}" "${torch}/lib/libtorch_cuda.so;${torch}/lib/libc10_cuda.so" "")
+      lockstep_gpu_target(lockstep_cuda "${includes}" 
+        "${torch}/lib/libtorch_cpu.so;${torch}/lib/libtorch_cuda.so;${torch}/lib/libc10_cuda.so" "")
     endif()
   elseif(EXISTS ${torch}/lib/libc10_hip.so AND NOT LOCKSTEP_GPU STREQUAL cuda)
     find_path(LOCKSTEP_ROCM_INCLUDE hip/hip_runtime.h HINTS $ENV{ROCM_PATH}/include /opt/rocm/include)
@@ -143,7 +145,7 @@ function(lockstep_gpu_library torch)
       return()
     endif()
     lockstep_gpu_target(lockstep_hip "${LOCKSTEP_ROCM_INCLUDE}"
-      "${torch}/lib/libtorch_hip.so;${torch}/lib/libc10_hip.so;${LOCKSTEP_HIP_LIBRARY};${LOCKSTEP_ROCTX_LIBRARY}"
+      "${torch}/lib/libtorch_cpu.so;${torch}/lib/libtorch_hip.so;${torch}/lib/libc10_hip.so;${LOCKSTEP_HIP_LIBRARY};${LOCKSTEP_ROCTX_LIBRARY}"
       "USE_ROCM;__HIP_PLATFORM_AMD__")
   else()
     lockstep_without_gpu("the LibTorch in ${torch} has no code for them")

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/device/gpu_hooks.h"
 #include "lockstep/device/gpu_library.h"
 
 namespace lockstep {
@@ -81,6 +82,7 @@ RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node) 
   chosen.device = c10::Device(backend.type(), static_cast<c10::DeviceIndex>(chosen.facts.index));
   chosen.backend = &backend;
   backend.prepare(chosen.facts.index);
+  share_seed(chosen.device);
   return chosen;
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/gpu_hooks.h"
 
 namespace lockstep {
 namespace {
@@ -55,7 +56,7 @@ const DeviceBackend& load_gpu_backend(const std::string& library, std::span<cons
   if (entry == nullptr) {
     refuse(place.string() + " is of another Lockstep, or no such library", "install Lockstep as a whole again");
   }
-  // LibTorch remembers the answer that it gave first.
+  look_for_gpu_code_again();
   if (!at::globalContext().hasCUDART()) {
     refuse("LibTorch says that it has no GPU code, though " + place.string() + " has just brought it",
            "choose the device (lockstep::join) before anything else asks LibTorch for one, torch::manual_seed() and "
