@@ -78,6 +78,8 @@ class PartsTest(unittest.TestCase):
         quiet.__enter__()
         self.addCleanup(quiet.__exit__, None, None, None)
 
+        self.addCleanup(part_speed.PHOTOGRAPHS.update, dict(part_speed.PHOTOGRAPHS))
+        part_speed.PHOTOGRAPHS.update(train=12, val=4)
         for part in ("train", "val"):
             for label in ("ants", "bees"):
                 photograph = self.folder / "data/hymenoptera" / part / label / "one.jpg"
@@ -113,9 +115,9 @@ class PartsTest(unittest.TestCase):
 
     def test_few_photographs_are_repeated_to_the_whole_sets_number(self):
         rows = self.rows_of(Scripted, [next(part for part in PARTS if part.name == "photographs")])
-        self.assertIn("(2 photographs repeated to 244)", rows["photographs"].found)
+        self.assertIn("(2 photographs repeated to 12)", rows["photographs"].found)
         folder = self.folder / "work/photographs-1"
-        self.assertEqual([len(list((folder / part).glob("*/*.jpg"))) for part in ("train", "val")], [244, 153])
+        self.assertEqual([len(list((folder / part).glob("*/*.jpg"))) for part in ("train", "val")], [12, 4])
 
     def test_a_run_that_replayed_nothing_is_no_proof_of_graphs(self):
         class Plain(Scripted):
