@@ -29,4 +29,4 @@ const DeviceBackend& gpu_backend();
 }  // namespace lockstep
 
 /// The one name that the library exports; the number goes up with a change of backend.h or collective_maker.h.
-extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_1();
+extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_2();
