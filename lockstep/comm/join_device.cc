@@ -27,8 +27,8 @@ namespace {
             counted(device.visible, "device");
   }
   throw Error(ErrorKind::kEnvironment, fact,
-              "start as many tasks on each node as it has devices, each with its own (--gpus-per-task=1) or all seeing "
-              "all; or set trainer.share_device = true");
+              "start as many tasks on each node as it has devices, all seeing all of them (--gpus-per-node); or set "
+              "trainer.share_device = true");
 }
 
 }  // namespace
