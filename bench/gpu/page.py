@@ -36,9 +36,10 @@ class Part:
 
 
 class Results:
-    def __init__(self, parts, path, facts):
+    def __init__(self, parts, path, facts, also=None):
         self.parts = parts
         self.path = path
+        self.also = also  # A folder that gets copies.
         self.facts = facts
         self.rows = {row.key: row for part in parts for row in part.rows}
         assert len(self.rows) == sum(len(part.rows) for part in parts), "two rows have one key"
@@ -93,8 +94,11 @@ class Results:
 
     def write(self):
         rows = [{"part": part.name, **dataclasses.asdict(row)} for part in self.parts for row in part.rows]
-        replace(self.path.with_suffix(".json"), json.dumps({"schema": 1, "facts": self.facts, "rows": rows}, indent=1) + "\n")
-        replace(self.path, "\n".join(self._page()) + "\n")
+        text, page = json.dumps({"schema": 1, "facts": self.facts, "rows": rows}, indent=1) + "\n", "\n".join(self._page()) + "\n"
+        for path in [self.path, *([self.also / self.path.name] if self.also else [])]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace(path.with_suffix(".json"), text)
+            replace(path, page)
 
     def _page(self):
         facts = self.facts

@@ -5,7 +5,8 @@ import statistics
 import time
 
 from page import Part, Row
-from part_speed import DECIDED, PRECISION, beside, images_per_second, peer_counts, peers_of, resnet_settings, with_graph
+from part_speed import (DECIDED, PHOTOGRAPHS, PRECISION, beside, images_per_second, many_photographs, peer_counts, peers_of, photographs_of,
+                        resnet_settings, with_graph)
 from runs import Failure, micro
 
 EPOCHS, CIFAR = 50, 50_000
@@ -13,7 +14,7 @@ EPOCHS, CIFAR = 50, 50_000
 
 def photographs(check):
     side, epochs, limit = check.pick((224, EPOCHS, 0), (64, 1, 4))
-    data = check.data / "hymenoptera"
+    data, here = many_photographs(check, 1), len(photographs_of(check, "train"))
     run = check.train("hymenoptera", f"data.path={data}", "data.batch=1", f"trainer.max_epochs={epochs}", "optimizer.lr=0.001",
                       "scheduler.name=constant", f"trainer.precision={check.pick(*PRECISION)}", "snapshot.every_epochs=0",
                       f"trainer.limit_train_batches={limit}", f"trainer.limit_val_batches={limit}",
@@ -21,6 +22,8 @@ def photographs(check):
                       f'data.eval_transforms=["resize({side * 8 // 7})", "center_crop({side})", "normalize(imagenet)"]')
     first, accuracy = run.result["time_to_first_step_s"], run.result["val_accuracy"]
     text = with_graph(f"{run.seconds:.1f} s, the first step after {first:.1f} s; accuracy {accuracy:.2f}", run)
+    if here < PHOTOGRAPHS["train"]:
+        text += f" ({here} photographs repeated to {PHOTOGRAPHS['train']})"
     numbers = {"seconds": run.seconds, "accuracy": accuracy}
     try:
         theirs = check.peer("peer_images.py", "--data", data, "--size", side, "--epochs", check.pick(3, 1), "--limit", limit,

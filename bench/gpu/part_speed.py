@@ -176,16 +176,27 @@ def inductor(check):
     beside_compiled(check, "inductor compile", ours, theirs)
 
 
+PHOTOGRAPHS = {"train": 244, "val": 153}  # Of the whole set; an archive brings some of them.
+
+
+def photographs_of(check, part):
+    return sorted((check.data / "hymenoptera" / part).glob("*/*.jpg"))
+
+
 def many_photographs(check, times):
-    """The photographs under many names, so that an epoch has many batches; each is decoded anew."""
-    folder = check.work / "photographs"
-    for path in sorted((check.data / "hymenoptera").glob("*/*/*.jpg")):
-        part, label, name = path.parts[-3:]
-        (folder / part / label).mkdir(parents=True, exist_ok=True)
-        for copy in range(times if part == "train" else 1):
-            link = folder / part / label / f"{copy:02}-{name}"
-            if not link.is_symlink():
-                link.symlink_to(path)
+    """As many photographs as the whole set has, and of those to train on `times` as many, each decoded anew: links to what is here."""
+    folder = check.work / f"photographs-{times}"
+    if (folder / "val").is_dir():
+        return folder  # Of an earlier part: what is read last is made last.
+    for part, count in PHOTOGRAPHS.items():
+        here = photographs_of(check, part)
+        for label in {path.parent.name for path in here}:
+            (folder / part / label).mkdir(parents=True, exist_ok=True)
+        for at in range(count * (times if part == "train" else 1)):
+            path = here[at % len(here)]
+            link = f"{folder}/{part}/{path.parent.name}/{at // len(here):03}-{path.name}"
+            if not os.path.lexists(link):
+                os.symlink(path, link)
     return folder
 
 

@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "bench/gpu"
 PRESET = "gpu"
 BUILD = ROOT / "build" / PRESET
+COMPILES = ("configure", "build")  # Of a compiler's errors the first is the cause.
 # No validation, no snapshots but the last, no event files: what is left is the step.
 QUIET = ("trainer.validate_every=0", "snapshot.every_epochs=0", "observe.tensorboard=false")
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
@@ -158,7 +159,8 @@ class Check:
         with open(self.work / "logs" / f"{log}.log", "a") as said:
             said.write(out)
         if process.returncode != 0:
-            raise Failure(f"exit {process.returncode}: {last_words((self.work / 'logs' / f'{log}.log').read_text())}")
+            words = first_words if log in COMPILES else last_words
+            raise Failure(f"exit {process.returncode}: {words((self.work / 'logs' / f'{log}.log').read_text())}")
         return out
 
     def command(self, command, log, env=None):
@@ -212,6 +214,12 @@ class Check:
     def stop_children(self):
         for process in list(self.children):
             self.stop(process)
+
+
+def first_words(log):
+    """The first line of a compiler's log that tells of an error, or what last_words() finds."""
+    wrong = [line.strip() for line in log.splitlines() if re.search(r"\berror\b.*:", line, re.I)]
+    return wrong[0][:400] if wrong else last_words(log)
 
 
 def last_words(log):

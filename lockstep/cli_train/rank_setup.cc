@@ -10,6 +10,7 @@
 #include "lockstep/base/cpu_set.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/comm/nccl_settings.h"
 #include "lockstep/launch/topology.h"
 #include "lockstep/recipe/train_request.h"
 
@@ -86,8 +87,7 @@ Group join_ranks(const Recipe& recipe, const Placement& placement, const Environ
                  const std::filesystem::path& run_dir) {
   check_ranks(recipe, placement);
   at::set_num_threads(threads_of(recipe, placement, env));
-  // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
-  if (recipe.flag("trainer.deterministic")) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  if (recipe.flag("trainer.deterministic")) set_where_unset(deterministic_settings());
   auto group = join(placement, env, join_options(recipe, run_dir));
   require_same_text(group, ErrorKind::kRecipe, "the recipe", settings_text(recipe),
                     "start every rank with the same recipe and the same --set");

@@ -23,23 +23,28 @@ bool is_of_transport(const std::exception& error) {
   return std::string_view(typeid(error).name()).starts_with("N4gloo");
 }
 
+std::string words(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch != nullptr ? torch->what_without_backtrace() : error.what();
+}
+
 bool is_transport_failure(const std::exception& error) {
   if (is_of_transport(error)) return true;
-  const std::string_view text = error.what();
+  const auto text = words(error);
   for (const std::string_view sign : {"gloo", "Connection closed by peer", "Connection reset", "Broken pipe",
                                       "Timed out", "timed out", "Socket Timeout", "NCCL"}) {
-    if (text.find(sign) != std::string_view::npos) return true;
+    if (text.find(sign) != std::string::npos) return true;
   }
   return false;
 }
 
 bool is_timeout(const std::exception& error) {
-  const std::string_view text = error.what();
-  return text.find("imed out") != std::string_view::npos || text.find("imeout") != std::string_view::npos;
+  const auto text = words(error);
+  return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
 void throw_peer_error(std::string_view action, const std::exception& error) {
-  const std::string text(first_line(error.what()));
+  const std::string text(first_line(words(error)));
   if (is_timeout(error)) {
     throw Error(ErrorKind::kPeer, "a peer rank did not answer in time while ranks " + std::string(action) + ": " + text,
                 "look for a rank that is frozen, waits for a file system or left a collective out; "

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
 #include "lockstep/base/job_clock.h"
 #include "lockstep/comm/collective_maker.h"
+#include "lockstep/comm/device_end.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/launch/stop_signals.h"
 
@@ -33,6 +36,9 @@ struct Group::Impl {
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
+  std::unique_ptr<DeviceEnd> device_end{};              ///< Once they have failed.
+  std::string end_reason{};                             ///< Why.
+  std::chrono::milliseconds ends_within{30'000};        ///< What has failed ends in this time, or the process does.
   int exceptions_before = std::uncaught_exceptions();
   std::string left{};                 ///< Why this rank has left its peers; empty while it has not.
   int failures = 0;                   ///< Calls of leave_on_failure() that threw here.
@@ -52,6 +58,11 @@ struct Group::Impl {
   /// has, and with the setting of the time limit if that has passed. Blocks: at most for some seconds.
   [[noreturn]] void lose_peer(std::string_view action, const std::exception& error);
 
+  /// Ends what talks between devices, if anything does, and returns at once. The process ends with the code of
+  /// Error(kPeer) and says `reason` if that takes longer than `ends_within`.
+  void end_between_devices(const std::string& reason);
+  std::function<void()> leave_process() const;
+
   /// Throws: Error(kUsage) if this rank has left.
   void require_member() const;
 };
@@ -68,6 +79,9 @@ bool is_of_transport(const std::exception& error);
 /// True if is_of_transport(), or if the text says so. c10d's code also throws exceptions of general types, so this is
 /// for what it alone threw.
 bool is_transport_failure(const std::exception& error);
+
+/// Returns what an exception says, without the stack that LibTorch puts below its own.
+std::string words(const std::exception& error);
 
 [[noreturn]] void throw_peer_error(std::string_view action, const std::exception& error);
 

@@ -2,9 +2,11 @@
 #include "lockstep/comm/join_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "lockstep/base/checksum.h"
 #include "lockstep/base/clock.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -12,13 +14,6 @@
 
 namespace lockstep {
 namespace {
-
-// A PCI address alone is the same on every node.
-std::int64_t name_of(const RankDevice& device) {
-  const auto machine = text_or_nothing("/proc/sys/kernel/random/boot_id");
-  return static_cast<std::int64_t>(
-      xxh3_64(machine + "\n" + device.facts.pci + "\n" + device.facts.uuid + "\n" + std::to_string(device.index())));
-}
 
 [[noreturn]] void refuse_sharing(const Group& group, const std::vector<int>& sharing) {
   std::vector<std::string> ranks;
@@ -32,16 +27,39 @@ std::int64_t name_of(const RankDevice& device) {
             counted(device.visible, "device");
   }
   throw Error(ErrorKind::kEnvironment, fact,
-              "start as many tasks on each node as it has devices, each with its own (--gpus-per-task=1) or all seeing "
-              "all; or set trainer.share_device = true");
+              "start as many tasks on each node as it has devices, all seeing all of them (--gpus-per-node); or set "
+              "trainer.share_device = true");
 }
 
 }  // namespace
 
 Group::Impl::~Impl() {
-  if (!between_devices) return;
   const bool has_failed = std::uncaught_exceptions() > exceptions_before;
-  device.backend->collectives()->end(*between_devices, has_failed);
+  if (between_devices && !has_failed) device.backend->collectives()->end(*between_devices, /*has_failed=*/false);
+  if (between_devices && has_failed) end_between_devices("an error ended this rank");
+  if (!device_end) return;
+  // The process group holds the same collectives, whose threads end with the last that holds them.
+  const TimeLimit in_time(ends_within, leave_process());
+  between_devices.reset();
+  device_end.reset();
+  process.reset();
+}
+
+// The caller's exception cannot get through: what would print it waits, too.
+std::function<void()> Group::Impl::leave_process() const {
+  return [reason = end_reason, rank = placement.rank, limit = ends_within] {
+    Log(2, "lockstep: [rank " + std::to_string(rank) + "] ")
+        .error(reason + "; what talks between devices has not ended within " +
+               fixed(std::chrono::duration<double>(limit).count(), 0) + " s, so this process ends");
+    std::_Exit(exit_code(ErrorKind::kPeer));
+  };
+}
+
+void Group::Impl::end_between_devices(const std::string& reason) {
+  if (!between_devices) return;
+  end_reason = reason;
+  device_end = std::make_unique<DeviceEnd>(*device.backend->collectives(), std::exchange(between_devices, {}),
+                                           ends_within, leave_process());
 }
 
 bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
@@ -49,8 +67,7 @@ bool Group::shares_device() const { return is_connected() && !device().is_cpu() 
 // Kernels that wait for a peer stay on the device until their communicator is ended; what frees memory would wait for
 // them.
 void Group::give_up_device(const std::string& fact) {
-  impl_->device.backend->collectives()->end(*impl_->between_devices, /*has_failed=*/true);
-  impl_->between_devices.reset();
+  impl_->end_between_devices(fact);
   throw_peer_error("talked from device to device", std::runtime_error(fact));
 }
 
@@ -75,6 +92,12 @@ std::function<void()> Group::watch() {
         "the device has not done its step for " + fixed(seconds_between(start, Clock::now()), 0) +
         " s, as it does where another rank does not come to an exchange; trainer.collective_timeout sets the limit");
   };
+}
+
+// A PCI address alone is the same on every node, and for all slices of one device. An index is each process's own.
+std::int64_t device_key(const std::string& machine, const DeviceFacts& device) {
+  const auto named = device.pci + "\n" + device.uuid;
+  return static_cast<std::int64_t>(xxh3_64(machine + "\n" + (named.size() > 1 ? named : std::to_string(device.index))));
 }
 
 std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices) {
@@ -103,7 +126,8 @@ void connect_devices(Group& group, bool may_share, std::chrono::milliseconds tim
                     std::to_string(first_with - with_device.begin()) + " on a GPU",
                 "start all ranks where there are GPUs, or set trainer.accelerator = \"cpu\"");
   }
-  const auto sharing = ranks_on_one_device(group.all_gather(name_of(impl.device)));
+  const auto machine = text_or_nothing("/proc/sys/kernel/random/boot_id");
+  const auto sharing = ranks_on_one_device(group.all_gather(device_key(machine, impl.device.facts)));
   if (!sharing.empty()) {
     if (!may_share) refuse_sharing(group, sharing);
     // NCCL refuses two ranks on one device; Gloo copies through the host, for every rank alike.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/group.h"
@@ -13,6 +14,9 @@ namespace lockstep {
 ///
 /// Collective: yes. Throws: Error(kEnvironment) on every rank where a device is shared; Error(kPeer).
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
+
+/// The same for all processes that see one device, whatever its index is to each. `machine` tells nodes apart.
+std::int64_t device_key(const std::string& machine, const DeviceFacts& device);
 
 /// The ranks that have the same device, where there are such: the first set of them. `devices` names each rank's.
 std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices);

@@ -5,6 +5,8 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <semaphore>
+
 #include "lockstep/comm/control_tensor.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join.h"
@@ -20,6 +22,17 @@ TEST(RanksOnOneDevice, AreFoundWhereverTheyAre) {
   EXPECT_EQ(ranks_on_one_device({7, 8, 9}), (std::vector<int>{}));
   EXPECT_EQ(ranks_on_one_device({7, 8, 7, 9, 7}), (std::vector<int>{0, 2, 4}));
   EXPECT_EQ(ranks_on_one_device({1, 2, 3, 3}), (std::vector<int>{2, 3}));
+}
+
+TEST(DeviceKey, IsTheDevicesOwnWhateverIndexAProcessSeesItAt) {
+  const DeviceFacts first{.index = 0, .pci = "0000:3b:00.0", .uuid = "GPU-1"};
+  auto other = first;
+  other.index = 1;
+  EXPECT_EQ(device_key("node", first), device_key("node", other));
+  EXPECT_NE(device_key("node", first), device_key("another", first));
+  other.uuid = "MIG-2";
+  EXPECT_NE(device_key("node", first), device_key("node", other)) << "slices of one device have one address";
+  EXPECT_NE(device_key("node", {.index = 0}), device_key("node", {.index = 1}));
 }
 
 TEST(AGroupOfOne, HasTheDeviceThatItWasGivenAndSharesItWithNobody) {
@@ -49,7 +62,11 @@ struct ToldCollectives : CollectiveMaker {
     if (++asked < fails_at) return std::nullopt;
     return "NCCL: remote process exited or there was a network error";
   }
-  void end(c10d::Backend&, bool has_failed) const noexcept override { ended.push_back(has_failed); }
+  void end(c10d::Backend&, bool has_failed) const noexcept override {
+    if (has_failed && waits_for != nullptr) waits_for->acquire();
+    ended.push_back(has_failed);
+  }
+  std::binary_semaphore* waits_for = nullptr;  ///< As NCCL waits for each graph that holds a collective.
   int fails_at = 1'000'000;
   mutable int asked = 0;
   mutable std::vector<bool> ended;
@@ -85,17 +102,49 @@ TEST(AWaitForTheDevice, LooksAtTheCollectivesMeanwhile) {
 TEST(AWaitForTheDevice, EndsTheCollectivesWhereAPeerIsGone) {
   WatchedDevice device;
   device.told.fails_at = 3;
-  auto group = device.group(std::chrono::hours(1));
-  EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "remote process exited");
-  EXPECT_EQ(device.told.asked, 3);
+  {
+    auto group = device.group(std::chrono::hours(1));
+    EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "remote process exited");
+    EXPECT_EQ(device.told.asked, 3);
+  }
   EXPECT_EQ(device.told.ended, std::vector{true});
 }
 
 TEST(AWaitForTheDevice, EndsTheCollectivesWhereNothingComes) {
   WatchedDevice device;
-  auto group = device.group(std::chrono::milliseconds(0));
-  EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "has not done its step for 0 s");
+  {
+    auto group = device.group(std::chrono::milliseconds(0));
+    EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "has not done its step for 0 s");
+  }
   EXPECT_EQ(device.told.ended, std::vector{true});
+}
+
+TEST(AWaitForTheDevice, ThatFailsWithARecordingAliveLeavesTheCallerFreeToDropIt) {
+  WatchedDevice device;
+  std::binary_semaphore graph_is_dropped(0);
+  device.told.fails_at = 1;
+  device.told.waits_for = &graph_is_dropped;
+  {
+    auto group = device.group(std::chrono::hours(1));
+    EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "remote process exited");
+    graph_is_dropped.release();
+  }
+  EXPECT_EQ(device.told.ended, std::vector{true});
+}
+
+TEST(AWaitForTheDevice, ThatCannotEndItsCollectivesEndsTheProcessWithThePeersCode) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        WatchedDevice device;
+        std::binary_semaphore never(0);
+        device.told.fails_at = 1;
+        device.told.waits_for = &never;
+        auto group = device.group(std::chrono::hours(1));
+        group.impl().ends_within = std::chrono::milliseconds(0);
+        testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); });
+      },
+      ::testing::ExitedWithCode(7), "error: NCCL: remote process exited.*; what talks between devices has not ended");
 }
 
 TEST(WatchedWait, AsksUntilItIsDone) {

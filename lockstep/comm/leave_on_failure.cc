@@ -67,10 +67,7 @@ bool has_failed_everywhere(Group::Impl& impl) {
 
 void leave(Group::Impl& impl, const std::string& reason) {
   impl.left = reason;
-  if (impl.between_devices) {
-    impl.device.backend->collectives()->end(*impl.between_devices, /*has_failed=*/true);
-    impl.between_devices.reset();
-  }
+  impl.end_between_devices(reason);
   impl.process.reset();
 }
 

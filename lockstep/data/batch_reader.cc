@@ -74,10 +74,13 @@ BatchReaderOptions checked(const SampleSource& source, BatchReaderOptions option
   }
   require(options.workers >= -1, "workers is " + std::to_string(options.workers) + ", want 0 or more, or -1 to choose");
   if (options.workers == -1) options.workers = source.is_in_memory() ? 0 : 2;
+  const auto rows = std::max<std::int64_t>(1, part_of({0, options.global_batch}, options.shard).size());
+  if (options.prefetch == -1) {
+    options.prefetch = static_cast<int>(std::max<std::int64_t>(2, (2 * options.workers + rows - 1) / rows));
+  }
   require(options.workers == 0 || options.prefetch >= 1,
           "prefetch is " + std::to_string(options.prefetch) + ", want 1 or more", "workers = 0 reads nothing ahead");
   if (options.workers == 0) options.prefetch = 0;
-  part_of({}, options.shard);
   require(batches_in_epoch(source.size(), options.global_batch, options.drop_last) > 0,
           "global_batch is " + std::to_string(options.global_batch) + " with drop_last, want at most the data set's " +
               std::to_string(source.size()) + " samples",

@@ -48,7 +48,8 @@ struct BatchReaderOptions {
   bool shuffle = true;
   bool drop_last = false;  ///< Leave out an epoch's last batch if it is short.
   int workers = -1;        ///< Threads that decode. 0: next() decodes. -1: 0 for a source in memory, else 2.
-  int prefetch = 2;        ///< Batches decoded ahead; at least 1 if there are workers.
+  int prefetch = -1;       ///< Batches decoded ahead; at least 1 if there are workers. -1: 2, or more if few rows
+                           ///< are in a batch, so that each worker has a sample and a next one.
 };
 
 /// Reads batches in the epoch's order, ahead of the caller by at most `prefetch`. Ranks, workers and prefetch change
@@ -72,7 +73,7 @@ class BatchReader {
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// Returns the options in use; `workers` is never -1 here.
+  /// Returns the options in use; `workers` and `prefetch` are never -1 here.
   const BatchReaderOptions& options() const;
 
   /// Returns the number of global batches in an epoch.

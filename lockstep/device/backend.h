@@ -88,6 +88,13 @@ class DeviceBackend {
   virtual void synchronize(int index, const std::function<void()>& look) const = 0;
   void synchronize(int index) const { synchronize(index, {}); }
 
+  /// Marks the place that this thread's current stream has come to. The returned function does not block, and returns
+  /// true once the device has done all that came before the mark.
+  virtual std::function<bool()> mark(int index) const = 0;
+
+  /// Gives the device the memory back that its allocator keeps and nothing holds.
+  virtual void give_back_memory(int index) const = 0;
+
   /// Returns a stream that copies while the device computes; null if there is nothing to copy to.
   virtual std::unique_ptr<CopyStream> copy_stream(int index) const = 0;
 

@@ -6,11 +6,15 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/device/gpu_hooks.h"
 #include "lockstep/device/gpu_library.h"
 
 namespace lockstep {
 namespace {
 
+// On NVIDIA devices that are shown to one task alone (--gpus-per-task) cannot copy to each other.
+constexpr const char* kAskHint =
+    "ask the scheduler for as many devices on each node as it has tasks (--gpus-per-node), seen by all of them";
 constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on CPU all the same";
 
 RankDevice cpu_device() { return {.facts = cpu_backend().devices().front()}; }
@@ -28,6 +32,14 @@ int index_of(const DeviceRequest& request, int visible) {
       ErrorKind::kEnvironment,
       rank_text(request) + " wants device " + std::to_string(index) + ", but sees " + counted(visible, "device"),
       "start as many tasks on each node as it has devices, or set trainer.share_device = true");
+}
+
+// Without them LibTorch turns each tensor that lies by channels_last round before each of MIOpen's convolutions.
+// Tensors that do not lie so are as before. Source: ATen/native/ConvUtils.h, miopen_conv_suggest_memory_format().
+void set_miopen_layout() {
+  for (const char* name : {"PYTORCH_MIOPEN_SUGGEST_NHWC", "PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM"}) {
+    ::setenv(name, "1", /*overwrite=*/0);
+  }
 }
 
 }  // namespace
@@ -65,15 +77,14 @@ RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node) 
   }
   if (request.are_hidden) {
     if (!is_wanted) return cpu_device();
-    throw Error(
-        ErrorKind::kEnvironment, "trainer.accelerator is gpu, but CUDA_VISIBLE_DEVICES or its like hides all",
-        "ask the scheduler for a device for each task (--gpus-per-task=1), or set trainer.accelerator = \"cpu\"");
+    throw Error(ErrorKind::kEnvironment, "trainer.accelerator is gpu, but CUDA_VISIBLE_DEVICES or its like hides all",
+                std::string(kAskHint) + "; or set trainer.accelerator = \"cpu\"");
   }
   const auto& backend = node.backend();
   const auto devices = backend.devices();
   if (devices.empty()) {
     throw Error(ErrorKind::kEnvironment, "this node has GPUs, but this process sees none of them",
-                std::string("ask the scheduler for a device for each task (--gpus-per-task=1), or ") + kCpuHint);
+                std::string(kAskHint) + "; or " + kCpuHint);
   }
   RankDevice chosen;
   chosen.visible = static_cast<int>(devices.size());
@@ -81,6 +92,8 @@ RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node) 
   chosen.device = c10::Device(backend.type(), static_cast<c10::DeviceIndex>(chosen.facts.index));
   chosen.backend = &backend;
   backend.prepare(chosen.facts.index);
+  share_seed(chosen.device);
+  if (backend.runtime().kind == "ROCm") set_miopen_layout();
   return chosen;
 }
 

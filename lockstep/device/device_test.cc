@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <fstream>
 
 #include "lockstep/device/device_fault.h"
@@ -71,6 +72,29 @@ TEST(ChosenDevice, NeverFallsBackToTheCpuWithoutAWord) {
   const FakeBackend none(0);
   EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { chosen_device({}, node_with(none)); }),
              "this node has GPUs, but this process sees none of them");
+}
+
+TEST(ChosenDevice, OfAmdHasConvolutionsTakeTensorsAsTheyLie) {
+  const auto layout = [] { return std::getenv("PYTORCH_MIOPEN_SUGGEST_NHWC"); };
+  FakeBackend one(1);
+  chosen_device({}, node_with(one));
+  EXPECT_EQ(layout(), nullptr);
+  one.runtime_now.kind = "ROCm";
+  chosen_device({}, node_with(one));
+  EXPECT_STREQ(layout(), "1");
+  EXPECT_STREQ(std::getenv("PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM"), "1");
+  ::setenv("PYTORCH_MIOPEN_SUGGEST_NHWC", "0", 1);
+  chosen_device({}, node_with(one));
+  EXPECT_STREQ(layout(), "0") << "a person's own word stays";
+}
+
+TEST(ChosenDevice, HintsAskForDevicesThatAllTasksOfANodeSee) {
+  const FakeBackend none(0);
+  for (const DeviceRequest& request : {DeviceRequest{}, {.accelerator = Accelerator::kGpu, .are_hidden = true}}) {
+    const auto text = message_of(ErrorKind::kEnvironment, [&] { chosen_device(request, node_with(none)); });
+    EXPECT_HAS(text, "--gpus-per-node");
+    EXPECT_EQ(text.find("--gpus-per-task"), std::string::npos) << text;
+  }
 }
 
 TEST(GpuLibrary, AMissingOneIsAnErrorThatSaysHowToBuildIt) {

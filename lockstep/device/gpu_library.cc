@@ -8,6 +8,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/gpu_hooks.h"
 
 namespace lockstep {
 namespace {
@@ -51,11 +52,11 @@ const DeviceBackend& load_gpu_backend(const std::string& library, std::span<cons
   // LibTorch's own libraries must find each other's symbols, as they do in a program that is linked with them.
   void* handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) refuse_unloadable(place);
-  const auto entry = reinterpret_cast<decltype(&lockstep_gpu_backend_1)>(::dlsym(handle, "lockstep_gpu_backend_1"));
+  const auto entry = reinterpret_cast<decltype(&lockstep_gpu_backend_2)>(::dlsym(handle, "lockstep_gpu_backend_2"));
   if (entry == nullptr) {
     refuse(place.string() + " is of another Lockstep, or no such library", "install Lockstep as a whole again");
   }
-  // LibTorch remembers the answer that it gave first.
+  look_for_gpu_code_again();
   if (!at::globalContext().hasCUDART()) {
     refuse("LibTorch says that it has no GPU code, though " + place.string() + " has just brought it",
            "choose the device (lockstep::join) before anything else asks LibTorch for one, torch::manual_seed() and "

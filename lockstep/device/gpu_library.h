@@ -18,8 +18,8 @@ std::string gpu_library_name();
 /// Loads `library` from the first of `folders` that has it, or else from where the system's loader finds it. It stays
 /// loaded to the end of the process.
 ///
-/// Throws: Error(kEnvironment) where there is none, where it cannot be loaded, or where LibTorch was asked for its
-/// devices before.
+/// LibTorch may have been asked for a device before, and have had none.
+/// Throws: Error(kEnvironment) where there is none, where it cannot be loaded, or where LibTorch does not see it.
 const DeviceBackend& load_gpu_backend(const std::string& library, std::span<const std::filesystem::path> folders);
 
 /// The backend of this node's GPUs. Loaded once: beside the program, or in the folder of libraries beside its own.
@@ -29,4 +29,4 @@ const DeviceBackend& gpu_backend();
 }  // namespace lockstep
 
 /// The one name that the library exports; the number goes up with a change of backend.h or collective_maker.h.
-extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_1();
+extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_2();

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-void watched_wait(const std::function<bool()>& is_done, const std::function<void()>& look) {
+void watched_wait(const std::function<bool()>& is_done, const std::function<void()>& look,
+                  std::chrono::microseconds awake) {
   using std::chrono::microseconds;
   using Clock = std::chrono::steady_clock;
-  constexpr auto kAwake = microseconds(2000);  // Most steps take less: a sleep would make them longer.
   constexpr auto kLongestSleep = microseconds(200);
   constexpr auto kBetweenLooks = microseconds(100'000);
   const auto start = Clock::now();
@@ -22,7 +22,7 @@ void watched_wait(const std::function<bool()>& is_done, const std::function<void
       look();
       last_look = now;
     }
-    if (now - start < kAwake) {
+    if (now - start < awake) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(sleep);

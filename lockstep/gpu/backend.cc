@@ -130,6 +130,18 @@ class GpuBackend final : public DeviceBackend {
     watched_wait([&] { return done.query(); }, look);
   }
 
+  std::function<bool()> mark(int index) const override {
+    const c10::Device place(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+    auto event = std::make_shared<c10::Event>(c10::kCUDA);
+    event->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(place));
+    return [event = std::move(event)] { return event->query(); };
+  }
+
+  void give_back_memory(int index) const override {
+    require(choose_device(index));
+    allocator::emptyCache();
+  }
+
   std::unique_ptr<CopyStream> copy_stream(int index) const override {
     return make_copy_stream(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)));
   }
@@ -142,7 +154,7 @@ class GpuBackend final : public DeviceBackend {
 }  // namespace
 }  // namespace lockstep::gpu
 
-extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_1() {
+extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_2() {
   static const lockstep::gpu::GpuBackend backend;
   return &backend;
 }

@@ -6,25 +6,17 @@
 #include <torch/csrc/cuda/nccl.h>
 
 #include <array>
-#include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/nccl_settings.h"
 #include "lockstep/gpu/names.h"
 
 namespace lockstep::gpu {
 namespace {
 
 using c10d::ProcessGroupNCCL;
-
-// Of ProcessGroupNCCL's ways to answer a failure that it finds in the background, the one that ends the communicators
-// and leaves the process: the loop then hears of it through failure(), says which ranks it had, and ends with our exit
-// code. The default ends the process where it stands. What a person has set stays.
-constexpr const char* kErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
-constexpr const char* kCleanUpOnly = "2";
-// A device that fails is noticed by the watchdog, too, whose thread would end the process by an exception of its own.
-constexpr const char* kRethrow = "TORCH_NCCL_RETHROW_CUDA_ERRORS";
 
 // ncclConfig_t grows with NCCL's versions, and lies within LibTorch's options: were those compiled with another nccl.h
 // than this file, LibTorch's constructor would write beyond the end.
@@ -98,8 +90,7 @@ std::optional<std::string> asynchronous_failure(Nccl& backend) {
 class Maker final : public CollectiveMaker {
  public:
   c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest& request) const override {
-    ::setenv(kErrorHandling, kCleanUpOnly, /*overwrite=*/0);
-    ::setenv(kRethrow, "0", /*overwrite=*/0);
+    set_where_unset(nccl_settings());
     auto backend = c10::make_intrusive<ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("nccl", request.store),
                                                          request.rank, request.world, made_options(request.timeout));
     backend->setBoundDeviceId(request.device);

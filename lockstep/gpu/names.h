@@ -25,6 +25,7 @@
 #endif
 
 #include "lockstep/device/device_fault.h"
+#include "lockstep/device/uuid_text.h"
 
 namespace lockstep::gpu {
 
@@ -126,17 +127,8 @@ inline std::string architecture_of(const Properties& properties) {
 inline std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-/// As nvidia-smi prints it: GPU- and the bytes in groups of 4, 2, 2, 2 and 6.
 inline std::string uuid_of(const Properties& properties) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < sizeof(properties.uuid.bytes); ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    const auto byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
+  return uuid_text(std::span<const char, sizeof(properties.uuid.bytes)>(properties.uuid.bytes), properties.name);
 }
 
 inline DeviceFault fault_of(Status status) {

@@ -44,9 +44,12 @@ std::string precision_name(Precision precision) {
 
 at::ScalarType weights_type(Precision precision) { return precision == Precision::kFp64 ? at::kDouble : at::kFloat; }
 
-void require_precision(Precision precision, const c10::Device& device) {
-  if (precision == Precision::kTf32 && !device.is_cuda()) {
-    throw Error(ErrorKind::kRecipe, "trainer.precision is tf32, which the device " + device.str() + " has not",
+void require_precision(Precision precision, const c10::Device& device, const std::string& runtime) {
+  // LibTorch calls AMD's devices cuda, too.
+  const bool is_amd = runtime == "ROCm";
+  if (precision == Precision::kTf32 && (!device.is_cuda() || is_amd)) {
+    throw Error(ErrorKind::kRecipe,
+                "trainer.precision is tf32, which the device " + device.str() + (is_amd ? " (ROCm)" : "") + " has not",
                 "set fp32, or train on an NVIDIA GPU from Ampere on");
   }
 }

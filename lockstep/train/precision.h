@@ -32,8 +32,8 @@ std::string precision_name(Precision precision);
 /// Returns the type of weights.
 at::ScalarType weights_type(Precision precision);
 
-/// Checks that `device` has this arithmetic. Throws: Error(kRecipe) if it does not.
-void require_precision(Precision precision, const c10::Device& device);
+/// Checks that `device` has this arithmetic; `runtime` is RuntimeFacts::kind. Throws: Error(kRecipe) if it does not.
+void require_precision(Precision precision, const c10::Device& device, const std::string& runtime);
 
 /// While it lives, float32 matrix products and convolutions use TF32 if `precision` is kTf32, and only then. LibTorch's
 /// default lets convolutions use it. The destructor restores the setting before.

@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace lockstep {
 namespace {
 
@@ -18,6 +20,14 @@ TEST(Tf32Scope, AllowsTf32WhereItWasChosenAndNowhereElse) {
     }
     EXPECT_EQ(context.allowTF32CuDNN(), before);
   }
+}
+
+TEST(Precision, Tf32IsRefusedOnAmdsDevices) {
+  const c10::Device device(c10::kCUDA, 0);
+  require_precision(Precision::kTf32, device, "CUDA");
+  require_precision(Precision::kBf16, device, "ROCm");
+  EXPECT_HAS(testing::message_of(ErrorKind::kRecipe, [&] { require_precision(Precision::kTf32, device, "ROCm"); }),
+             "trainer.precision is tf32, which the device cuda:0 (ROCm) has not");
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402
+import pack  # noqa: E402
+import probe  # noqa: E402
 import runs  # noqa: E402
 from page import COMPILED, REHEARSED, TRIED, WRITTEN, Part, Results, Row  # noqa: E402
 
@@ -145,6 +147,40 @@ class CheckTest(unittest.TestCase):
         check = self.check(GPU, self.parts())
         with self.assertRaisesRegex(runs.Failure, r"exit 3: error: no such device / hint: look"):
             check.command(["sh", "-c", "echo start; echo 'error: no such device' >&2; echo '  hint: look' >&2; exit 3"], "wrong")
+
+    def test_a_compiler_that_fails_is_told_by_its_first_error(self):
+        check = self.check(GPU, self.parts())
+        script = "echo 'In file included from a.h:1'; echo \"b.h:148:10: fatal error: crt/host_defines.h: No such file\"; echo 'c.h:2: error: so'; exit 1"
+        with self.assertRaisesRegex(runs.Failure, "exit 1: b.h:148:10: fatal error: crt/host_defines.h"):
+            check.command(["sh", "-c", script], "build")
+
+    def test_what_is_found_is_also_written_elsewhere(self):
+        results = Results(self.parts(), self.page, GPU, self.folder / "also")
+        results.found("a1", "1 s", True)
+        for name in ("RESULTS-gpu.md", "RESULTS-gpu.json"):
+            self.assertEqual((self.folder / "also" / name).read_text(), (self.folder / name).read_text())
+
+    def test_speed_comes_before_what_a_cpu_can_show(self):
+        order = [part.name for part in gpu_check.PARTS]
+        self.assertEqual(order[:6], ["build", "tests", "cnn", "resnet50", "photographs", "inductor"])
+
+    def test_the_archive_takes_photographs_of_each_folder_up_to_a_limit(self):
+        for part, label, count in (("train", "ants", 50), ("train", "bees", 30), ("val", "ants", 3)):
+            for at in range(count):
+                path = self.folder / part / label / f"{at:02}.jpg"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(bytes(1000))
+        chosen = pack.some_photographs(self.folder, 42_000)
+        self.assertLessEqual(len(chosen), 42)
+        self.assertGreater(len(chosen), 38)
+        self.assertEqual({(path.parts[-3], path.parts[-2]) for path in chosen}, {("train", "ants"), ("train", "bees"), ("val", "ants")})
+        self.assertEqual(len(set(chosen)), len(chosen))
+        self.assertEqual(len(pack.some_photographs(self.folder, 10**6)), 83)
+
+    def test_the_probe_says_what_decides_a_build_whatever_is_there(self):
+        said = "\n".join(probe.lines())
+        for word in ("cmake: ", "nasm: ", "cores, ", "torch: ", "headers: ", "driver: ", "NVML: ", "/proc/driver/nvidia: ", "devices: "):
+            self.assertIn(word, said)
 
     def test_steps_are_medians_of_windows_after_the_first(self):
         lines = [{"event": "run_started", "time": 0.0}] + [

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 import unittest
-import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/gpu"))
@@ -79,6 +78,14 @@ class PartsTest(unittest.TestCase):
         quiet.__enter__()
         self.addCleanup(quiet.__exit__, None, None, None)
 
+        self.addCleanup(part_speed.PHOTOGRAPHS.update, dict(part_speed.PHOTOGRAPHS))
+        part_speed.PHOTOGRAPHS.update(train=12, val=4)
+        for part in ("train", "val"):
+            for label in ("ants", "bees"):
+                photograph = self.folder / "data/hymenoptera" / part / label / "one.jpg"
+                photograph.parent.mkdir(parents=True)
+                photograph.touch()
+
     def rows_of(self, check_class, parts):
         results = Results(parts, self.folder / "RESULTS-gpu.md", GPU)
         for part in parts:
@@ -106,6 +113,12 @@ class PartsTest(unittest.TestCase):
         self.assertRegex(rows["photographs"].found, r"12\.0 s, .*; PyTorch 260 s, reckoned from 3 epochs of 5\.0 s")
         self.assertRegex(rows["cifar 152"].found, r"tensors of at most 3\.0 GiB; the device holds 20\.0 GiB, draws 600 W, is busy")
 
+    def test_few_photographs_are_repeated_to_the_whole_sets_number(self):
+        rows = self.rows_of(Scripted, [next(part for part in PARTS if part.name == "photographs")])
+        self.assertIn("(2 photographs repeated to 12)", rows["photographs"].found)
+        folder = self.folder / "work/photographs-1"
+        self.assertEqual([len(list((folder / part).glob("*/*.jpg"))) for part in ("train", "val")], [12, 4])
+
     def test_a_run_that_replayed_nothing_is_no_proof_of_graphs(self):
         class Plain(Scripted):
             graph = "steps are not replayed: the device records no work"
@@ -121,26 +134,52 @@ class PartsTest(unittest.TestCase):
         self.assertIn("makes no NCCL group", rows["ranks nccl"].found)
         self.assertEqual(rows["ranks gloo"].state, TRIED)
 
-    def tests_row(self, *cases):
+    def row_of_tests(self, said, problem=None):
         results = Results(part_build.PARTS, self.folder / "RESULTS-gpu.md", GPU)
         results.reopen(part_build.PARTS[1])
         results.were_compiled()
-        text = "".join(f'<testcase name="gpu/{name}" status="{status}"><system-out>{said}</system-out></testcase>'
-                       for name, status, said in cases)
-        part_build.tell(Scripted(results, self.folder / "work", self.folder, 60), xml.etree.ElementTree.fromstring(f"<a>{text}</a>"))
+        part_build.tell(Scripted(results, self.folder / "work", self.folder, 60), part_build.cases_of(said), problem)
         return results.rows["tests"]
 
     def test_tests_that_all_skip_were_not_tried(self):
-        skipped = "[ RUN      ] x\n/place/device_test.cc:14: Skipped\nthis node has no GPU\n[  SKIPPED ] x (0 ms)"
-        row = self.tests_row(("Gpu.A", "notrun", skipped), ("Gpu.B", "notrun", skipped))
+        skipped = "[ RUN      ] Gpu.{0}\n/place/device_test.cc:14: Skipped\nthis node has no GPU\n\n[  SKIPPED ] Gpu.{0} (0 ms)\n"
+        row = self.row_of_tests(skipped.format("A") + skipped.format("B"))
         self.assertEqual((row.state, row.found), ("compiled", "not run: Gpu.A, Gpu.B: this node has no GPU"))
 
     def test_a_failed_test_is_told_with_its_own_words(self):
-        failed = "[ RUN      ] x\n/place/device_test.cc:14: Failure\nExpected equality of these values:\n  1\n  2\nmore"
-        row = self.tests_row(("Gpu.A", "fail", failed), ("Gpu.B", "run", ""), ("Gpu.C", "notrun", "x: Skipped\nno second GPU"))
+        row = self.row_of_tests("[ RUN      ] Gpu.B\n[       OK ] Gpu.B (3 ms)\n"
+                             "[ RUN      ] Gpu.A\n/place/device_test.cc:14: Failure\nExpected equality of these values:\n  1\n  2\nmore\n"
+                             "[  FAILED  ] Gpu.A (1 ms)\n[ RUN      ] Gpu.C\nx: Skipped\nno second GPU\n[  SKIPPED ] Gpu.C (0 ms)\n"
+                             "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Gpu.A\n")
         self.assertEqual((row.state, row.holds), (TRIED, False))
         self.assertEqual(row.found, "1 passed, 1 failed, 1 skipped; failed: Gpu.A: Expected equality of these values: / 1 / 2; "
                          "skipped: Gpu.C: no second GPU")
+
+    def test_a_time_limit_leaves_the_tests_that_ran(self):
+        said = "[ RUN      ] Gpu.A\n[       OK ] Gpu.A (3 ms)\n[ RUN      ] Gpu.B\nhalf of"
+        row = self.row_of_tests(said, runs.NotHere("out of time"))
+        self.assertEqual((row.state, row.holds), (TRIED, False))
+        self.assertEqual(row.found, "1 passed, 0 failed, 0 skipped; cut off in Gpu.B: out of time")
+        self.assertEqual(row.numbers["passed"], ["Gpu.A"])
+
+    def test_a_test_that_ends_the_process_has_failed(self):
+        row = self.row_of_tests("[ RUN      ] Gpu.A\n[       OK ] Gpu.A (3 ms)\n[ RUN      ] Gpu.B\nerror: the device fell off\n",
+                             runs.Failure("exit -11"))
+        self.assertEqual(row.found, "1 passed, 1 failed, 0 skipped; failed: Gpu.B: error: the device fell off")
+
+    def test_a_program_of_tests_that_is_cut_off_is_read_as_far_as_it_came(self):
+        program = self.folder / "bin/lockstep_gpu_test"
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\necho '[ RUN      ] Gpu.A'\necho \"[       OK ] Gpu.A ($CUBLAS_WORKSPACE_CONFIG)\"\n"
+                           "echo '[ RUN      ] Gpu.B'\nexec sleep 60\n")
+        program.chmod(0o755)
+        self.addCleanup(setattr, part_build, "BUILD", part_build.BUILD)
+        part_build.BUILD = self.folder
+        results = Results(part_build.PARTS, self.folder / "RESULTS-gpu.md", GPU)
+        check = runs.Check(results, self.folder / "work", self.folder, 600)
+        check.limit = time.monotonic() + 1
+        part_build.tests(check)
+        self.assertEqual(results.rows["tests"].found, "1 passed, 0 failed, 0 skipped; cut off in Gpu.B: out of time")
 
     def test_weights_that_are_not_finite_are_not_equal(self):
         class Broken(Scripted):

@@ -25,9 +25,7 @@ class FakeBackend : public DeviceBackend {
   }
 
   c10::DeviceType type() const override { return c10::kCUDA; }
-  RuntimeFacts runtime() const override {
-    return {.kind = "Fake", .driver = "2.0", .runtime = "1.0", .collectives = "Gloo"};
-  }
+  RuntimeFacts runtime() const override { return runtime_now; }
   std::vector<DeviceFacts> devices() const override { return devices_; }
   void prepare(int index) const override { prepared.push_back(index); }
   DeviceMemory memory(int) const override { return memory_now; }
@@ -37,6 +35,11 @@ class FakeBackend : public DeviceBackend {
     ++synchronisations;
     for (int i = 0; look && i < looks; ++i) look();
   }
+  std::function<bool()> mark(int) const override {
+    ++marks;
+    return [] { return true; };
+  }
+  void give_back_memory(int) const override { ++times_given_back; }
   std::unique_ptr<CopyStream> copy_stream(int) const override { return nullptr; }
   std::unique_ptr<StepGraph> step_graph(int) const override { return nullptr; }
   void push_range(const char* name) const override { ranges.push_back(name); }
@@ -44,6 +47,9 @@ class FakeBackend : public DeviceBackend {
   const CollectiveMaker* collectives() const override { return nullptr; }
 
   DeviceMemory memory_now{};
+  RuntimeFacts runtime_now{.kind = "Fake", .driver = "2.0", .runtime = "1.0", .collectives = "Gloo"};
+  mutable int marks = 0;
+  mutable int times_given_back = 0;
   mutable std::vector<int> prepared;
   mutable int synchronisations = 0;
   int looks = 0;  ///< How often a wait for it looks.

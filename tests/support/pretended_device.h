@@ -32,7 +32,7 @@ struct ToldCopies : CopyStream {
 
 /// A device whose tensors lie on the CPU, but that is treated as one on which work goes on after the call.
 struct Pretended : FakeBackend {
-  enum class Recorder { kNone, kOps, kBroken };
+  enum class Recorder { kNone, kOps, kBroken, kPeerless };
   struct Broken : StepGraph {
     void capture(const std::function<void()>&) override {
       throw c10::NotImplementedError({__func__, __FILE__, __LINE__},
@@ -41,12 +41,20 @@ struct Pretended : FakeBackend {
     void replay() override { ADD_FAILURE() << "a recording that failed is replayed"; }
   };
 
+  /// As NCCL where it refuses to be recorded: what comes out of it is taken for a lost peer.
+  struct Peerless : Broken {
+    void capture(const std::function<void()>&) override {
+      throw Error(ErrorKind::kPeer, "a peer rank was lost while ranks averaged gradients: NCCL error in: capture");
+    }
+  };
+
   explicit Pretended(Recorder recorder_ = Recorder::kNone) : FakeBackend(1), recorder(recorder_) {}
 
   std::unique_ptr<CopyStream> copy_stream(int) const override { return std::make_unique<ToldCopies>(story); }
   std::unique_ptr<StepGraph> step_graph(int) const override {
     if (recorder == Recorder::kNone) return nullptr;
     if (recorder == Recorder::kBroken) return std::make_unique<Broken>();
+    if (recorder == Recorder::kPeerless) return std::make_unique<Peerless>();
     return std::make_unique<RecordedOps>();
   }
 

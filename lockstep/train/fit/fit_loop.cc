@@ -62,6 +62,7 @@ FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants
       participants_(participants),
       group_(group),
       timer_(group),
+      lead_(group.device()),
       data_(data, options, group),
       scopes_(options.step, group.device()),
       model_(module, group, options.step, training_plan(options, data_)),
@@ -173,6 +174,7 @@ void FitLoop::make_step(const StepBatches& batches) {
                          .precision = options_.step.precision});
   }
   if (!guard_->after_step(batches, place())) ++state_.numbers[kLeftOut];
+  lead_.after_step(group_.watch());
   for (const auto& batch : batches.batches) {
     for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
   }

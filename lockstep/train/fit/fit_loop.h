@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/device/step_lead.h"
 #include "lockstep/observe/run_control.h"
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/device_samples.h"
@@ -61,6 +62,7 @@ class FitLoop {
   const Participants participants_;
   Group& group_;
   StepTimer timer_;
+  StepLead lead_;
   TrainingData data_;
   RunScopes scopes_;
   TrainedModel model_;

@@ -2,6 +2,7 @@
 #include "lockstep/train/fit/graph_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -14,6 +15,7 @@ constexpr std::int64_t kWarmSteps = 12;
 constexpr std::int64_t kWarmReplays = 2;
 constexpr std::int64_t kFewestTimed = 3;
 constexpr std::int64_t kMostTimed = 20;
+constexpr double kSlowerByAtMost = 1.05;
 
 std::string microseconds(double seconds) { return fixed(seconds * 1e6, 0) + " µs"; }
 
@@ -83,10 +85,11 @@ std::optional<GraphPlan::Times> GraphPlan::undecided() const {
   return phase_ == Phase::kCompare ? std::optional(times_) : std::nullopt;
 }
 
-// As fast is good enough: a replay also leaves the host's core to the loader.
+// About as fast is good enough: a replay also leaves the host's core to the loader. Where the loader is what both wait
+// for, they differ by chance alone.
 void GraphPlan::decide(const Times& times) {
   enter(Phase::kDecided);
-  replays_ = times.replay_s <= times.eager_s;
+  replays_ = times.replay_s <= kSlowerByAtMost * times.eager_s;
   reason_ = std::string(replays_ ? "whole steps are replayed: " : "steps are not replayed: ") +
             microseconds(times.replay_s) + " a step, " + microseconds(times.eager_s) + " one operation at a time";
 }
@@ -103,8 +106,21 @@ void GraphPlan::enter(Phase phase) {
   began_.reset();
 }
 
+// Source: ROCm/pytorch issue 3323. Before, a copy to the host in a recording passes, and each replay then reads what
+// the recording read.
+std::string why_recordings_are_blind(const std::string& runtime, const std::string& version) {
+  constexpr std::array<int, 2> kReports{7, 14};
+  const auto parts = split(version, '.');
+  if (runtime != "ROCm" || parts.size() < 2) return {};
+  const std::array<int, 2> found{parsed_int<int>(parts[0]).value_or(0), parsed_int<int>(parts[1]).value_or(0)};
+  if (found >= kReports) return {};
+  return "HIP " + version +
+         " does not say what a recording cannot hold (7.14 does); trainer.graph = \"on\" records all the same";
+}
+
 std::string why_not_recorded(const GraphFacts& facts) {
   if (!facts.device_records) return "the device records no work";
+  if (!facts.runtime_reason.empty()) return facts.runtime_reason;
   if (!facts.module_reason.empty()) return facts.module_reason;
   if (facts.accumulate > 1)
     return "each of the batches that trainer.accumulate adds up draws random numbers of its own";
@@ -114,6 +130,7 @@ std::string why_not_recorded(const GraphFacts& facts) {
   if (!facts.update_is_fused) return "the optimizer is not one of Lockstep's, whose updates need nothing of the host";
   if (facts.moves_momentum) return "the schedule moves the momentum, which a recording holds fast";
   if (facts.has_empty_parts) return "a full batch leaves some ranks without samples";
+  if (facts.needs_double_rate) return "in fp64 the host hands over the learning rate, which a recording holds fast";
   if (facts.shares_device) return "ranks that share a device send gradients through the host";
   return {};
 }

@@ -71,10 +71,15 @@ struct GraphFacts {
   bool keeps_compression = false;  ///< powersgd counts its steps on the host.
   bool skips_steps = false;        ///< The host waits for each step's gradients, to leave it out if need be.
   bool update_is_fused = false;
-  bool moves_momentum = false;   ///< The schedule does.
-  bool has_empty_parts = false;  ///< A rank has no samples in a full batch.
-  bool shares_device = false;    ///< Gradients go through the host.
+  bool moves_momentum = false;     ///< The schedule does.
+  bool has_empty_parts = false;    ///< A rank has no samples in a full batch.
+  bool shares_device = false;      ///< Gradients go through the host.
+  bool needs_double_rate = false;  ///< The host hands each update its learning rate, in full precision.
+  std::string runtime_reason{};    ///< why_recordings_are_blind(), if nobody insists on recording.
 };
+
+/// Why a recording by this runtime is not to be trusted; empty if it is. `runtime` and `version` as in RuntimeFacts.
+std::string why_recordings_are_blind(const std::string& runtime, const std::string& version);
 
 /// Why the step cannot be recorded; empty where it can.
 std::string why_not_recorded(const GraphFacts& facts);

@@ -60,6 +60,15 @@ TEST(GraphPlan, GoesBackWhereTheReplayIsSlower) {
   EXPECT_EQ(slow.replayed, 2 + 20);
 }
 
+TEST(GraphPlan, TakesTheReplayWhereBothWaitForTheLoader) {
+  Stepper alike{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1.04e-3};
+  alike.steps(100);
+  EXPECT_EQ(alike.plan.next(), Way::kReplay);
+  Stepper slower{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1.06e-3};
+  slower.steps(100);
+  EXPECT_EQ(slower.plan.next(), Way::kEager);
+}
+
 TEST(GraphPlan, AnInterruptedTimingBeginsAnew) {
   Stepper stepper{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
   stepper.steps(20);
@@ -115,7 +124,17 @@ TEST(WhyNotRecorded, NamesWhatStandsInTheWay) {
   EXPECT_HAS(with([](auto& facts) { facts.moves_momentum = true; }), "momentum");
   EXPECT_HAS(with([](auto& facts) { facts.has_empty_parts = true; }), "without samples");
   EXPECT_HAS(with([](auto& facts) { facts.shares_device = true; }), "share a device");
+  EXPECT_HAS(with([](auto& facts) { facts.needs_double_rate = true; }), "fp64");
+  EXPECT_EQ(with([](auto& facts) { facts.runtime_reason = "blind"; }), "blind");
   EXPECT_EQ(with([](auto& facts) { facts.module_reason = "its own"; }), "its own");
+}
+
+TEST(WhyRecordingsAreBlind, HoldsForHipBeforeItReportsWhatARecordingCannotHold) {
+  EXPECT_EQ(why_recordings_are_blind("CUDA", "13.0"), "");
+  EXPECT_EQ(why_recordings_are_blind("ROCm", "7.14"), "");
+  EXPECT_EQ(why_recordings_are_blind("ROCm", "8.0"), "");
+  EXPECT_HAS(why_recordings_are_blind("ROCm", "7.2"), "HIP 7.2 does not say what a recording cannot hold (7.14 does)");
+  EXPECT_HAS(why_recordings_are_blind("ROCm", "6.4"), "trainer.graph = \"on\" records all the same");
 }
 
 TEST(Toggle, IsFoundByName) {

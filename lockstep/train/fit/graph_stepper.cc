@@ -36,6 +36,11 @@ void GraphStepper::plan(const TrainingData& data) {
                    .moves_momentum = model_.scheduler().moves_momentum(),
                    .has_empty_parts = full_samples_ < group.world(),
                    .shares_device = group.shares_device()};
+  if (!device.is_cpu() && toggle == Toggle::kAuto) {
+    const auto runtime = device.backend->runtime();
+    facts.runtime_reason = why_recordings_are_blind(runtime.kind, runtime.runtime);
+  }
+  facts.needs_double_rate = weights_type(step.precision) == at::kDouble;
   if (toggle != Toggle::kOff) {
     facts.device_records = !device.is_cpu() && device.backend->step_graph(device.index()) != nullptr;
     facts.module_reason = model_.module().why_not_recorded();
@@ -125,6 +130,8 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
   for (auto& field : recorded_.batches.front().fields) field = field.clone();
   forward_.seed(place.step, 0);
   model_.parallel().begin_replay(batch.samples(), step.global_samples);
+  // While it records, the device's allocator takes new memory and gives none back that plain steps have left unused.
+  device.backend->give_back_memory(device.index());
   graph_ = device.backend->step_graph(device.index());
   const auto held = model_.parallel().recording();
   place.is_recorded = true;
@@ -137,6 +144,10 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
     // as a device draws everything there.
     if (device.device.is_cpu() || at::equal(before, host.get_state())) return true;
     reason = "it draws random numbers on the host";
+  } catch (const Error& error) {
+    // Collectives that refuse to be recorded look like a lost peer. A peer that is lost is missed right after this.
+    if (error.kind() != ErrorKind::kPeer) throw;
+    reason = std::string(first_line(error.fact()));
   } catch (const c10::Error& error) {
     reason = std::string(first_line(error.what_without_backtrace()));
   }

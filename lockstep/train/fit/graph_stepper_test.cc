@@ -97,6 +97,42 @@ TEST(GraphStepper, GoesOnWithoutARecordingThatFails) {
   EXPECT_HAS(*found.graph->finding(), "operation not permitted when stream is capturing");
 }
 
+TEST(GraphStepper, GoesOnWithoutARecordingThatNcclRefuses) {
+  const Pretended plain, refusing(Pretended::Recorder::kPeerless);
+  Recording wanted(plain.group(), Toggle::kOff), found(refusing.group(), Toggle::kAuto);
+  for (auto* each : {&wanted, &found}) {
+    each->graph->plan(each->parts.data);
+    each->make_steps(50);
+  }
+  EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+  ASSERT_TRUE(found.graph->finding());
+  EXPECT_HAS(*found.graph->finding(), "steps are not replayed: a peer rank was lost");
+}
+
+TEST(GraphStepper, GivesUnusedMemoryBackBeforeItRecords) {
+  const Pretended device(Pretended::Recorder::kOps);
+  Recording ours(device.group(), Toggle::kOn);
+  ours.graph->plan(ours.parts.data);
+  ours.make_steps(kWarm);
+  EXPECT_EQ(device.times_given_back, 0);
+  ours.make_steps(6);
+  EXPECT_EQ(device.times_given_back, 1);
+}
+
+TEST(GraphStepper, LeavesRecordingOutWhereHipCannotRefuseOne) {
+  Pretended device(Pretended::Recorder::kOps);
+  device.runtime_now.kind = "ROCm";
+  device.runtime_now.runtime = "7.0";
+  Recording chosen(device.group(), Toggle::kAuto), insisted(device.group(), Toggle::kOn);
+  for (auto* each : {&chosen, &insisted}) {
+    each->graph->plan(each->parts.data);
+    each->make_steps(30);
+  }
+  ASSERT_TRUE(chosen.graph->finding());
+  EXPECT_HAS(*chosen.graph->finding(), "steps are not replayed: HIP 7.0 does not say");
+  EXPECT_EQ(insisted.graph->finding(), "whole steps are replayed: trainer.graph is on");
+}
+
 TEST(GraphStepper, ARecordingThatWasAskedForMustNotFail) {
   const Pretended broken(Pretended::Recorder::kBroken);
   Recording ours(broken.group(), Toggle::kOn);

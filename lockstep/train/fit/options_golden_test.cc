@@ -123,7 +123,7 @@ TEST(Precision, IsKnownByNameAndRefusedWhereTheDeviceHasItNot) {
     EXPECT_EQ(precision_name(precision_named(name)), name);
   }
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { precision_named("fp8"); }), "trainer.precision is 'fp8', want");
-  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { require_precision(Precision::kTf32, c10::Device(c10::kCPU)); }),
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [] { require_precision(Precision::kTf32, c10::Device(c10::kCPU), "CPU"); }),
              "tf32, which the device cpu has not");
 }
 

@@ -9,12 +9,16 @@ DeterministicScope::DeterministicScope(bool is_on) : is_on_(is_on) {
   if (!is_on_) return;
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicCuDNN(true);
+  // It shows reads of memory that nobody has written, by a kernel more for each tensor, and changes no result.
+  fills_before_ = at::globalContext().deterministicFillUninitializedMemory();
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
 DeterministicScope::~DeterministicScope() {
   if (!is_on_) return;
   at::globalContext().setDeterministicAlgorithms(false, false);
   at::globalContext().setDeterministicCuDNN(false);
+  at::globalContext().setDeterministicFillUninitializedMemory(fills_before_);
 }
 
 KernelSearchScope::KernelSearchScope(bool is_on) : before_(at::globalContext().benchmarkCuDNN()) {

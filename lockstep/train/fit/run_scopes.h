@@ -18,6 +18,7 @@ class DeterministicScope {
 
  private:
   bool is_on_;
+  bool fills_before_ = true;
 };
 
 /// While it lives, cuDNN and MIOpen time their algorithms for each new shape and keep the fastest.

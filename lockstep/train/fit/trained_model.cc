@@ -51,7 +51,7 @@ TrainedModel::TrainedModel(Module& module, Group& group, const StepOptions& opti
   scheduler_ = std::make_unique<Scheduler>(module.configure_schedule(plan), *optimizer_);
   weights_ = trained_weights(module);
   if (weights_.empty()) return;
-  require_precision(options.precision, weights_[0].device());
+  require_precision(options.precision, weights_[0].device(), device.backend->runtime().kind);
   if (options.precision == Precision::kFp16) scaler_ = std::make_unique<LossScaler>(weights_[0].device());
 }
 

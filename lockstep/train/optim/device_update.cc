@@ -10,9 +10,11 @@ void DeviceUpdate::prepare_step() {
   const auto& groups = optimizer().param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const double value = groups[i].options().get_lr();
+    const auto& parameter = groups[i].params().at(0);
+    // The fused kernels of GPUs want a float, whatever the parameters are: in fp64 that would be another rate than a
+    // number's. Such steps are not recorded.
+    if (!parameter.is_cpu() && parameter.scalar_type() == at::kDouble) return;
     if (i == rates_.size()) {
-      // The fused kernels of GPUs want float, whatever the parameters are.
-      const auto& parameter = groups[i].params().at(0);
       const auto options =
           parameter.options().dtype(parameter.is_cpu() ? at::kDouble : at::kFloat).requires_grad(false);
       rates_.push_back(at::full({}, value, options));

@@ -11,6 +11,7 @@ namespace c10::hip::HIPCachingAllocator {
 #endif
 
 c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device);
+void emptyCache();
 void resetPeakStats(c10::DeviceIndex device);
 void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool);
 void releasePool(c10::DeviceIndex device, c10::MempoolId_t pool);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+namespace lockstep {
+
+/// A variable of the environment that NCCL, RCCL or LibTorch's ProcessGroupNCCL reads.
+struct NcclSetting {
+  const char* name;
+  const char* value;
+};
+
+/// Returns what every run sets before its ranks connect, so that a failure ends it in seconds and with our exit code.
+std::span<const NcclSetting> nccl_settings();
+
+/// Returns what a deterministic run sets besides, before its ranks connect.
+std::span<const NcclSetting> deterministic_settings();
+
+/// Sets those variables of this process that nobody has set; a person's own word stays.
+void set_where_unset(std::span<const NcclSetting> settings);
+
+}  // namespace lockstep

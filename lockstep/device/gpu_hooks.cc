@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/device/gpu_hooks.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <atomic>
+#include <mutex>
+
+// How LibTorch finds its code for GPUs. It asks getCUDAHooks(), and its own function of that name keeps its first
+// answer for the rest of the process. torch::manual_seed(), the first line of most programs, asks. So "there is none"
+// would be remembered from before our library brings that code. Both of LibTorch's libraries call the function by its
+// name in the program, so a program that is linked with this file has ours instead, which answers anew once the library
+// is loaded. In a program that hides it (a Python extension) LibTorch's own stays in use, and load_gpu_backend() says
+// what to do.
+
+namespace lockstep {
+namespace {
+
+// Set after the library has registered what LibTorch asks for, and never taken back.
+std::atomic<bool> has_loaded = false;
+
+}  // namespace
+
+void look_for_gpu_code_again() { has_loaded = true; }
+
+void share_seed(const c10::Device& device) {
+  static std::once_flag once;
+  if (!at::globalContext().hasCUDART()) return;
+  std::call_once(once, [&] {
+    const auto seed = at::globalContext().defaultGenerator(c10::kCPU).current_seed();
+    auto generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(seed);
+  });
+}
+
+}  // namespace lockstep
+
+const at::CUDAHooksInterface& at::detail::getCUDAHooks() {
+  static const CUDAHooksInterface none;
+  static const bool is_linked = CUDAHooksRegistry()->Has("CUDAHooks");
+  if (!is_linked && !lockstep::has_loaded) return none;
+  static const auto hooks = CUDAHooksRegistry()->Create("CUDAHooks", CUDAHooksArgs{});
+  return hooks ? *hooks : none;
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Which folders of CUDA's headers the build takes, beside a PyTorch and toolkits that are made up.
+
+Usage: headers_test.py CMAKE COMPILER SOURCE
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CMAKE, COMPILER, SOURCE = sys.argv[1:4]
+VERSION = 99  # So that no toolkit of this machine is taken.
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(headers LANGUAGES CXX)
+add_library(lockstep::torch INTERFACE IMPORTED)
+set_target_properties(lockstep::torch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "{torch}/include")
+set(PROJECT_SOURCE_DIR "{source}")
+include("{source}/cmake/LockstepGpu.cmake")
+set(found)
+lockstep_cuda_includes("{torch}" found)
+message(STATUS "TAKEN:${{found}}:")
+"""
+WHEELS = {"cuda_runtime_api.h": f"#define CUDART_VERSION {VERSION}000\n#include <crt/host_defines.h>\nvoid CUDARTAPI f();\n",
+          "cublas_v2.h": "#include <nv/target>\ninline int two() { NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;)) }\n",
+          "cusparse.h": "", "cusolverDn.h": "", "nvtx3/nvToolsExt.h": ""}
+
+
+def write(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+class Headers(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="lockstep test ")
+        self.addCleanup(place.cleanup)
+        self.folder = pathlib.Path(place.name)
+        self.torch = self.folder / "torch"
+        self.wheels = self.folder / f"nvidia/cu{VERSION}/include"
+        write(self.wheels, WHEELS)
+        write(self.folder / "nvidia/nccl/include", {"nccl.h": ""})
+        write(self.torch / "include", {"ATen/cuda/CUDAContextLight.h": "#include <cublas_v2.h>\n", "c10/cuda/CUDAException.h": ""})
+        (self.torch / "lib").mkdir()
+        empty = self.folder / "empty.cc"
+        empty.write_text("")
+        runtime = self.folder / "libcudart.so"
+        for library, more in ((runtime, [f"-Wl,-soname,libcudart.so.{VERSION}"]), (self.torch / "lib/libc10_cuda.so", ["-Wl,--no-as-needed", runtime])):
+            subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, empty, *more], check=True)
+
+    def configured(self, **variables):
+        project = self.folder / "project"
+        write(project, {"CMakeLists.txt": PROJECT.format(torch=self.torch, source=SOURCE)})
+        env = {name: value for name, value in os.environ.items() if name not in ("CUDA_HOME", "CUDA_PATH")}
+        done = subprocess.run([CMAKE, "-S", project, "-B", self.folder / "build", f"-DCMAKE_CXX_COMPILER={COMPILER}"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env | variables, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def taken(self, said):
+        self.assertIn("TAKEN:", said)
+        return [os.path.realpath(each) for each in said.split("TAKEN:")[1].split(":")[0].split(";") if each]
+
+    def toolkit(self, name, version, **more):
+        folder = self.folder / name / "include"
+        files = {"crt/host_defines.h": "#define CUDARTAPI\n", "crt/host_config.h": "",
+                 "cccl/nv/target": "#define NV_IF_ELSE_TARGET(condition, yes, no) return 2;\n"}
+        write(folder, {"cuda_runtime_api.h": f"#define CUDART_VERSION {version}000\n"} | (files | more))
+        return folder
+
+    def test_what_the_wheels_lack_is_carried(self):
+        taken = self.taken(self.configured())
+        self.assertEqual(taken[-1], os.path.realpath(f"{SOURCE}/third_party/cuda_headers"))
+        self.assertIn(os.path.realpath(self.wheels), taken)
+
+    def test_a_toolkit_comes_after_the_wheels_with_its_second_folder(self):
+        toolkit = self.toolkit("toolkit", VERSION)
+        taken = self.taken(self.configured(CUDA_HOME=str(toolkit.parent)))
+        self.assertEqual(taken[-2:], [os.path.realpath(toolkit), os.path.realpath(toolkit / "cccl")])
+        self.assertLess(taken.index(os.path.realpath(self.wheels)), taken.index(os.path.realpath(toolkit)))
+
+    def test_a_toolkit_of_another_version_is_left_out(self):
+        toolkit = self.toolkit("toolkit", VERSION - 1)
+        self.assertNotIn(os.path.realpath(toolkit), self.taken(self.configured(CUDA_HOME=str(toolkit.parent))))
+
+    def test_headers_that_do_not_compile_leave_the_library_out_and_are_named(self):
+        write(self.wheels, {"cusparse.h": "first wrong line;\nsecond wrong line;\n"})
+        write(self.torch / "include", {"ATen/cuda/CUDAContextLight.h": "#include <cusparse.h>\n"})
+        said = self.configured()
+        self.assertEqual(self.taken(said), [])
+        self.assertRegex(said, r"Building without GPUs: CUDA's headers do not compile: \S.*cusparse.h:1:\d+: error: ")
+        self.assertNotIn("cusparse.h:2:", said)
+
+    def test_a_header_that_is_missing_is_named(self):
+        (self.wheels / "cusolverDn.h").unlink()
+        said = self.configured()
+        self.assertEqual(self.taken(said), [])
+        self.assertIn(f"cusolverDn.h of CUDA {VERSION} was not found", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
