@@ -76,6 +76,32 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
         self.assertTrue({"start 0", "start 1"} <= set(self.lines()), self.log())
 
+    # Rank 0 has Slurm warn the batch script, as Slurm does by itself before the limit, once both ranks can take the signal.
+    WARNED = """trap 'echo saved $RANK; exit 0' USR2; touch ready-$RANK
+if [ "$SLURM_RESTART_COUNT" ]; then echo done $RANK; exit; fi
+if [ $RANK = 0 ]; then until [ -e ready-1 ]; do :; done; scancel --batch --signal=USR1 $SLURM_JOB_ID; fi
+sleep 600 & wait"""
+
+    def test_ranks_get_the_signal_that_they_handle_and_the_run_goes_on_once_they_have_ended(self):
+        job = self.job("--tasks-per-node", "2", "--signal", "USR2@60", "--", "sh", "-c", self.WARNED)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        self.assertEqual([line for line in self.lines() if line.startswith(("saved", "done"))], ["done 0", "done 1", "saved 0", "saved 1"])
+
+    def test_a_run_that_may_not_start_again_ends_after_the_signal(self):
+        job = self.job("--tasks-per-node", "2", "--signal", "USR2@60", "--requeue", "no", "--", "sh", "-c", self.WARNED)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"], state["Requeue"]), ("COMPLETED", "0", "0"), self.log())
+        self.assertIn("saved 1", self.lines())
+        state = self.state(self.job("--requeue", "no", "--", "sh", "-c", "exit 75", run="other"))
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]), ("FAILED", "75:0", "0"))
+
+    def test_a_run_that_makes_no_progress_is_not_started_for_ever(self):
+        state = self.state(self.job("--", "sh", "-c", "echo start; exit 75"))
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]), ("FAILED", "75:0", "2"), self.log())
+        self.assertEqual(self.lines().count("start"), 3)
+        self.assertIn("lockstep: error: the run does not go on: 3 starts in a row ended within a minute", self.log())
+
     def test_a_program_that_is_missing_on_the_node_fails_once(self):
         job = self.job("--nodes", "2", "--tasks-per-node", "4", "--", "/no/such/program")
         state = self.state(job)
