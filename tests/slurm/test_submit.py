@@ -43,6 +43,10 @@ class UnderSlurm(test_bed.BedTest):
         job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED")
         self.assertEqual(self.lines(), ["0 4 0 0", "1 4 1 0", "2 4 0 1", "3 4 1 1"])
+        logs = sorted((self.folder / "run" / "logs").glob("rank-*.log"))
+        said = [log.read_text().splitlines() for log in logs]
+        self.assertEqual([lines[1] for lines in said], self.lines(), "each rank's own, and all of them in the job's log")
+        self.assertTrue(said[3][0].startswith(f"== job {job}, start 1, rank 3 on n"), said[3])
         record = json.loads((self.folder / "run" / "job.json").read_text())
         self.assertEqual((record["job"], record["name"], record["nodes"], record["tasks"]), (job, "sh", 2, 4))
 

@@ -12,6 +12,9 @@ namespace {
 /// What a program leaves that asks to be started again.
 const std::string kAgainMark = "\"$LOCKSTEP_RUN_DIR/again-$SLURM_JOB_ID\"";
 
+/// Ranks that each get a log of their own.
+constexpr int kMostRankLogs = 256;
+
 std::string summary(const JobPlan& plan) {
   const auto& size = plan.size;
   std::string text = plan.program.name + ": " + counted(size.nodes, "node") + " of " + plan.cluster + ", " +
@@ -31,7 +34,11 @@ std::string step(const JobPlan& plan) {
   text += step_flags(plan);
   constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
   for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
-  const std::string options = plan.program.is_recipe ? " --stay" : " --again " + kAgainMark;
+  const bool is_program = !plan.program.is_recipe;
+  const bool has_logs = is_program && plan.size.world() <= kMostRankLogs;
+  // A file for each rank would burden the file system: a line says instead whose it is.
+  if (is_program && !has_logs) text += " --label";
+  const std::string options = is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay";
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 

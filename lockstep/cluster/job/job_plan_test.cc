@@ -337,6 +337,15 @@ TEST(BatchScript, OfARunThatMayNotStartAgainPutsNothingBack) {
   EXPECT_EQ(script.find("scontrol"), std::string::npos);
 }
 
+TEST(BatchScript, GivesEachOfAFewRanksALogAndLabelsTheLinesOfMany) {
+  const auto few = batch_script(planned(request(32), "lumi-g"));
+  EXPECT_HAS(few, "exec --cluster x --rank-logs --again ");
+  EXPECT_EQ(few.find("--label"), std::string::npos);
+  const auto many = batch_script(planned(request(33), "lumi-g"));
+  EXPECT_HAS(many, " --label ");
+  EXPECT_EQ(many.find("--rank-logs"), std::string::npos);
+}
+
 TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {
   auto asked = request(2);
   asked.program.is_recipe = true;
