@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/task/exec_task.h"
@@ -87,6 +90,22 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   }
 }
 
+/// What the rank writes goes to logs/rank-NNNN.log too, over all starts of the run. Without it the job's log still has
+/// all.
+FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log& log) {
+  const auto path = task.run_dir / "logs" / (rank_name(task.at.rank) + ".log");
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file) {
+    log.warning("what this rank writes is not kept apart: " + path.string() + ": " + std::strerror(errno));
+    return file;
+  }
+  const std::string text = "== job " + env.get("SLURM_JOB_ID").value_or("none") + ", start " +
+                           std::to_string(task.at.restart + 1) + ", rank " + std::to_string(task.at.rank) + " on " +
+                           task.node + "\n";
+  if (::write(file.get(), text.data(), text.size()) < 0) log.warning(path.string() + ": " + std::strerror(errno));
+  return file;
+}
+
 /// True if a word of the command is a launcher that torchrun's variables reach, also behind lines of setup.
 bool names_torchrun(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
@@ -121,7 +140,9 @@ void run(ExecOptions options, Context& context) {
   if (!is_own_training(program, context.program)) release_early_signal();
   const auto command = started_command(task, context.env, context.program);
   if (!options.stays()) become(program, command, task.environment.env);
-  const auto end = attended(program, command, task.environment.env);
+  const bool is_logged = options.rank_logs && !task.run_dir.empty();
+  const auto own_log = is_logged ? rank_log(task, context.env, context.log) : FileDescriptor();
+  const auto end = attended(program, command, task.environment.env, own_log ? own_log.get() : -1);
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.
@@ -151,6 +172,8 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_option("--again", options->again, "Where CMD ends with 75: make this file and end with 0 instead")
       ->type_name("FILE");
   command->add_flag("--stay", options->stay, "Stay as CMD's parent, and keep in the run folder how it ended");
+  command->add_flag("--rank-logs", options->rank_logs,
+                    "The same, and keep what CMD writes in logs/rank-NNNN.log there");
   command->add_option("--on-sockets", options->on_sockets, "Where NCCL falls back to sockets: warn, stop or ignore")
       ->type_name("WHAT");
   command

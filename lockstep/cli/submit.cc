@@ -262,6 +262,15 @@ void add_submit(CLI::App& app, Context& context) {
   command->add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
   command
       ->add_option(
+          "--signal", request.signal,
+          "Send the program this signal S seconds before the time is up, and go on in a next job once it ended")
+      ->type_name("NAME@S");
+  command
+      ->add_option("--requeue", request.requeue,
+                   "Whether the run may start again: after its time, on exit code 75, after a lost node (yes)")
+      ->type_name("yes|no");
+  command
+      ->add_option(
           "--sweep", request.sweeps,
           "Submit a job for each value of a recipe's setting, table.key=v,w, or of {NAME} in a command, NAME=v,w")
       ->allow_extra_args(false);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <string_view>
 
 #include "lockstep/base/error.h"
@@ -72,10 +73,20 @@ class LastLines {
   std::string line_;
 };
 
-/// The child's standard error: what comes out of the pipe goes on to this process's own.
-class ErrorStream {
+/// Writes all of it, or what somebody still reads: no trouble with a log is a reason to end the program.
+void write_out(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const auto put = ::write(fd, text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+/// A stream of the child's: what comes out of the pipe goes on to this process's own, and to `log` where there is one.
+class ChildStream {
  public:
-  ErrorStream() {
+  explicit ChildStream(int own, int log) : own_(own), log_(log) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe can be made");
     read_ = FileDescriptor(ends[0]);
@@ -83,7 +94,7 @@ class ErrorStream {
     ::fcntl(read_.get(), F_SETFL, O_NONBLOCK);
   }
 
-  void become_stderr() const { ::dup2(write_.get(), STDERR_FILENO); }
+  void become_the_childs() const { ::dup2(write_.get(), own_); }
   void close_writer() { write_.reset(); }
   int fd() const { return read_.get(); }
 
@@ -97,21 +108,15 @@ class ErrorStream {
       if (got <= 0) return read_.reset();
       const std::string_view text(buffer.data(), static_cast<std::size_t>(got));
       last_.push(text);
-      write_out(text);
+      write_out(own_, text);
+      if (log_ >= 0) write_out(log_, text);
     }
   }
   std::vector<std::string> last() { return last_.take(); }
 
  private:
-  static void write_out(std::string_view text) {
-    while (!text.empty()) {
-      const auto put = ::write(STDERR_FILENO, text.data(), text.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return;  // Nobody reads it any more, which is no reason to end the program.
-      text.remove_prefix(static_cast<std::size_t>(put));
-    }
-  }
-
+  int own_;
+  int log_;  ///< Below 0: none.
   FileDescriptor read_;
   FileDescriptor write_;
   LastLines last_;
@@ -128,8 +133,22 @@ class ErrorStream {
   }
 }
 
+/// The child's standard error and, if it is kept, its standard output.
+struct ChildStreams {
+  explicit ChildStreams(int log) : errors(STDERR_FILENO, log) {
+    if (log >= 0) output.emplace(STDOUT_FILENO, log);
+  }
+  void pass_on() {
+    if (output) output->pass_on();
+    errors.pass_on();
+  }
+
+  ChildStream errors;
+  std::optional<ChildStream> output;
+};
+
 /// Passes signals and output on until the child has ended. Returns: its status.
-int wait_for_end(pid_t child, int signals, ErrorStream& errors, const Environment& env) {
+int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environment& env) {
   // What came before the child stood reached this process alone.
   bool is_first = true;
   int status = 0;
@@ -141,22 +160,25 @@ int wait_for_end(pid_t child, int signals, ErrorStream& errors, const Environmen
     }
     is_first = false;
     const auto ended = ::waitpid(child, &status, WNOHANG);
-    errors.pass_on();
+    streams.pass_on();
     if (ended == child || (ended < 0 && errno != EINTR)) return status;
-    std::array<pollfd, 2> events = {pollfd{signals, POLLIN, 0}, pollfd{errors.fd(), POLLIN, 0}};
+    // A negative descriptor is not polled.
+    std::array<pollfd, 3> events = {pollfd{signals, POLLIN, 0}, pollfd{streams.errors.fd(), POLLIN, 0},
+                                    pollfd{streams.output ? streams.output->fd() : -1, POLLIN, 0}};
     ::poll(events.data(), events.size(), -1);
   }
 }
 
 }  // namespace
 
-ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
+ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env,
+                    int log) {
   sigset_t watched;
   sigset_t before;
   ::sigemptyset(&watched);
   ::sigaddset(&watched, SIGCHLD);
   for (const int signal : kAskingToStop) ::sigaddset(&watched, signal);
-  ErrorStream errors;
+  ChildStreams streams(log);
   const FileDescriptor signals(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals) fail("signals cannot be watched");
   ::sigprocmask(SIG_BLOCK, &watched, &before);
@@ -169,16 +191,20 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    errors.become_stderr();
+    streams.errors.become_the_childs();
+    if (streams.output) streams.output->become_the_childs();
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     become_child(program, command, env);
   }
-  errors.close_writer();
+  streams.errors.close_writer();
+  if (streams.output) streams.output->close_writer();
   const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
-  const int status = wait_for_end(child, signals.get(), errors, env);
+  const int status = wait_for_end(child, signals.get(), streams, env);
   ::signal(SIGPIPE, broken_pipe);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return {.code = shell_status(status), .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, .last = errors.last()};
+  return {.code = shell_status(status),
+          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          .last = streams.errors.last()};
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/attended.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 #include <csignal>
 #include <string>
 #include <vector>
+
+#include "lockstep/base/file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -31,15 +35,34 @@ TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
 }
 
 TEST(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   const auto end =
       ended("for i in $(seq 1 150); do echo line $i >&2; done; printf 'half\\rwhole, without an end' >&2; exit 1");
-  const auto passed_on = testing::internal::GetCapturedStderr();
+  const auto passed_on = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(passed_on.find("line 1\n"), std::string::npos);
   EXPECT_NE(passed_on.find("half\rwhole, without an end"), std::string::npos);
   ASSERT_EQ(end.last.size(), 100U);
   EXPECT_EQ(end.last.front(), "line 53");
   EXPECT_EQ(end.last.back(), "whole, without an end");
+}
+
+TEST(AttendedProgram, KeepsWhatItWritesInALogToo) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "rank.log";
+  const FileDescriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const auto end = attended("/bin/sh", {"sh", "-c", "echo said; echo cried >&2; exit 3"}, Environment{}, log.get());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "said\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "cried\n");
+  const auto kept = text_of_file(path);
+  EXPECT_TRUE(kept == "said\ncried\n" || kept == "cried\nsaid\n") << kept;
+  EXPECT_EQ(end.last, std::vector<std::string>{"cried"});
+}
+
+TEST(AttendedProgram, IsNotEndedByALogThatTakesNothing) {
+  const FileDescriptor full(::open("/dev/full", O_WRONLY | O_APPEND | O_CLOEXEC));
+  EXPECT_EQ(attended("/bin/sh", {"sh", "-c", "echo said && exit 9"}, Environment{}, full.get()).code, 9);
 }
 
 TEST(AttendedProgram, IsNotHeldUpByWhatItLeavesBehind) {

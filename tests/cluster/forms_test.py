@@ -46,12 +46,25 @@ class Forms(unittest.TestCase):
         self.assertIn("program=python\n", text)
         self.assertIn("#SBATCH --constraint=nvme\n", text)
 
+    def test_a_program_is_told_before_its_time_is_up(self):
+        self.script("form-signal.sbatch", "--cluster", "lumi-g", "--account", "project_123456789", "--time", "2:00:00",
+                    "--signal", "SIGUSR2@120", "--container", "none", "--", "python3", "train.py")
+
     def test_what_does_not_go_together_is_refused(self):
         self.refused("--pack places the trials of a sweep", "--sweep optimizer.lr=0.1,0.01 --pack", str(RECIPES / "digits.toml"), "--pack")
         self.refused("knows no devices of a node", "--tasks-per-node N", str(RECIPES / "digits.toml"), "--pack", "--sweep", "trainer.seed=1,2")
         self.refused("--nodes is 2, but packed trials", "leave --nodes out", str(RECIPES / "digits.toml"), "--pack", "--devices", "2", "--nodes", "2",
                      "--sweep", "trainer.seed=1,2")
         self.refused("--interactive takes no recipe", "srun lockstep train RECIPE", str(RECIPES / "digits.toml"), "--interactive")
+        for flags, fact in ((("--signal", "USR1"), "--signal is 'USR1', want a signal and seconds, NAME@S"),
+                            (("--signal", "KILL@60"), "want USR1, USR2, TERM, INT or HUP before the @"),
+                            (("--time", "00:01:00", "--signal", "USR1@60"), "is before its begin"),
+                            (("--requeue", "maybe"), "--requeue is 'maybe', want yes or no"),
+                            (("--requeue", "no", "--chain", "2"), "--chain is 2, but with --requeue no")):
+            self.refused(fact, "hint: ", *flags, "--", "true")
+        self.refused("--sbatch=--signal=USR1@60: job.sh waits", "give it as --signal NAME@S", "--sbatch=--signal=USR1@60", "--", "true")
+        self.refused("--signal tells a program", "a recipe goes by the clock", str(RECIPES / "digits.toml"), "--signal", "USR1@60")
+        self.refused("packed trials of a program are not warned", "leave out --pack", "--pack", "--sweep", "lr=1,2", "--signal", "USR1@60", "--", "true", "{lr}")
         self.refused("there is no folder '/no/env'", "a venv by its folder", "--stage", "/no/env", "--", "true")
         self.refused("is neither a venv", "name the environment's own folder", "--stage", "/usr", "--", "true")
         self.refused("--stage lockstep takes the training half along", "--stage DIR", "--stage", "lockstep", "--", "true")

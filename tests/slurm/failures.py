@@ -121,7 +121,7 @@ FAILURES = [
 LOW = ["--partition", "low", "--sbatch=--exclusive"]
 DISTURBING = [
     shell("node-lost", f"echo {BEGUN}; {LATER}", 7, r"A node was lost \(NODE\)", state="node lost", rank=None,
-          job=["--sbatch=--nodelist=n3", "--sbatch=--no-requeue"], disturb=("scontrol", "update", "nodename=NODE", "state=down", "reason=test")),
+          job=["--sbatch=--nodelist=n3", "--requeue", "no"], disturb=("scontrol", "update", "nodename=NODE", "state=down", "reason=test")),
     shell("node-lost-and-requeued", f'[ "$SLURM_RESTART_COUNT" ] && exit 5; echo {BEGUN}; {LATER}', 5, "with code 5",
           job=["--sbatch=--nodelist=n3"], disturb=("scontrol", "update", "nodename=NODE", "state=down", "reason=test")),
     shell("requeued", f'[ "$SLURM_RESTART_COUNT" ] && exit 5; echo {BEGUN}; {LATER}', 5, "with code 5", disturb=("scontrol", "requeue", "JOB")),

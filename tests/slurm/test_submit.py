@@ -43,6 +43,10 @@ class UnderSlurm(test_bed.BedTest):
         job = self.job("--nodes", "2", "--tasks-per-node", "2", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED")
         self.assertEqual(self.lines(), ["0 4 0 0", "1 4 1 0", "2 4 0 1", "3 4 1 1"])
+        logs = sorted((self.folder / "run" / "logs").glob("rank-*.log"))
+        said = [log.read_text().splitlines() for log in logs]
+        self.assertEqual([lines[1] for lines in said], self.lines(), "each rank's own, and all of them in the job's log")
+        self.assertTrue(said[3][0].startswith(f"== job {job}, start 1, rank 3 on n"), said[3])
         record = json.loads((self.folder / "run" / "job.json").read_text())
         self.assertEqual((record["job"], record["name"], record["nodes"], record["tasks"]), (job, "sh", 2, 4))
 
@@ -75,6 +79,32 @@ class UnderSlurm(test_bed.BedTest):
         state = self.state(job)
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
         self.assertTrue({"start 0", "start 1"} <= set(self.lines()), self.log())
+
+    # Rank 0 has Slurm warn the batch script, as Slurm does by itself before the limit, once both ranks can take the signal.
+    WARNED = """trap 'echo saved $RANK; exit 0' USR2; touch ready-$RANK
+if [ "$SLURM_RESTART_COUNT" ]; then echo done $RANK; exit; fi
+if [ $RANK = 0 ]; then until [ -e ready-1 ]; do :; done; scancel --batch --signal=USR1 $SLURM_JOB_ID; fi
+sleep 600 & wait"""
+
+    def test_ranks_get_the_signal_that_they_handle_and_the_run_goes_on_once_they_have_ended(self):
+        job = self.job("--tasks-per-node", "2", "--signal", "USR2@60", "--", "sh", "-c", self.WARNED)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        self.assertEqual([line for line in self.lines() if line.startswith(("saved", "done"))], ["done 0", "done 1", "saved 0", "saved 1"])
+
+    def test_a_run_that_may_not_start_again_ends_after_the_signal(self):
+        job = self.job("--tasks-per-node", "2", "--signal", "USR2@60", "--requeue", "no", "--", "sh", "-c", self.WARNED)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"], state["Requeue"]), ("COMPLETED", "0", "0"), self.log())
+        self.assertIn("saved 1", self.lines())
+        state = self.state(self.job("--requeue", "no", "--", "sh", "-c", "exit 75", run="other"))
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]), ("FAILED", "75:0", "0"))
+
+    def test_a_run_that_makes_no_progress_is_not_started_for_ever(self):
+        state = self.state(self.job("--", "sh", "-c", "echo start; exit 75"))
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]), ("FAILED", "75:0", "2"), self.log())
+        self.assertEqual(self.lines().count("start"), 3)
+        self.assertIn("lockstep: error: the run does not go on: 3 starts in a row ended within a minute", self.log())
 
     def test_a_program_that_is_missing_on_the_node_fails_once(self):
         job = self.job("--nodes", "2", "--tasks-per-node", "4", "--", "/no/such/program")

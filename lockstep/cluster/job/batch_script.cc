@@ -12,6 +12,9 @@ namespace {
 /// What a program leaves that asks to be started again.
 const std::string kAgainMark = "\"$LOCKSTEP_RUN_DIR/again-$SLURM_JOB_ID\"";
 
+/// Ranks that each get a log of their own.
+constexpr int kMostRankLogs = 256;
+
 std::string summary(const JobPlan& plan) {
   const auto& size = plan.size;
   std::string text = plan.program.name + ": " + counted(size.nodes, "node") + " of " + plan.cluster + ", " +
@@ -31,13 +34,25 @@ std::string step(const JobPlan& plan) {
   text += step_flags(plan);
   constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
   for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
-  const std::string options = plan.program.is_recipe ? " --stay" : " --again " + kAgainMark;
+  const bool is_program = !plan.program.is_recipe;
+  const bool has_logs = is_program && plan.size.world() <= kMostRankLogs;
+  // A file for each rank would burden the file system: a line says instead whose it is.
+  if (is_program && !has_logs) text += " --label";
+  const std::string options = is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay";
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 
 /// Before all else: a signal that comes while nobody waits for it ends the shell.
 void add_trap(ScriptText& out, const JobPlan& plan) {
-  if (!is_chained_program(plan)) return;
+  if (!is_warned_program(plan)) return;
+  if (const auto& signal = plan.queue.signal) {
+    out.paragraph(std::to_string(signal->before.count()) +
+                  " s before the time is up Slurm warns this shell, and the ranks get SIG" + signal->name +
+                  ". Once they have ended, the run goes on in the next job.");
+    out.line("warned=");
+    out.line("trap 'warned=1; scancel --signal=" + signal->name + " \"$SLURM_JOB_ID\" || true' USR1");
+    return;
+  }
   const auto limit = std::to_string(plan.queue.chain);
   out.paragraph("Before the time is up Slurm warns this shell, and the run goes on in the next job, " + limit +
                 " in all at most.");
@@ -45,21 +60,16 @@ void add_trap(ScriptText& out, const JobPlan& plan) {
   out.line("trap 'warned=1; next_job' USR1");
 }
 
-/// `next_job`, called where the run is to go on.
-void add_next_job(ScriptText& out, const JobPlan& plan) {
-  const bool counts = plan.queue.chain > 0 || !plan.can_requeue;
-  out.paragraph("The run goes on in a next job, unless `lockstep stop` has left its mark.");
-  if (counts) out.line(link_line(plan));
-  out.line("next_job() { if " + may_go_on(plan) + "; then " + next_job(plan) + "; fi; }");
-}
-
 void add_step(ScriptText& out, const JobPlan& plan) {
   out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
   out.line("status=0");
-  if (is_chained_program(plan)) {
+  if (is_warned_program(plan)) {
+    if (plan.queue.signal) out.line("if [ -n \"$warned\" ]; then next_job; exit 75; fi  # too late to begin");
     out.line(step(plan) + " &");
-    out.line("wait $! || status=$?");
-    out.line("if [ -n \"$warned\" ]; then status=0; wait $! || status=$?; fi  # the warning ended the first wait");
+    out.line("step=$!");
+    out.line("wait \"$step\" || status=$?");
+    out.line(
+        "if [ -n \"$warned\" ]; then status=0; wait \"$step\" || status=$?; fi  # the warning ended the first wait");
   } else {
     out.line(step(plan) + " || status=$?");
   }
@@ -69,7 +79,11 @@ void add_step(ScriptText& out, const JobPlan& plan) {
     out.paragraph("A program that ends with 75 asks to be started again: `lockstep exec` has left a mark for it.");
     out.line("if [ -e " + kAgainMark + " ]; then rm -f " + kAgainMark + "; status=75; fi");
   }
-  out.line("[ \"$status\" != 75 ] || next_job");
+  if (plan.queue.goes_on) {
+    const std::string warned = plan.queue.signal ? " && [ -z \"$warned\" ]" : "";
+    out.line(warned.empty() ? "[ \"$status\" != 75 ] || next_job"
+                            : "{ [ \"$status\" != 75 ]" + warned + "; } || next_job");
+  }
   out.line("exit \"$status\"");
 }
 
@@ -84,7 +98,7 @@ std::string batch_script(const JobPlan& plan) {
   out.line("#!/bin/bash");
   out.line("# " + summary(plan));
   add_head(out, plan);
-  add_next_job(out, plan);
+  add_next_job(out, plan, shell_quoted((plan.paths.run_dir / "snapshots").string()));
   add_trap(out, plan);
   add_surroundings(out, plan, kKeepEnd);
   add_smoke_test(out, plan);

@@ -96,6 +96,13 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
 /// A recipe needs none: it goes by LOCKSTEP_JOB_END, which the script exports, and knows how long its saves take.
 std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
   if (program.is_recipe) return 0s;
+  if (queue.signal) {
+    if (queue.signal->before < *queue.time) return queue.signal->before;
+    throw Error(ErrorKind::kUsage,
+                "--signal: " + std::to_string(queue.signal->before.count()) + " s before the end of a job of " +
+                    std::to_string(queue.time->count()) + " s is before its begin",
+                "leave the program time to work: fewer seconds after the @, or a longer --time");
+  }
   const auto lead = std::min(profile.sbatch.signal_lead, *queue.time / 10);
   return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
 }
@@ -231,7 +238,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.queue = filled_in(request.queue, profile);
   plan.size = size_of(request.shape, plan.queue, profile);
   plan.signal_lead = lead_of(plan.queue, profile, request.program);
-  plan.can_requeue = profile.sbatch.requeue;
+  plan.can_requeue = profile.sbatch.requeue && plan.queue.goes_on;
   if (plan.size.devices > 0)
     plan.devices_flag = expand_template(profile.sbatch.devices, template_values(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/flag/limit_signal.h"
 #include "lockstep/cluster/job/stage.h"
 #include "lockstep/cluster/profile/profile.h"
 #include "lockstep/cluster/record/billing.h"
@@ -29,6 +30,8 @@ struct JobQueue {
   std::string qos;
   std::optional<std::chrono::seconds> time{};
   int chain = 0;  ///< Jobs that a run may take, one after the other; 0: as many as a recipe needs, one for a program.
+  std::optional<LimitSignal> signal{};  ///< What a program's ranks get before the time is up.
+  bool goes_on = true;                  ///< A run whose time was up, or that asks for it, is started again.
 };
 
 /// What has to be in place around the program.
@@ -88,7 +91,7 @@ struct JobPlan {
   ResolvedShape size;
   JobQueue queue;  ///< With the profile's partition, QOS and time filled in.
   std::chrono::seconds signal_lead{0};
-  bool can_requeue = true;
+  bool can_requeue = true;          ///< The site lets a job go back into the queue, and this one may.
   std::string devices_flag;         ///< Asks for the devices: "--gpus-per-node=8"; empty where there are none.
   std::vector<std::string> sbatch;  ///< Flags beyond those that the fields above mean.
   std::vector<std::string> srun;    ///< The same for the step.
@@ -117,8 +120,8 @@ struct JobPlan {
 ///
 /// Throws: Error(kEnvironment) where the job passes a limit of the profile's, where an account is needed, or where a
 ///         node has fewer devices: with the limit, where it stands, and what would fit. Error(kUsage) for numbers that
-///         do not go together, such as tasks that cannot share the devices evenly, and for a launcher under one task
-///         for each device.
+///         do not go together, such as a signal that comes before the job begins, or tasks that cannot share the
+///         devices evenly, and for a launcher under one task for each device.
 JobPlan job_plan(const JobRequest& request, const Profile& profile);
 
 }  // namespace lockstep

@@ -310,11 +310,40 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   const auto script = batch_script(job_plan(asked, profile));
   EXPECT_HAS(script, "#SBATCH --no-requeue\n");
   EXPECT_HAS(script, "link=${1:-1}\n");
+  EXPECT_HAS(script, "  if [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] && [ \"$link\" -lt 4 ]; then\n");
   EXPECT_HAS(script,
-             "next_job() { if [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] && [ \"$link\" -lt 4 ]; then sbatch ");
-  EXPECT_HAS(script,
-             "--dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
-             "\"$LOCKSTEP_RUN_DIR/job.next\"; fi; }");
+             "      sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
+             "\"$LOCKSTEP_RUN_DIR/job.next\"\n");
+}
+
+TEST(BatchScript, TellsTheRanksBeforeTheTimeIsUp) {
+  auto asked = request(1);
+  asked.queue.time = 10min;
+  asked.queue.signal = LimitSignal{.name = "USR2", .before = 90s};
+  const auto script = batch_script(planned(asked, "generic"));
+  EXPECT_HAS(script, "#SBATCH --signal=B:USR1@90\n");
+  EXPECT_HAS(script, "trap 'warned=1; scancel --signal=USR2 \"$SLURM_JOB_ID\" || true' USR1\n");
+  asked.queue.signal->before = 600s;
+  EXPECT_HAS(refusal(asked, "generic", ErrorKind::kUsage),
+             "--signal: 600 s before the end of a job of 600 s is before its begin");
+}
+
+TEST(BatchScript, OfARunThatMayNotStartAgainPutsNothingBack) {
+  auto asked = request(1);
+  asked.queue.goes_on = false;
+  const auto script = batch_script(planned(asked, "generic"));
+  EXPECT_HAS(script, "#SBATCH --no-requeue\n");
+  EXPECT_EQ(script.find("next_job"), std::string::npos);
+  EXPECT_EQ(script.find("scontrol"), std::string::npos);
+}
+
+TEST(BatchScript, GivesEachOfAFewRanksALogAndLabelsTheLinesOfMany) {
+  const auto few = batch_script(planned(request(32), "lumi-g"));
+  EXPECT_HAS(few, "exec --cluster x --rank-logs --again ");
+  EXPECT_EQ(few.find("--label"), std::string::npos);
+  const auto many = batch_script(planned(request(33), "lumi-g"));
+  EXPECT_HAS(many, " --label ");
+  EXPECT_EQ(many.find("--rank-logs"), std::string::npos);
 }
 
 TEST(BatchScript, LetsTheRanksOfARecipeEndTogether) {

@@ -44,12 +44,11 @@ void add_trials(ScriptText& out, const PackedJob& job) {
   out.paragraph("A trial is a step of its own: one that fails leaves the others alone. `lockstep stop` leaves a mark.");
   out.line("sweep=" + shell_quoted(job.sweep.string()));
   out.line("names=() steps=()");
-  // A recipe knows by its snapshot that it is done; a program would do all of it again.
-  if (!job.node.program.is_recipe) out.line(link_line(job.node));
   out.line("start() {");
   out.line("  local -x LOCKSTEP_RUN_DIR=$sweep/$1");
   out.line("  [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || return 0");
-  if (!job.node.program.is_recipe) {
+  // A recipe knows by its snapshot that it is done; a program would do all of it again.
+  if (!job.node.program.is_recipe && job.node.queue.goes_on) {
     out.line("  [ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || return 0");
   }
   out.line("  mkdir -p \"$LOCKSTEP_RUN_DIR/logs\"");
@@ -79,9 +78,11 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("      ;;");
   out.line("  esac");
   out.line("done");
-  const bool counts = job.node.queue.chain > 0 || !job.node.can_requeue;
-  if (counts && job.node.program.is_recipe) out.line(link_line(job.node));
-  out.line("if [ -n \"$again\" ] && " + may_go_on(job.node) + "; then " + next_job(job.node) + "; fi");
+  if (job.node.queue.goes_on) {
+    out.line("[ -z \"$again\" ] || next_job");
+  } else {
+    out.line("if [ -n \"$again\" ] && [ \"$status\" = 0 ]; then status=75; fi");
+  }
   out.line("exit \"$status\"");
 }
 
@@ -102,6 +103,7 @@ std::string packed_script(const PackedJob& job) {
   out.line("#!/bin/bash");
   out.line("# " + summary(job));
   add_head(out, job.node);
+  add_next_job(out, job.node, shell_quoted(job.sweep.string()) + "/*/snapshots");
   add_surroundings(out, plan, kKeepEnd);
   add_smoke_test(out, plan);
   add_trials(out, job);

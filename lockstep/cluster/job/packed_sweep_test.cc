@@ -48,7 +48,9 @@ TEST(PackedSweep, LeavesTheDevicesInTheOrderInWhichSlurmGivesThem) {
 }
 
 TEST(PackedSweep, GoesOnWhereTheTimeWasUpForATrial) {
-  EXPECT_HAS(packed_script(packed("lumi-g", 3)), "[ \"$link\" -lt 3 ]; then scontrol requeue");
+  const auto script = packed_script(packed("lumi-g", 3));
+  EXPECT_HAS(script, " && [ \"$link\" -lt 3 ]; then\n");
+  EXPECT_HAS(script, "[ -z \"$again\" ] || next_job\n");
 }
 
 TEST(PackedSweep, PutsATrialOnEachDevice) {

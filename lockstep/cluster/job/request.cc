@@ -10,9 +10,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/flag/sbatch_flag.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/python_environment.h"
-#include "lockstep/cluster/job/sbatch_flag.h"
 
 namespace lockstep {
 namespace {

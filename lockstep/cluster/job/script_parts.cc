@@ -14,6 +14,8 @@ namespace {
 /// What `lockstep stop` leaves for the script: the run is not to go on.
 const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\"";
 
+constexpr int kMostInVain = 3;
+
 /// `#SBATCH --flag=value`, quoted as sbatch reads such lines.
 std::string directive(const std::string& flag) {
   const auto equals = flag.find('=');
@@ -135,6 +137,28 @@ std::string smoke_test_command(const JobPlan& plan) {
   return "sh -c 'command -v \"$0\"' \"$program\" > /dev/null";
 }
 
+/// `link`: how many jobs the run has taken, this one included.
+std::string link_line(const JobPlan& plan) {
+  return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
+}
+
+/// The condition on which the run may go on in another job: nobody stopped it, and its chain has a link left.
+std::string may_go_on(const JobPlan& plan) {
+  return "[ ! -e " + kStopMark + " ]" +
+         (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
+}
+
+/// The command that puts the job, or a next one, into the queue. A program may have put its job back by itself.
+std::string next_job(const JobPlan& plan) {
+  if (plan.can_requeue) {
+    return "case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in\n"
+           "        RUNNING | '') scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
+           "      esac";
+  }
+  return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
+         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"";
+}
+
 }  // namespace
 
 std::vector<std::string> allocation_flags(const JobPlan& plan) {
@@ -162,7 +186,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
   for (const auto& flag : allocation_flags(plan)) out.line(directive(flag));
   out.line(directive("--output=" + sbatch_file_name(log_path(plan).string())));
   out.line(directive("--open-mode=append"));
-  if (is_chained_program(plan)) {
+  if (is_warned_program(plan)) {
     out.line(directive("--signal=B:USR1@" + std::to_string(plan.signal_lead.count())));
   }
   out.line(directive(plan.can_requeue ? "--requeue" : "--no-requeue"));
@@ -230,21 +254,39 @@ std::string arguments_of(const JobPlan& plan) {
 
 std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
 
-bool is_chained_program(const JobPlan& plan) { return !plan.program.is_recipe && plan.queue.chain > 1; }
-
-std::string link_line(const JobPlan& plan) {
-  return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
+bool is_warned_program(const JobPlan& plan) {
+  return !plan.program.is_recipe && (plan.queue.chain > 1 || plan.queue.signal);
 }
 
-std::string may_go_on(const JobPlan& plan) {
-  return "[ ! -e " + kStopMark + " ]" +
-         (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
-}
-
-std::string next_job(const JobPlan& plan) {
-  if (plan.can_requeue) return "scontrol requeue \"$SLURM_JOB_ID\"";
-  return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
-         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"";
+void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snapshots) {
+  if (!plan.queue.goes_on) return;
+  const bool has_snapshots = plan.program.is_recipe;
+  out.paragraph("The run goes on in a next job, unless `lockstep stop` has left its mark, or " +
+                std::to_string(kMostInVain) + " starts in a row have come to nothing" +
+                (has_snapshots ? ": no new snapshot." : ": under a minute.") + " It goes on once.");
+  out.line(link_line(plan));
+  out.line("in_vain=" + shell_quoted((plan.paths.run_dir / "starts-in-vain").string()));
+  out.line("[ \"$link\" != 1 ] || rm -f \"$in_vain\"");
+  if (has_snapshots) {
+    out.line("snapshots() { find " + snapshots + " -mindepth 1 -maxdepth 1 2> /dev/null | sort || true; }");
+    out.line("snapshots_before=$(snapshots)");
+  }
+  out.line("next_job() {");
+  out.line("  if " + may_go_on(plan) + "; then");
+  out.line(std::string("    if ") +
+           (has_snapshots ? "[ \"$(snapshots)\" != \"$snapshots_before\" ]" : "[ \"$SECONDS\" -ge 60 ]") +
+           "; then rm -f \"$in_vain\"; else echo \"$SLURM_JOB_ID\" >> \"$in_vain\"; fi");
+  out.line("    if [ -e \"$in_vain\" ] && [ \"$(wc -l < \"$in_vain\")\" -ge " + std::to_string(kMostInVain) +
+           " ]; then");
+  out.line("      echo \"lockstep: error: the run does not go on: " + std::to_string(kMostInVain) +
+           " starts in a row " +
+           (has_snapshots ? "wrote no new snapshot" : "ended within a minute and asked for another") + "\" >&2");
+  out.line("      echo \"  hint: what the last one says above tells why; mend it, and submit again\" >&2");
+  out.line("    else");
+  out.line("      " + next_job(plan));
+  out.line("    fi");
+  out.line("  fi");
+  out.line("}");
 }
 
 }  // namespace lockstep

@@ -51,15 +51,11 @@ std::string step_flags(const JobPlan& plan);
 constexpr std::string_view kShortStep = "srun --overlap";
 
 /// A claim: the job is warned before its time is up, so that a program without snapshots of its own goes on.
-bool is_chained_program(const JobPlan& plan);
+bool is_warned_program(const JobPlan& plan);
 
-/// `link`: how many jobs the run has taken, this one included.
-std::string link_line(const JobPlan& plan);
-
-/// The condition on which the run may go on in another job: nobody stopped it, and its chain has a link left.
-std::string may_go_on(const JobPlan& plan);
-
-/// The command that puts the job, or a next one, into the queue.
-std::string next_job(const JobPlan& plan);
+/// The shell function `next_job`, called where the run is to go on: nobody has stopped it, its chain has a link left,
+/// and its last starts came to something. `link` is how many jobs the run has taken, this one included; `snapshots` the
+/// folders of a recipe's snapshots, for a shell. Adds nothing for a run that does not go on.
+void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snapshots);
 
 }  // namespace lockstep

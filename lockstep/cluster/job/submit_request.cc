@@ -15,12 +15,13 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/flag/sbatch_flag.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/first_look.h"
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/queue.h"
-#include "lockstep/cluster/job/sbatch_flag.h"
+#include "lockstep/cluster/job/submit_check.h"
 #include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
@@ -50,48 +51,6 @@ struct Submitter {
 
 [[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
   throw Error(ErrorKind::kUsage, fact, hint);
-}
-
-void check_request(const SubmitRequest& request) {
-  const bool has_recipe = !request.flags.recipe.empty();
-  const bool has_program = !request.flags.program.empty();
-  if (has_recipe && has_program) {
-    refuse("both a recipe and a program were given, want one",
-           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
-  }
-  if (request.is.interactive) {
-    if (has_recipe || !request.sweeps.empty() || request.chain > 0) {
-      refuse("--interactive takes no recipe, sweep or chain: it gives a shell",
-             "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
-    }
-    return;
-  }
-  if (!has_recipe && !has_program) {
-    refuse("neither a recipe nor a program was given",
-           "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
-  }
-  if (request.chain < 0) {
-    refuse("--chain is " + std::to_string(request.chain) + ", want 1 or more",
-           "it is the number of jobs that the run may take, one after the other");
-  }
-  if (request.is.pack && has_program && request.chain > 1) {
-    refuse("--chain is " + std::to_string(request.chain) + ", but packed trials of a program are not warned",
-           "leave out --pack or --chain; a trial that ends with 75 is started again without");
-  }
-  if (request.is.pack && request.sweeps.empty()) {
-    refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
-  }
-  if (request.at_most && *request.at_most < 1) {
-    refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more", "it counts jobs that run at once");
-  }
-  if (request.at_most && request.sweeps.empty()) {
-    refuse("--at-most bounds the jobs of a sweep, but there is no --sweep",
-           "--sweep optimizer.lr=0.1,0.01 --at-most 1");
-  }
-  if (request.stage == "lockstep" && !has_recipe) {
-    refuse("--stage lockstep takes the training half along, but a program was given",
-           "name the program's conda environment or venv: --stage DIR");
-  }
 }
 
 Target find_target(const SubmitRequest& request, const Submitter& by) {
@@ -222,6 +181,8 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   flags.has_stage = !request.stage.empty();
   JobRequest job = job_request(target.settings, flags, target.profile, by.env);
   job.queue.chain = request.chain;
+  job.queue.goes_on = may_requeue(request.requeue);
+  if (!request.signal.empty()) job.queue.signal = limit_signal(request.signal);
   job.paths = job_paths(request, target, by);
   add_stage(job, request, target, by);
   if (job.program.is_recipe) {

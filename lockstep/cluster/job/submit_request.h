@@ -25,6 +25,8 @@ struct SubmitRequest {
   std::string stage{};
   std::vector<std::string> sweeps{};
   int chain = 0;
+  std::string signal{};          ///< "NAME@S"; empty for none.
+  std::string requeue{};         ///< "yes" or "no"; empty is yes.
   std::optional<int> at_most{};  ///< Jobs of a sweep that run at once.
   struct {
     bool pack = false;

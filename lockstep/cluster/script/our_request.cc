@@ -116,6 +116,8 @@ class Translation {
     const auto& request = into_.request;
     if (!request.run_dir.empty()) add("--run-dir", request.run_dir);
     if (!request.flags.name.empty()) add("--name", request.flags.name);
+    if (!request.signal.empty()) add("--signal", request.signal);
+    if (!request.requeue.empty()) add("--requeue", request.requeue);
     if (request.flags.devices) add("--devices", std::to_string(*request.flags.devices));
     if (request.flags.tasks) add("--tasks-per-node", std::to_string(*request.flags.tasks));
     if (request.flags.cores_per_task) add("--cores-per-task", std::to_string(*request.flags.cores_per_task));

@@ -28,6 +28,7 @@ struct ExecOptions {
   std::string on_sockets;     ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
   std::string stuck_after;    ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
   bool stay = false;          ///< Stay as the program's parent, and keep how it ended.
+  bool rank_logs = false;     ///< Stay; keep what the program writes in the run folder, too.
   bool starts_ranks = false;  ///< As TaskFacts has it.
   bool report = false;
   bool no_bind = false;
@@ -36,7 +37,7 @@ struct ExecOptions {
   bool dry_run = false;
 
   /// True if this process stays as the program's parent.
-  bool stays() const { return stay || !again.empty(); }
+  bool stays() const { return stay || rank_logs || !again.empty(); }
 };
 
 /// All that is decided for one task of a job.

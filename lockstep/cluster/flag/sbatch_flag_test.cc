@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/job/sbatch_flag.h"
+#include "lockstep/cluster/flag/sbatch_flag.h"
 
 #include <gtest/gtest.h>
 
@@ -38,6 +38,11 @@ TEST(SbatchFlag, ThatHasAnOptionOfOursIsRefusedInEverySpelling) {
       {"-e x.err", "--run-dir"},
       {"--array=0-9", "--sweep"},
       {"-a0-9", "--sweep"},
+      {"--signal=B:USR1@90", "--signal NAME@S"},
+      {"--sig USR1@90", "--signal NAME@S"},
+      {"--requeue", "--requeue yes"},
+      {"--no-requeue", "--requeue no"},
+      {"--no-req", "--requeue no"},
       {"--chdir=/x", "cd there"},
       {"-D/x", "cd there"},
       {"--wrap=hostname", "after two dashes"},
@@ -56,8 +61,8 @@ TEST(SbatchFlag, ForTheLogIsToldWhereTheLogLies) {
 
 TEST(SbatchFlag, OfAnyOtherKindIsTaken) {
   for (const char* flag :
-       {"--exclusive", "--mem=10G", "--nodelist=n3", "--no-requeue", "-w n3", "-x n3", "--gres=nvme:1",
-        "--mail-type END", "--begin=now+1hour", "-H", "--time-min=1:00:00", "--no-kill", "-d afterok:4"}) {
+       {"--exclusive", "--mem=10G", "--nodelist=n3", "-w n3", "-x n3", "--gres=nvme:1", "--mail-type END",
+        "--begin=now+1hour", "-H", "--time-min=1:00:00", "--no-kill", "-d afterok:4"}) {
     EXPECT_NO_THROW(check_sbatch_flag(flag)) << flag;
   }
 }

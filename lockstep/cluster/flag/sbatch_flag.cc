@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/job/sbatch_flag.h"
+#include "lockstep/cluster/flag/sbatch_flag.h"
 
 #include <algorithm>
 #include <array>
@@ -42,6 +42,9 @@ constexpr auto kOwnFlags = std::to_array<OwnFlag>({
     {"--error", 'e', kLog, "--run-dir DIR chooses the run folder"},
     {"--array", 'a', "all its jobs would write into one run folder",
      "--sweep NAME=v,w submits a job for each value, in folders of their own"},
+    {"--signal", 0, "job.sh waits for the ranks that it has told, and then goes on", "give it as --signal NAME@S"},
+    {"--requeue", 0, "job.sh puts the job back by itself", "give it as --requeue yes"},
+    {"--no-requeue", 0, "job.sh puts the job back by itself", "give it as --requeue no"},
     {"--chdir", 'D', "a job starts in the folder that it is submitted from", "cd there, and submit"},
     {"--wrap", 0, "the script is written by submit", "write the program after two dashes: submit --nodes N -- PROGRAM"},
 });

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether job.sh puts its job back into the queue: going_on_test.py LOCKSTEP
+
+Slurm's programs are stand-ins: srun ends with a given code, squeue tells a given state, scontrol notes what it is asked for.
+"""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from scripts import RECIPES, dry_run
+
+STUBS = {
+    "srun": 'case "$*" in *" exec "*) eval "$DURING"; exit "$CODE" ;; esac',
+    "squeue": 'case "$*" in *%T*) echo "$STATE" ;; *) exit 1 ;; esac',
+    "scontrol": 'echo "$@" >> "$ASKED"',
+    "sbatch": 'echo sbatch >> "$ASKED"; echo 8',
+}
+
+
+class GoingOn(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep going on-")))
+        self.run_dir, self.asked = self.folder / "run", self.folder / "asked"
+        for name, text in STUBS.items():
+            path = self.folder / "bin" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"#!/bin/bash\n{text}\n")
+            path.chmod(0o755)
+
+    def script(self, *words):
+        with tempfile.TemporaryDirectory(prefix="lockstep-empty-") as empty:
+            done = dry_run(empty, "--cluster", "generic", "--run-dir", str(self.run_dir), *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_dir.mkdir()
+        self.text = done.stdout
+
+    def start(self, number, code=75, state="RUNNING", seconds=0, during=""):
+        """Runs the script as the job's start `number`; returns its code, and how often the job was put back."""
+        self.asked.unlink(missing_ok=True)
+        done = subprocess.run(["bash", "-c", self.text], check=False, text=True, capture_output=True, cwd=self.folder, env={
+            "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "CODE": str(code),
+            "STATE": state, "ASKED": str(self.asked), "SECONDS": str(seconds), "DURING": during, "RUN": str(self.run_dir),
+            **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {})})
+        self.said = done.stderr
+        return done.returncode, self.asked.read_text().count("requeue 7\n") if self.asked.exists() else 0
+
+    def test_three_short_starts_in_a_row_are_enough(self):
+        self.script("--", "true")
+        self.assertEqual([self.start(number) for number in (1, 2, 3)], [(75, 1), (75, 1), (75, 0)])
+        self.assertIn("error: the run does not go on: 3 starts in a row ended within a minute", self.said)
+        self.assertEqual([self.start(number) for number in (1, 2)], [(75, 1), (75, 1)], "a person submits it again")
+
+    def test_a_long_start_begins_the_count_anew(self):
+        self.script("--", "true")
+        self.assertEqual([self.start(number, seconds=60 if number == 3 else 0) for number in range(1, 7)],
+                         [(75, 1)] * 5 + [(75, 0)])
+
+    def test_a_recipe_makes_progress_with_each_snapshot(self):
+        self.script(str(RECIPES / "digits.toml"))
+        save = 'mkdir -p "$RUN/snapshots/step-$SLURM_RESTART_COUNT"'
+        self.assertEqual([self.start(number, during=save) for number in range(1, 6)], [(75, 1)] * 5)
+        self.assertEqual([self.start(number, seconds=9999) for number in (6, 7, 8)], [(75, 1), (75, 1), (75, 0)])
+        self.assertIn("3 starts in a row wrote no new snapshot", self.said)
+
+    def test_a_job_that_is_back_in_the_queue_is_not_put_there_again(self):
+        self.script("--", "true")
+        for state in ("COMPLETING", "PENDING"):
+            self.assertEqual(self.start(1, state=state), (75, 0), state)
+        self.assertEqual(self.start(1, state=""), (75, 1), "Slurm does not answer")
+
+    def test_a_stopped_run_and_one_that_ended_well_do_not_go_on(self):
+        self.script("--", "true")
+        self.assertEqual(self.start(1, code=0), (0, 0))
+        self.assertEqual(self.start(1, during='touch "$RUN/stop-7"'), (75, 0))
+
+    def test_a_warned_program_goes_on_whatever_it_ends_with(self):
+        self.script("--signal", "TERM@60", "--", "true")
+        self.assertEqual(self.start(1, code=143, during="kill -USR1 $PPID"), (143, 1))
+        self.assertEqual(self.start(1, code=0, during="kill -USR1 $PPID"), (0, 1))
+        self.assertEqual(self.start(1, code=3), (3, 0))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
