@@ -69,8 +69,9 @@ void check_links_between(const DoctorContext& of, const std::vector<DeviceHealth
   }
 }
 
-/// Slurm's count is of the job on this node; a step whose tasks are bound to devices may see fewer, and is told so.
+/// Slurm's count is of the job on this node. A node's only task sees them all, unless they are dealt out to tasks.
 void check_count(const DoctorContext& of, Findings& findings) {
+  if (of.at.local_world > 1 || of.env.get("SLURM_GPUS_PER_TASK")) return;
   const auto granted = of.env.get_int("SLURM_GPUS_ON_NODE").value_or(0);
   const auto usable = static_cast<std::int64_t>(usable_gpus(of).size());
   if (usable == 0 || usable >= granted) return;

@@ -74,7 +74,10 @@ const std::vector<SickCase> kOnJuwels = {
       file("/sys/class/infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X HDR)\n")},
      Severity::kWarning},
     {{"ADeviceTheDriverDoesNotList", "devices-fewer", "gave the job 4 devices on this node, but 3 can be used",
-      [](testing::FakeNode& node) { node.remove("/proc/driver/nvidia/gpus/0000:41:00.0"); },
+      [](testing::FakeNode& node) {
+        node.slurm(2, 1, 4);
+        node.remove("/proc/driver/nvidia/gpus/0000:41:00.0");
+      },
       [](testing::FakeNode& node) { node.nvidia_gpus(4); }},
      Severity::kError},
 };
@@ -98,6 +101,16 @@ TEST(Health, SaysNothingOfSoundDevices) {
   check_device_health(node.of, findings);
   check_links(node.of, findings);
   EXPECT_EQ(listed(findings.list()), "");
+}
+
+TEST(Health, TakesDevicesThatAreDealtOutToTasksForWhatTheyAre) {
+  JuwelsNode node;
+  for (const bool has_one_task : {false, true}) {
+    node.slurm(2, has_one_task ? 1 : 4, 4);
+    if (has_one_task) node.set("SLURM_GPUS_PER_TASK", "1");
+    for (const char* other : {"1", "2", "3"}) node.remove(std::string("/dev/nvidia") + other);
+    EXPECT_EQ(found(node.findings(), "devices-fewer"), nullptr) << listed(node.findings());
+  }
 }
 
 TEST(Health, SaysNothingOfAnotherJobsDevices) {

@@ -45,6 +45,7 @@ def say(*words):
     sys.stdout.flush()
 try:
     say("python")
+    sys.path[:] = [each for each in sys.path if each]  # What -c adds, the working folder, may hold a folder torch.
     import importlib.util
     if importlib.util.find_spec("torch"):
         say("importing")
@@ -233,7 +234,12 @@ void try_program(const DoctorContext& of, const ProgramTrial& trial, const NodeL
   if (trial.is_python && of.env.get("LOCKSTEP_DOCTOR") != "off") return ask_torch(of, trial, limits.torch, look);
   auto command = trial.command;
   if (trial.is_python) command.insert(command.end(), {"-c", ""});
-  const auto child = run_limited([&](int) { return start(command, of.env, STDERR_FILENO); }, kNoLimit);
+  const auto child = run_limited(
+      [&](int) {
+        const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+        return start(command, of.env, nothing);
+      },
+      kNoLimit);
   look.has_started = child.exit_code == 0;
 }
 
