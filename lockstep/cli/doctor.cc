@@ -15,6 +15,7 @@
 #include "lockstep/cluster/doctor/bundle.h"
 #include "lockstep/cluster/doctor/doctor.h"
 #include "lockstep/cluster/doctor/meeting.h"
+#include "lockstep/cluster/doctor/node_look.h"
 #include "lockstep/cluster/doctor/nodes.h"
 #include "lockstep/cluster/doctor/report.h"
 #include "lockstep/cluster/job/run_job.h"
@@ -34,6 +35,8 @@ struct DoctorOptions {
   std::string bundle;
   std::string script;
   bool is_json = false;
+  bool is_node = false;
+  bool asks_torch = false;
 };
 
 RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
@@ -111,7 +114,31 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
   return object;
 }
 
+/// What job.sh calls on each node before the ranks. Standard output has one line for a sick node, for the script alone.
+void examine_node(const DoctorOptions& options, Context& context) {
+  const auto here = HostFacts::of_process(context.env);
+  const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
+                                            run_of(options, context.env));
+  const auto look = look_at_node(of, {.command = context.program, .is_python = options.asks_torch});
+  const auto node = context.env.get("SLURMD_NODENAME").value_or(of.host);
+  for (const auto& finding : look.findings) {
+    if (finding.severity == Severity::kNote) continue;
+    const std::string text = node + ": " + finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
+    finding.severity == Severity::kError ? context.log.error(text) : context.log.warning(text);
+  }
+  if (look.is_sick) print_text("sick node: " + node + "\n");
+  if (!look.has_started) context.exit_code = 1;
+  if (has_error(look.findings)) context.exit_code = exit_code(ErrorKind::kEnvironment);
+}
+
 void examine(const DoctorOptions& options, Context& context) {
+  if (options.is_node) return examine_node(options, context);
+  if (!context.program.empty()) {
+    throw Error(
+        ErrorKind::kUsage,
+        "`lockstep doctor` takes a program with --node alone, but was given '-- " + context.program.front() + "'",
+        "leave out `--` and what follows it");
+  }
   if (!options.script.empty()) {
     if (!options.run.empty() || !options.logs.empty() || !options.bundle.empty()) {
       throw Error(ErrorKind::kUsage,
@@ -180,6 +207,14 @@ void add_doctor(CLI::App& app, Context& context) {
   command->add_option("--log", options->logs, "A log of NCCL or RCCL (NCCL_DEBUG=INFO)");
   command->add_flag("--json", options->is_json, "As one JSON object");
   command->add_option("--bundle", options->bundle, "Gather what a support ticket needs: FILE.tar.gz, or a folder");
+  auto* node =
+      command->add_flag("--node", options->is_node,
+                        "As job.sh does before the ranks: this node alone, in 2 s, and the program after -- started");
+  command
+      ->add_flag("--torch", options->asks_torch,
+                 "With --node: the program is a Python, which is asked whether its PyTorch sees devices")
+      ->needs(node);
+  context.program_takers.push_back(command);
   command->callback([&context, options] { examine(*options, context); });
 }
 

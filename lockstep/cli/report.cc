@@ -33,11 +33,34 @@ struct ReportOptions {
   bool json = false;
 };
 
-/// Each run's folder; those of a study's points that have begun in the study's place.
+/// The sweep that is asked for alone, its runs still left out.
+std::optional<SweepReport> sweep_of(const std::vector<std::string>& words, const Context& context) {
+  if (words.size() != 1) return std::nullopt;
+  const auto folder = named_folder(words.front(), run_places(context.env));
+  auto trials = kept_sweep(folder);
+  if (!trials) return std::nullopt;
+  return SweepReport{.name = folder.filename().string(), .trials = std::move(*trials), .runs = {}};
+}
+
+/// The folders of a sweep's trials that are there.
+std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<SweptTrial>& trials) {
+  std::vector<fs::path> folders;
+  for (const auto& trial : trials) {
+    std::error_code ignored;
+    if (fs::is_directory(folder / trial.name, ignored)) folders.push_back(folder / trial.name);
+  }
+  return folders;
+}
+
+/// Each run's folder; those of a study's points that have begun, and of a sweep's trials, in its place.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
     auto folder = named_folder(word, run_places(context.env));
+    if (const auto trials = kept_sweep(folder)) {
+      for (auto& trial : trial_folders(folder, *trials)) folders.push_back(std::move(trial));
+      continue;
+    }
     const auto study = read_study(folder);
     if (!study) {
       folders.push_back(std::move(folder));
@@ -74,24 +97,37 @@ SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& con
   return answer;
 }
 
-ReportPage page_of(const std::vector<fs::path>& folders, const Context& context) {
+/// Gives each trial its run, which `runs` holds by the folder's name.
+void fill(SweepReport& sweep, const std::vector<RunReport>& runs) {
+  for (const auto& trial : sweep.trials) {
+    const auto it = std::ranges::find(runs, trial.name, [](const auto& run) { return run.path.filename().string(); });
+    sweep.runs.push_back(it == runs.end() ? std::nullopt : std::optional(*it));
+  }
+}
+
+ReportPage page_of(const std::vector<fs::path>& folders, std::optional<SweepReport> sweep, const Context& context) {
   ReportPage page;
   auto slurm = asked_slurm(folders, context);
   for (const auto& folder : folders) {
     page.runs.push_back(run_report(folder, slurm.queue, context.env, slurm.ends[folder]));
     page.tunnels.push_back(tensorboard_tunnel(page.runs.back(), context.env));
   }
-  if (page.runs.size() > 1) page.comparison = compared(page.runs);
+  if (sweep) {
+    fill(*sweep, page.runs);
+    page.sweep = std::move(sweep);
+  } else if (page.runs.size() > 1) {
+    page.comparison = compared(page.runs);
+  }
   return page;
 }
 
 void report(const ReportOptions& options, const Context& context) {
   const auto folders = folders_of(options.runs, context);
   if (folders.empty()) {
-    throw Error(ErrorKind::kData, "the study in '" + options.runs.front() + "' has not started a run yet",
-                "`lockstep scale " + options.runs.front() + "` goes on with it");
+    throw Error(ErrorKind::kData, "the study or sweep in '" + options.runs.front() + "' has no run's folder yet",
+                "`lockstep ls` shows the runs that there are; `lockstep scale STUDY` goes on with a study");
   }
-  const auto page = page_of(folders, context);
+  const auto page = page_of(folders, sweep_of(options.runs, context), context);
   if (!options.html.empty()) {
     write_whole(options.html, report_html(page), false);
     context.log.info("wrote " + options.html);
@@ -107,7 +143,9 @@ void add_report(CLI::App& app, Context& context) {
   auto* command =
       app.add_subcommand("report", "What a run was, where its time went, what held it up; or several compared");
   auto options = std::make_shared<ReportOptions>();
-  command->add_option("RUN", options->runs, "Run folders, their names, their jobs' numbers, or a study's folder")
+  command
+      ->add_option("RUN", options->runs,
+                   "Run folders, their names, their jobs' numbers, or the folder of a study or a sweep")
       ->required();
   command->add_option("--html", options->html, "Write it as one page with charts instead")->type_name("FILE");
   command->add_flag("--json", options->json, "As one JSON object on standard output");

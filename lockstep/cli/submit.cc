@@ -21,6 +21,8 @@
 #include "lockstep/cluster/job/session.h"
 #include "lockstep/cluster/job/submission.h"
 #include "lockstep/cluster/job/submit_request.h"
+#include "lockstep/cluster/job/sweep.h"
+#include "lockstep/cluster/record/sweep_record.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/recipe/raw_setting.h"
 
@@ -106,6 +108,14 @@ void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& c
   become(salloc, command, env);
 }
 
+/// Leaves the swept values in the sweep's folder, for `lockstep report`.
+void keep_values(const Submission& submission, const SubmitRequest& request) {
+  if (request.sweeps.empty()) return;
+  std::vector<SweptTrial> trials;
+  for (const auto& trial : lockstep::trials_of(request.sweeps)) trials.push_back({trial.name, trial.sets});
+  keep_sweep(submission.folder, trials);
+}
+
 void submit_all(const Submission& submission, const SubmitOptions& options, ClaimedFolder* claimed,
                 const Context& context) {
   auto jobs = nlohmann::json::array();
@@ -116,6 +126,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
     return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
   };
   const auto tell = [&](const JobRecord& record, const JobPlan& plan, const std::string& what) {
+    if (ids.empty()) keep_values(submission, options.request);  // The first job has made the folder.
     ids.push_back(record.job);
     jobs.push_back(json_of(plan, record.job));
     if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");

@@ -30,9 +30,7 @@ class NvmlSensor : public DeviceSensor {
       Nvml::Pci pci;
       // One that the job's cgroup hides is counted but cannot be had.
       if (nvml_.device_at(index, &device) != 0 || nvml_.pci(device, &pci) != 0) continue;
-      std::array<char, 32> address{};
-      std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
-      devices_.emplace_back(device, address.data());
+      devices_.emplace_back(device, pci.address());
     }
   }
 
@@ -60,7 +58,25 @@ class NvmlSensor : public DeviceSensor {
   std::vector<std::pair<Nvml::Device, std::string>> devices_;
 };
 
+NvmlHealth health_calls(void* library) {
+  NvmlHealth calls;
+  find(library, "nvmlDeviceGetTotalEccErrors", calls.ecc_errors);
+  find(library, "nvmlDeviceGetRemappedRows", calls.remapped_rows);
+  find(library, "nvmlDeviceGetRetiredPagesPendingStatus", calls.pages_pending);
+  find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", calls.slowdowns);
+  find(library, "nvmlDeviceGetApplicationsClock", calls.program_clock);
+  find(library, "nvmlDeviceGetDefaultApplicationsClock", calls.usual_clock);
+  find(library, "nvmlDeviceGetNvLinkState", calls.link_state);
+  return calls;
+}
+
 }  // namespace
+
+std::string Nvml::Pci::address() const {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", domain, bus, device);
+  return text.data();
+}
 
 std::optional<Nvml> load_nvml() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -74,6 +90,7 @@ std::optional<Nvml> load_nvml() {
                         find(library, "nvmlDeviceGetPowerUsage", nvml.power_milliwatts) &&
                         find(library, "nvmlDeviceGetTemperature", nvml.temperature);
   if (!is_whole) return std::nullopt;
+  nvml.health = health_calls(library);
   return nvml;
 }
 

@@ -5,10 +5,23 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "lockstep/telemetry/device_sensor.h"
 
 namespace lockstep {
+
+/// What is used of NVML to see whether a device is sound. Each may be missing: drivers and devices differ in them.
+struct NvmlHealth {
+  using Device = void*;
+  std::function<int(Device, unsigned, unsigned, unsigned long long*)> ecc_errors{};  ///< Of a type, by a counter.
+  std::function<int(Device, unsigned*, unsigned*, unsigned*, unsigned*)> remapped_rows{};
+  std::function<int(Device, unsigned*)> pages_pending{};
+  std::function<int(Device, unsigned long long*)> slowdowns{};  ///< Bits.
+  std::function<int(Device, unsigned, unsigned*)> program_clock{};
+  std::function<int(Device, unsigned, unsigned*)> usual_clock{};
+  std::function<int(Device, unsigned, unsigned*)> link_state{};
+};
 
 /// What is used of NVML, with its types spelt out, so that its header is not needed. Each function returns 0 for
 /// success.
@@ -33,6 +46,9 @@ struct Nvml {
     unsigned device_id = 0;
     unsigned subsystem_id = 0;
     std::array<char, 32> bus_id{};
+
+    /// "0000:c1:00.0", as the kernel writes it.
+    std::string address() const;
   };
 
   std::function<int()> init;
@@ -43,6 +59,7 @@ struct Nvml {
   std::function<int(Device, Memory*)> memory;
   std::function<int(Device, unsigned*)> power_milliwatts;
   std::function<int(Device, unsigned, unsigned*)> temperature;  ///< Of sensor 0, the chip, in degrees.
+  NvmlHealth health{};
 };
 
 /// NVML of the driver, or nothing where it is missing. It stays loaded.

@@ -82,6 +82,10 @@ class UnderSlurm(test_bed.BedTest):
             self.assertIn(f"lr={lr} {{other}}\n", pathlib.Path(job["log"]).read_text())
         runs = json.loads(self.lockstep("ls", "--json", cwd="/").stdout)["runs"]
         self.assertEqual({pathlib.Path(run["run_dir"]).name: run["state"] for run in runs}, {"01-lr-.1": "ended", "02-lr-.01": "ended"})
+        told = json.loads(self.lockstep("report", "sweep", "--json", cwd="/").stdout)
+        self.assertEqual([(row["name"], row["sets"], row["state"], row["exit_code"]) for row in told["sweep"]],
+                         [("01-lr-.1", {"lr": ".1"}, "ended", 0), ("02-lr-.01", {"lr": ".01"}, "ended", 0)])
+        self.assertRegex(self.lockstep("report", "runs/sweep").stdout, r"(?s)sweep: 2 trials: 2 ended\..*\n +trial +lr +state .*\n +01-lr-.1 +.1 +ended ")
 
     def test_jobs_of_a_sweep_wait_for_each_other(self):
         # The first two run one after the other although the first is requeued, and there is room for both.

@@ -34,6 +34,7 @@ class FakeNode {
     of.system.addresses_of = [](const std::string&) { return std::vector<std::string>{"10.0.0.1"}; };
     of.system.is_port_free = [](int) { return true; };
     of.system.nvidia = [] { return NvidiaLibrary{}; };
+    of.system.device_health = [] { return std::vector<DeviceHealth>{}; };
     of.system.run = [](const std::vector<std::string>&) {
       return ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
     };

@@ -15,6 +15,7 @@
 #include "lockstep/cluster/doctor/caches.h"
 #include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/devices.h"
+#include "lockstep/cluster/doctor/health.h"
 #include "lockstep/cluster/doctor/layout.h"
 #include "lockstep/cluster/doctor/libraries.h"
 #include "lockstep/cluster/doctor/limits.h"
@@ -72,14 +73,8 @@ struct Check {
   int CheckCounts::*of;  ///< What it is about.
 };
 
-/// A check that meets what nobody thought of must not take the others' findings with it.
 void run_check(const Check& check, const DoctorContext& of, Findings& findings) {
-  try {
-    check.make(of, findings);
-  } catch (const Error& error) {
-    findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
-                     hint_or(error, "run `lockstep doctor` again"));
-  }
+  lockstep::run_check({"", check.make}, of, findings);
 }
 
 constexpr std::array kQuick = {
@@ -90,10 +85,9 @@ constexpr std::array kQuick = {
     Check{&check_container, &CheckCounts::node},
 };
 constexpr std::array kThorough = {
-    Check{&check_network, &CheckCounts::node},
-    Check{&check_libraries, &CheckCounts::node},
-    Check{&check_quota, &CheckCounts::run},
-    Check{&check_logs, &CheckCounts::run},
+    Check{&check_device_health, &CheckCounts::node}, Check{&check_links, &CheckCounts::node},
+    Check{&check_network, &CheckCounts::node},       Check{&check_libraries, &CheckCounts::node},
+    Check{&check_quota, &CheckCounts::run},          Check{&check_logs, &CheckCounts::run},
 };
 
 }  // namespace
@@ -118,6 +112,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .addresses_of = resolve_host,
           .is_port_free = is_free,
           .nvidia = nvidia_library,
+          .device_health = device_health_of_node,
           .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
 }
 
@@ -127,6 +122,15 @@ DoctorContext DoctorContext::of_process(const Environment& env, Profile profile,
           .host = host_name(),
           .system = SystemView::of_process(env),
           .run = std::move(run)};
+}
+
+void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings) {
+  try {
+    check.make(of, findings);
+  } catch (const Error& error) {
+    findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
+                     hint_or(error, "run `lockstep doctor` again"));
+  }
 }
 
 void place(DoctorContext& context, Findings& findings) {

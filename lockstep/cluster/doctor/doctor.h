@@ -15,6 +15,7 @@
 #include "lockstep/cluster/profile/profile.h"
 #include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/telemetry/device_health.h"
 
 namespace lockstep {
 
@@ -94,6 +95,7 @@ struct SystemView {
   std::function<std::vector<std::string>(const std::string& host)> addresses_of{};  ///< Empty: it does not resolve.
   std::function<bool(int port)> is_port_free{};
   std::function<NvidiaLibrary()> nvidia{};
+  std::function<std::vector<DeviceHealth>()> device_health{};
   std::function<ProcessResult(const std::vector<std::string>& command)> run{};
 
   static SystemView of_process(const Environment& env);
@@ -131,6 +133,15 @@ void place(DoctorContext& context, Findings& findings);
 
 /// All checks of one process that take milliseconds and start no program: for `submit` and `train` before they begin.
 std::vector<Finding> quick_findings(DoctorContext context);
+
+/// A check of one thing, with a name for a person.
+struct NamedCheck {
+  const char* name;
+  void (*make)(const DoctorContext&, Findings&);
+};
+
+/// Makes a check. One that meets what nobody thought of becomes a finding itself, and takes no other's with it.
+void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings);
 
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);

@@ -18,7 +18,7 @@ TEST(DoctorReport, CountsChecksOfARunOnlyIfOneIsNamed) {
   EXPECT_EQ(checks_of({.logs = {"nccl.log"}}).run, 1);
   const auto all = checks_of({.run_dir = "run"});
   EXPECT_EQ(all.run, 3);
-  EXPECT_EQ(all.node, 8);
+  EXPECT_EQ(all.node, 10);
   EXPECT_EQ(all.job, 3);
 }
 

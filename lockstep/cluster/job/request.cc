@@ -48,6 +48,8 @@ JobSoftware software_of(const Recipe& settings, const SubmitFlags& flags, const 
   software.container = image_of(settings, flags, profile, env);
   software.binds = settings.texts("cluster.binds");
   software.env = settings.texts("cluster.env");
+  // The job's own look at its nodes is left out, too, even if the job gets none of this shell's variables.
+  if (env.get("LOCKSTEP_DOCTOR") == "off") software.env.emplace_back("LOCKSTEP_DOCTOR=off");
   return software;
 }
 

@@ -129,12 +129,61 @@ std::string program_word(const JobPlan& plan) {
   return "$(type -P " + word + " || echo " + word + ")";
 }
 
-/// A command that only succeeds where the program is there and, as far as that can be tried, starts.
-std::string smoke_test_command(const JobPlan& plan) {
-  if (plan.program.is_recipe) return "\"$program\" --version > /dev/null";
+bool is_python(const JobPlan& plan) {
   const auto name = std::filesystem::path(plan.program.command.front()).filename().string();
-  if (name.starts_with("python")) return "\"$program\" -c ''";
-  return "sh -c 'command -v \"$0\"' \"$program\" > /dev/null";
+  return !plan.program.is_recipe && name.starts_with("python");
+}
+
+/// A command that only succeeds where the program is there and, as far as that can be tried, starts. A Python gets its
+/// arguments from `lockstep doctor`, in a job with devices.
+std::string smoke_test_command(const JobPlan& plan) {
+  if (is_python(plan)) return plan.size.devices > 0 ? "\"$program\"" : "\"$program\" -c ''";
+  const std::string output = plan.size.devices > 0 ? "" : " > /dev/null";
+  if (plan.program.is_recipe) return "\"$program\" --version" + output;
+  return "sh -c 'command -v \"$0\"' \"$program\"" + output;
+}
+
+std::string short_step(const JobPlan& plan, int nodes) {
+  const auto count = std::to_string(nodes);
+  return std::string(kShortStep) + " --nodes=" + count + " --ntasks=" + count +
+         " --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan);
+}
+
+void add_not_started(ScriptText& out, const JobPlan& plan) {
+  const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
+  out.line("  echo \"lockstep: error: '$program' was not found, or does not start, " + where + "\" >&2");
+  out.line(
+      "  echo \"  hint: name it by its full path there, or load what it needs in [cluster] setup or modules\" >&2");
+  out.line("  exit 4");
+}
+
+/// The same for a job with devices, and a look at each of its nodes. A sick one has said why; its name comes through
+/// srun, so that no file system is asked, and by a word of its own, since a site's task prolog may print, too.
+void add_node_look(ScriptText& out, const JobPlan& plan) {
+  const int nodes = plan.size.nodes;
+  out.paragraph((nodes > 1 ? "Each node looks" : "The node looks") +
+                std::string(" at its devices and links first, 2 s at most. One task tries the program:"));
+  out.line(std::string("# one that is not there, or does not start, fails once") +
+           (plan.size.world() > 1 ? ", not " + std::to_string(plan.size.world()) + " times." : "."));
+  out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
+  out.line("code=0");
+  // Else a site's default ends the other nodes' look with the first sick one's.
+  out.line("sick=$(" + short_step(plan, nodes) + " --kill-on-bad-exit=0 \\");
+  out.line("  " + shell_quoted(plan.paths.lockstep.string()) + " doctor --cluster " + shell_quoted(plan.paths.profile) +
+           " --node" + (is_python(plan) ? " --torch" : "") + " -- \\");
+  out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " |");
+  out.line("  sed -n 's/^sick node: //p' | sort | paste -s -d,) || code=$?");
+  out.line("if [ -n \"$sick\" ]; then");
+  out.line("  echo \"lockstep: error: the tasks were not started, for what is said above of $sick\" >&2");
+  out.line(
+      "  echo \"  hint: leave that out: lockstep submit --sbatch=--exclude=$sick …; or go on: "
+      "--env LOCKSTEP_DOCTOR=off\" >&2");
+  out.line("  exit 4");
+  out.line("fi");
+  out.line("[ \"$code\" != 4 ] || exit 4");
+  out.line("[ \"$code\" = 0 ] || {");
+  add_not_started(out, plan);
+  out.line("}");
 }
 
 /// `link`: how many jobs the run has taken, this one included.
@@ -218,18 +267,14 @@ void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& o
 }
 
 void add_smoke_test(ScriptText& out, const JobPlan& plan) {
+  if (plan.size.devices > 0) return add_node_look(out, plan);
   const auto world = plan.size.world();
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
-  out.line(std::string(kShortStep) + " --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" +
-           step_flags(plan) + " \\");
+  out.line(short_step(plan, 1) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
-  const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
-  out.line("  echo \"lockstep: error: '$program' was not found, or does not start, " + where + "\" >&2");
-  out.line(
-      "  echo \"  hint: name it by its full path there, or load what it needs in [cluster] setup or modules\" >&2");
-  out.line("  exit 4");
+  add_not_started(out, plan);
   out.line("}");
 }
 

@@ -28,7 +28,8 @@ void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& o
 /// What a batch script does at its end: keep_end, which add_head() defines, keeps its status.
 inline constexpr const char* kKeepEnd = "keep_end $?; ";
 
-/// Starts the program once on one node: one that is not there, or does not start, ends the script with 4.
+/// Starts the program once on one node: one that is not there, or does not start, ends the script with 4. A job with
+/// devices looks at each of its nodes in the same step, by `lockstep doctor --node`, and ends with 4 for a sick one.
 void add_smoke_test(ScriptText& out, const JobPlan& plan);
 
 /// What stands between `srun` and the program: the container, `lockstep exec` with these options of its own, the lines

@@ -133,6 +133,12 @@ std::string comparison_html(const RunComparison& comparison) {
   return html + charts_html({scaling_chart(comparison.rows)}) + "</section>\n";
 }
 
+std::string sweep_html(const SweepReport& sweep) {
+  std::string html = "<section>\n" + element("h2", "Trials of " + sweep.name);
+  for (const auto& sentence : sweep_sentences(sweep)) html += element("p", sentence);
+  return html + table_html(sweep_table(sweep)) + "</section>\n";
+}
+
 }  // namespace
 
 std::string report_html(const ReportPage& page) {
@@ -143,6 +149,7 @@ std::string report_html(const ReportPage& page) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
       element("title", title) + "<style>" + std::string(kStyle) + "</style>\n</head>\n<body>\n<main>\n";
   if (page.runs.size() > 1) html += element("h1", counted(std::ssize(page.runs), "run"));
+  if (page.sweep) html += sweep_html(*page.sweep);
   html += comparison_html(page.comparison);
   for (std::size_t i = 0; i < page.runs.size(); ++i) html += run_html(page.runs[i], page.tunnels[i]);
   return html + "</main>\n</body>\n</html>\n";

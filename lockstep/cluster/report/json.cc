@@ -214,7 +214,12 @@ Json report_json(const ReportPage& page) {
   if (!page.comparison.rows.empty()) scaling = scaling_json(page.comparison.rows);
   auto sentences = Json::array();
   for (const auto& each : page.comparison.sentences) sentences.push_back(each);
-  return {{"schema", 1}, {"runs", runs}, {"scaling", scaling}, {"sentences", sentences}};
+  Json sweep = nullptr;
+  if (page.sweep) {
+    sweep = sweep_json(*page.sweep);
+    for (const auto& each : sweep_sentences(*page.sweep)) sentences.push_back(each);
+  }
+  return {{"schema", 1}, {"runs", runs}, {"scaling", scaling}, {"sweep", sweep}, {"sentences", sentences}};
 }
 
 }  // namespace lockstep

@@ -54,6 +54,12 @@ std::string text_of(const RunReport& report, const std::string& tunnel) {
   return text;
 }
 
+std::string text_of(const SweepReport& sweep) {
+  std::string text = wrapped(sweep.name + ": " + joined(sweep_sentences(sweep), " "), kWidth, "") + "\n" +
+                     indented(text_table(sweep_table(sweep)));
+  return text + paragraph("", 2, "`lockstep report " + sweep.name + "/TRIAL` tells more of one.");
+}
+
 }  // namespace
 
 std::string tensorboard_words(const RunReport& report, const std::string& tunnel) {
@@ -62,6 +68,7 @@ std::string tensorboard_words(const RunReport& report, const std::string& tunnel
 }
 
 std::string report_text(const ReportPage& page) {
+  if (page.sweep) return text_of(*page.sweep);
   std::string text;
   for (std::size_t i = 0; i < page.runs.size(); ++i)
     text += (i == 0 ? "" : "\n\n") + text_of(page.runs[i], page.tunnels[i]);

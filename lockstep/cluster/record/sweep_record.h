@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// A trial of a sweep: a run folder inside the sweep's.
+struct SweptTrial {
+  std::string name{};               ///< Of its folder: "01-lr-0.1".
+  std::vector<std::string> sets{};  ///< "optimizer.lr=0.1", as `submit --sweep` was given it.
+};
+
+/// Writes `sweep.json` into a sweep's folder, which must be there.
+///
+/// Throws: Error(kIo) if it cannot be written.
+void keep_sweep(const std::filesystem::path& folder, const std::vector<SweptTrial>& trials);
+
+/// Returns the trials of a sweep's folder, in the order in which they were submitted; nothing if it is none.
+///
+/// Throws: Error(kData) for a file that keep_sweep() did not write.
+std::optional<std::vector<SweptTrial>> kept_sweep(const std::filesystem::path& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/text_table.h"
+#include "lockstep/cluster/record/sweep_record.h"
+#include "lockstep/cluster/report/run_report.h"
+
+namespace lockstep {
+
+/// A sweep's trials and what has become of them.
+struct SweepReport {
+  std::string name{};
+  std::vector<SweptTrial> trials{};
+  std::vector<std::optional<RunReport>> runs{};  ///< Of each trial; nothing if its folder is not there.
+};
+
+/// A row for each trial: the swept values, its state, how long it ran, and the last of each of its metrics.
+TableRows sweep_table(const SweepReport& sweep);
+
+/// "9 trials: 7 finished, 2 waiting", and which trial has the lowest val_loss, if at least two have one.
+std::vector<std::string> sweep_sentences(const SweepReport& sweep);
+
+/// [{"name", "sets": {NAME: VALUE}, "run_dir", "state", "exit_code", "wall_s", "metrics"}]; null for what nothing
+/// tells.
+nlohmann::json sweep_json(const SweepReport& sweep);
+
+}  // namespace lockstep
