@@ -1356,25 +1356,39 @@ def _set_random_states(states, loader=None):
         generator.set_state(_decoded(state))
 
 
+def _parts(loader):
+    """A loader, and the samplers and loaders within it: Accelerate wraps both."""
+    found = [loader]
+    for owner in found:
+        for name in ("base_dataloader", "batch_sampler", "sampler"):
+            part = getattr(owner, name, None)
+            if part is not None and not any(part is each for each in found):
+                found.append(part)
+    return found
+
+
 def _generators(loader):
     """The generators that a loader draws from, but PyTorch's own; each once."""
     found = []
-    for owner in (loader, getattr(loader, "sampler", None), getattr(getattr(loader, "batch_sampler", None), "sampler", None)):
-        generator = getattr(owner, "generator", None)
-        if hasattr(generator, "get_state") and not any(generator is each for each in found):
-            found.append(generator)
+    for owner in _parts(loader):
+        for generator in (getattr(owner, "generator", None), getattr(owner, "synchronized_generator", None)):
+            if hasattr(generator, "get_state") and not any(generator is each for each in found):
+                found.append(generator)
     return found
 
 
 def _set_epoch(loader, epoch):
-    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+    for owner in reversed(_parts(loader)):
         if hasattr(owner, "set_epoch"):
             owner.set_epoch(epoch)
 
 
 def _sampler_of(loader):
-    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+    for owner in _parts(loader):
         if isinstance(owner, Sampler):
+            if owner is not loader and owner is not getattr(loader, "batch_sampler", None):
+                raise Error("the batches of lockstep.Sampler are split over ranks once more, by %s" % type(loader.batch_sampler).__name__,
+                            "leave this loader out of accelerator.prepare(): the sampler gives each rank its part")
             return owner
     return None
 
