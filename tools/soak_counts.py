@@ -8,6 +8,7 @@ part, seeds, trials, bad, commit, date. Parts:
   stress  the tests labelled ranks and slurm, in random order, in two clones at once, with every core kept busy beside them
   kills   writers of snapshots, killed at random moments
   corruptions  snapshots that are damaged at random places
+  python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
 `tools/soak counts` shows the sums.
 """
 import argparse
@@ -94,6 +95,22 @@ def soak_damage(part, test, at_once):
     return soak
 
 
+def soak_python_kills(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("python_kills")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_PYTHON_SEED": str(after), "LOCKSTEP_PYTHON_KILLS": "40", "LOCKSTEP_BIN": str(BUILD / "bin"),
+                            "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, ROOT / "tests/python/test_runs.py", "Runs.test_killed_at_random_moments"], env=env, text=True,
+                              cwd=ROOT, capture_output=True, check=False)
+        logged("python_kills", done.stdout + done.stderr)
+        killed = sum(map(int, re.findall(r"^killed (\d+) times$", done.stdout, re.M)))
+        if not killed:
+            sys.exit(f"error: the test of killed Python runs did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + killed, bad + (done.returncode != 0)
+    keep("python_kills", f"{first}:{after}", trials, bad)
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -160,7 +177,7 @@ def show_counts():
 def main():
     parts = {"drawn": soak_drawn, "stress": soak_stress,
              "kills": soak_damage("kills", "Damage.AWriterThatIsKilled*", 200),
-             "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000)}
+             "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000), "python_kills": soak_python_kills}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

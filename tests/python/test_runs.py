@@ -148,6 +148,7 @@ class Runs(unittest.TestCase):
             killed += 1
         self.finish(run, every_steps=1, epochs=20)
         self.assertGreater(killed, 2)
+        print(f"killed {killed} times", flush=True)
         self.check_equal(run, whole)
 
     def test_killed_with_workers(self):
