@@ -1876,8 +1876,8 @@ class Run:
         self._signals.keep_workers(loader)
         is_within = cursor is not None and cursor["batches"] > 0
         if not is_within:
-            if cursor and cursor["random"]:
-                _set_random_states(cursor["random"], loader)
+            if cursor:
+                self._set_random(cursor["random"], loader)
             self._position = {"pass": number, "batches": 0, "place": 0, "over": False}
             self._over_random = None
             self._epoch_random = _random_states(loader)
@@ -1910,8 +1910,11 @@ class Run:
 
     @staticmethod
     def _set_random(states, loader):
-        if states:
-            _set_random_states(states, loader)
+        if not states:
+            return
+        if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
+            next(iter(loader.batch_sampler), None)  # Some samplers make their generator when they are first used.
+        _set_random_states(states, loader)
 
     def _skipped(self, loader, count):
         if self._ranks.is_main:
