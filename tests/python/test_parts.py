@@ -296,6 +296,13 @@ class ByThemselves(InAFolder):
             self.assertTrue(lockstep.load(model=model).endswith("step-0000000000"))
             self.assertTrue(torch.equal(model.weight, wanted))
 
+    def test_a_log_without_start_leaves_another_run_alone(self):
+        lockstep.start(model=torch.nn.Linear(2, 3), folder=self.folder).finish()
+        with mock.patch.dict(os.environ, {"LOCKSTEP_RUN_DIR": str(self.folder)}):
+            with self.assertRaisesRegex(lockstep.Error, "holds model, and start.. got nothing"):
+                lockstep.log(loss=1)
+        self.assertEqual(list(self.folder.glob("abandoned-*")), [])
+
     def test_read(self):
         run = lockstep.start(folder=self.folder, monitor="val_loss")
         for _ in run.epochs(2):

@@ -27,7 +27,7 @@ import train  # noqa: E402
 
 LOCKSTEP = pythons.BIN / "lockstep"
 SEED = int(os.environ.get("LOCKSTEP_PYTHON_SEED", "1"))
-KILLS = int(os.environ.get("LOCKSTEP_PYTHON_KILLS", "12"))
+KILLS = int(os.environ.get("LOCKSTEP_PYTHON_KILLS", "8"))
 
 
 class Process:
