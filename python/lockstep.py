@@ -2600,6 +2600,7 @@ class _HuggingFaceHooks:
 
     def on_train_end(self, args, state, control, **_):
         run = self._run
+        run.epoch = int(state.epoch or 0)
         run._saved = run._place()  # Trainer's checkpoints are what is kept.
         run.finish(self._stop or "max_epochs")
         if self._stop:
