@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -266,6 +267,23 @@ class Start(InAFolder):
             each.state.clear()
         lockstep.start(model=model, optimizer=optimizers, folder=self.folder)
         self.assertEqual(str([each.state_dict() for each in optimizers]), str(wanted))
+
+
+class Signals(unittest.TestCase):
+    def end_of_a_child(self, *numbers):
+        pid = os.fork()
+        if pid == 0:
+            signals = lockstep._StopSignals()
+            for number in numbers:
+                signal.raise_signal(number)
+            os._exit(signals.arrived)
+        return os.waitpid(pid, 0)[1]
+
+    def test_the_first_is_remembered_and_a_second_interrupt_ends_at_once(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+            self.assertEqual(os.WEXITSTATUS(self.end_of_a_child(number)), number)
+        self.assertEqual(os.WEXITSTATUS(self.end_of_a_child(signal.SIGTERM, signal.SIGTERM)), signal.SIGTERM)
+        self.assertEqual(os.WTERMSIG(self.end_of_a_child(signal.SIGINT, signal.SIGINT)), signal.SIGINT)
 
 
 class ByThemselves(InAFolder):

@@ -186,7 +186,7 @@ class Runs(unittest.TestCase):
             self.assertEqual(train.lockstep.read(run).metrics[-1]["stopped_by"], "signal")
         self.check_equal(self.finish(run, 2), self.whole(2))
 
-    def test_a_second_interrupt_ends_at_once(self):
+    def test_an_interrupt_stops_it_with_a_snapshot(self):
         process = Process(self.new(), epochs=10**6, every_steps=10**6)
         self.assertTrue(process.wait_for_step(2))
         os.kill(process.pid, signal.SIGINT)
