@@ -1105,7 +1105,7 @@ class _Metrics:
         self._events.write(_scalars_event(time.time(), step, self._scalars(dict(values))))
 
     def write_validation(self, step, epoch, train_loss, metrics):
-        self.write("validation", step, epoch=epoch, train_loss=train_loss, metrics=metrics)
+        self.write("validation", step, epoch=epoch, samples=None, seconds=None, train_loss=train_loss, metrics=metrics)
         scalars = dict(metrics) if train_loss is None else dict(metrics, epoch_train_loss=train_loss)
         self._events.write(_scalars_event(time.time(), step, scalars))
 
@@ -1246,20 +1246,20 @@ class _Ranks:
 
     def begin(self, flags):
         """Begins to add up the flags of all ranks."""
-        number = sum(1 << 15 * i for i, each in enumerate(self.FLAGS) if each in flags)
-        total = _torch().tensor([number], dtype=_torch().int64)
-        work = None
-        if self._group:
-            work = _torch().distributed.all_reduce(total, group=self._group, async_op=True)
-        self._pending = (total, work)
+        if not self._group:
+            self._pending = flags
+            return
+        torch = _torch()
+        total = torch.tensor([sum(1 << 15 * i for i, each in enumerate(self.FLAGS) if each in flags)], dtype=torch.int64)
+        self._pending = (total, torch.distributed.all_reduce(total, group=self._group, async_op=True))
 
     def end(self):
         """The flags that any rank had when begin() was called; none if it was not."""
-        if not self._pending:
-            return set()
-        (total, work), self._pending = self._pending, None
-        if work:
-            work.wait()
+        pending, self._pending = self._pending, None
+        if not self._group or pending is None:
+            return pending or set()
+        total, work = pending
+        work.wait()
         number = int(total.item())
         return {each for i, each in enumerate(self.FLAGS) if number >> 15 * i & 0x7FFF}
 
@@ -1356,25 +1356,39 @@ def _set_random_states(states, loader=None):
         generator.set_state(_decoded(state))
 
 
+def _parts(loader):
+    """A loader, and the samplers and loaders within it: Accelerate wraps both."""
+    found = [loader]
+    for owner in found:
+        for name in ("base_dataloader", "batch_sampler", "sampler"):
+            part = getattr(owner, name, None)
+            if part is not None and not any(part is each for each in found):
+                found.append(part)
+    return found
+
+
 def _generators(loader):
     """The generators that a loader draws from, but PyTorch's own; each once."""
     found = []
-    for owner in (loader, getattr(loader, "sampler", None), getattr(getattr(loader, "batch_sampler", None), "sampler", None)):
-        generator = getattr(owner, "generator", None)
-        if hasattr(generator, "get_state") and not any(generator is each for each in found):
-            found.append(generator)
+    for owner in _parts(loader):
+        for generator in (getattr(owner, "generator", None), getattr(owner, "synchronized_generator", None)):
+            if hasattr(generator, "get_state") and not any(generator is each for each in found):
+                found.append(generator)
     return found
 
 
 def _set_epoch(loader, epoch):
-    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+    for owner in reversed(_parts(loader)):
         if hasattr(owner, "set_epoch"):
             owner.set_epoch(epoch)
 
 
 def _sampler_of(loader):
-    for owner in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None), loader):
+    for owner in _parts(loader):
         if isinstance(owner, Sampler):
+            if owner is not loader and owner is not getattr(loader, "batch_sampler", None):
+                raise Error("the batches of lockstep.Sampler are split over ranks once more, by %s" % type(loader.batch_sampler).__name__,
+                            "leave this loader out of accelerator.prepare(): the sampler gives each rank its part")
             return owner
     return None
 
@@ -1664,7 +1678,8 @@ class Run:
         self._best, self._is_best, self._metrics_seen = None, False, {}
         self._logged, self._epoch_loss = {}, [0.0, 0]
         self._saved = self._metrics = self._saver = self._requests = self._lock = None
-        self._first_step = 0
+        self._first_step = self._first_samples = 0
+        self._time_to_first_step = None
         self._in_step = self._in_loop = self._is_over = self._has_failed = False
         self._passes = 0
         self._longest_step = self._newest = self._last_stop = None
@@ -1763,7 +1778,7 @@ class Run:
         self._objects.restore(own["objects"], path)
         extensions = _read_tensors(os.path.join(path, _EXTENSIONS))
         self.step, self.epoch, self.samples = state["step"], state["epoch"], state["samples"]
-        self._first_step = self.step
+        self._first_step, self._first_samples = self.step, self.samples
         self.state = _unpacked(own["state"], extensions)
         self._best = _unpacked(own["best"], {})
         self._metrics_seen = dict(state["metrics"])
@@ -1862,8 +1877,8 @@ class Run:
         self._signals.keep_workers(loader)
         is_within = cursor is not None and cursor["batches"] > 0
         if not is_within:
-            if cursor and cursor["random"]:
-                _set_random_states(cursor["random"], loader)
+            if cursor:
+                self._set_random(cursor["random"], loader)
             self._position = {"pass": number, "batches": 0, "place": 0, "over": False}
             self._over_random = None
             self._epoch_random = _random_states(loader)
@@ -1896,8 +1911,11 @@ class Run:
 
     @staticmethod
     def _set_random(states, loader):
-        if states:
-            _set_random_states(states, loader)
+        if not states:
+            return
+        if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
+            next(iter(loader.batch_sampler), None)  # Some samplers make their generator when they are first used.
+        _set_random_states(states, loader)
 
     def _skipped(self, loader, count):
         if self._ranks.is_main:
@@ -1964,6 +1982,8 @@ class Run:
     def _end_step(self, may_leave=True):
         now = time.monotonic()
         self.step += 1
+        if self._longest_step is None:
+            self._time_to_first_step = now - self._began
         self._longest_step = max(self._longest_step or 0.0, now - self._last_step)
         self._last_step = now
         agreed = self._ranks.end()
@@ -2144,6 +2164,7 @@ class Run:
         seconds = time.monotonic() - self._began
         if self._metrics:
             self._metrics.write("run_ended", self.step, epochs=self.epoch, samples=self.samples, stopped_by=self.stopped_by, seconds=seconds,
+                                samples_per_second=(self.samples - self._first_samples) / seconds, time_to_first_step_s=self._time_to_first_step,
                                 metrics=self._metrics_seen)
             self._metrics.close()
         if self.stopped_by == "max_epochs" and (self._metrics or not os.path.exists(os.path.join(self.folder, "result.json"))):
@@ -2278,7 +2299,7 @@ def start(model=None, optimizer=None, scheduler=None, scaler=None, ema=None, fol
 
 
 def _run():
-    return _current if _current is not None else start(resume="none")
+    return _current if _current is not None else start()
 
 
 def should_stop():
@@ -2433,7 +2454,8 @@ class _LightningHooks:
         count = cursor["batches"] if cursor else 0
         if cursor:
             self._random = cursor["random"]
-            run._require_same_loader(loader, None, dict(cursor)) if count else None
+            if count:
+                run._require_same_loader(loader, None, cursor)
             run._set_random(cursor["epoch_random"] if count else cursor["random"], loader)
         run._cursor = None
         run._epoch_random = cursor["epoch_random"] if count else _random_states(loader)
@@ -2578,10 +2600,12 @@ class _HuggingFaceHooks:
 
     def on_train_end(self, args, state, control, **_):
         run = self._run
+        run.epoch = int(state.epoch or 0)
         run._saved = run._place()  # Trainer's checkpoints are what is kept.
         run.finish(self._stop or "max_epochs")
         if self._stop:
-            _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop)) if run._ranks.is_main else None
+            if run._ranks.is_main:
+                _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop))
             raise SystemExit(REQUEUE)
 
 

@@ -10,6 +10,7 @@ part, seeds, trials, bad, commit, date. Parts:
   corruptions  snapshots that are damaged at random places
   strangers  connections to the store of those who know no secret, while a rank uses it
   held  trainings whose state is held in their parent's memory, killed at random moments
+  python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
 `tools/soak counts` shows the sums.
 """
 import argparse
@@ -111,6 +112,22 @@ def soak_whole(part, program, test, trials):
     return soak
 
 
+def soak_python_kills(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("python_kills")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_PYTHON_SEED": str(after), "LOCKSTEP_PYTHON_KILLS": "40", "LOCKSTEP_BIN": str(BUILD / "bin"),
+                            "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, ROOT / "tests/python/test_runs.py", "Runs.test_killed_at_random_moments"], env=env, text=True,
+                              cwd=ROOT, capture_output=True, check=False)
+        logged("python_kills", done.stdout + done.stderr)
+        killed = sum(map(int, re.findall(r"^killed (\d+) times$", done.stdout, re.M)))
+        if not killed:
+            sys.exit(f"error: the test of killed Python runs did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + killed, bad + (done.returncode != 0)
+    keep("python_kills", f"{first}:{after}", trials, bad)
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -179,7 +196,8 @@ def main():
              "kills": soak_damage("kills", "Damage.AWriterThatIsKilled*", 200),
              "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000),
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
-             "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000)}
+             "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
+             "python_kills": soak_python_kills}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

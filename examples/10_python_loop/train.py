@@ -43,7 +43,7 @@ def main():
     for epoch in run.epochs(EPOCHS):  # lockstep
         for images, labels in run.steps(loader):  # lockstep
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images), labels) * run.weight
+            loss = nn.functional.cross_entropy(model(images), labels) * run.weight  # lockstep
             loss.backward()
             optimizer.step()
             run.log(loss=loss)  # lockstep

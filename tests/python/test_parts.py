@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -268,6 +269,23 @@ class Start(InAFolder):
         self.assertEqual(str([each.state_dict() for each in optimizers]), str(wanted))
 
 
+class Signals(unittest.TestCase):
+    def end_of_a_child(self, *numbers):
+        pid = os.fork()
+        if pid == 0:
+            signals = lockstep._StopSignals()
+            for number in numbers:
+                signal.raise_signal(number)
+            os._exit(signals.arrived)
+        return os.waitpid(pid, 0)[1]
+
+    def test_the_first_is_remembered_and_a_second_interrupt_ends_at_once(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+            self.assertEqual(os.WEXITSTATUS(self.end_of_a_child(number)), number)
+        self.assertEqual(os.WEXITSTATUS(self.end_of_a_child(signal.SIGTERM, signal.SIGTERM)), signal.SIGTERM)
+        self.assertEqual(os.WTERMSIG(self.end_of_a_child(signal.SIGINT, signal.SIGINT)), signal.SIGINT)
+
+
 class ByThemselves(InAFolder):
     def test_a_loop_of_ones_own(self):
         model = torch.nn.Linear(2, 2)
@@ -295,6 +313,13 @@ class ByThemselves(InAFolder):
             torch.nn.init.zeros_(model.weight)
             self.assertTrue(lockstep.load(model=model).endswith("step-0000000000"))
             self.assertTrue(torch.equal(model.weight, wanted))
+
+    def test_a_log_without_start_leaves_another_run_alone(self):
+        lockstep.start(model=torch.nn.Linear(2, 3), folder=self.folder).finish()
+        with mock.patch.dict(os.environ, {"LOCKSTEP_RUN_DIR": str(self.folder)}):
+            with self.assertRaisesRegex(lockstep.Error, "holds model, and start.. got nothing"):
+                lockstep.log(loss=1)
+        self.assertEqual(list(self.folder.glob("abandoned-*")), [])
 
     def test_read(self):
         run = lockstep.start(folder=self.folder, monitor="val_loss")

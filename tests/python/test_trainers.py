@@ -31,9 +31,9 @@ class Trainers(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def ran(self, script, run, *words, code=0):
+    def ran(self, script, run, *words, code=0, launcher=()):
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "LOCKSTEP_RUN"))} | {"CUDA_VISIBLE_DEVICES": ""}
-        done = subprocess.run([sys.executable, HERE / script, self.folder / run, *words], env=env, text=True, capture_output=True, check=False, timeout=280)
+        done = subprocess.run([*launcher, sys.executable, HERE / script, self.folder / run, *words], env=env, text=True, capture_output=True, check=False, timeout=280)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
 
@@ -63,6 +63,19 @@ class Trainers(unittest.TestCase):
             self.skipTest("no Lightning 2.1")
         said = self.ran("lightning_train.py", "stopped", "signal_at=9", code=75)
         self.assertIn("is not 2.6", said)
+
+    def test_accelerate(self):
+        if not has("accelerate", ""):
+            self.skipTest("no Accelerate")
+        script = "accelerate_train.py"
+        for launcher, signal_at in (((), 8), ((pythons.BIN / "lockstep", "launch", "-n", "2", "--"), 5)):
+            if launcher and not launcher[0].exists():
+                continue
+            whole, stopped = f"whole-{len(launcher)}", f"stopped-{len(launcher)}"
+            self.ran(script, whole, launcher=launcher)
+            self.ran(script, stopped, f"signal_at={signal_at}", code=75, launcher=launcher)
+            self.assertIn("goes on from", self.ran(script, stopped, launcher=launcher))
+            self.check_equal(whole, stopped)
 
     def test_hugging_face(self):
         if not has("transformers", "4."):
