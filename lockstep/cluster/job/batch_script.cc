@@ -4,6 +4,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/job/data_stage.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {
@@ -79,6 +80,7 @@ void add_step(ScriptText& out, const JobPlan& plan) {
     out.paragraph("A program that ends with 75 asks to be started again: `lockstep exec` has left a mark for it.");
     out.line("if [ -e " + kAgainMark + " ]; then rm -f " + kAgainMark + "; status=75; fi");
   }
+  add_end_of_data(out, plan);
   if (plan.queue.goes_on) {
     const std::string warned = plan.queue.signal ? " && [ -z \"$warned\" ]" : "";
     out.line(warned.empty() ? "[ \"$status\" != 75 ] || next_job"
