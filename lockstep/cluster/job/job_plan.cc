@@ -267,6 +267,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.program = request.program;
   plan.paths = request.paths;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
+  plan.is_offline = !profile.storage.internet;
   plan.tunnel = profile.software.tunnel;
   plan.billing = billing_of(plan.size, profile);
   plan.login = profile.software.login.empty() ? request.paths.host : profile.software.login;

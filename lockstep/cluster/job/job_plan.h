@@ -111,6 +111,7 @@ struct JobPlan {
   bool has_container_modules = false;  ///< The site's own lines show a container what it needs of the node.
   JobProgram program;
   JobPaths paths;
+  bool is_offline = false;       ///< The nodes do not reach the internet.
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
   std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
   JobBilling billing{};          ///< What the site charges for it.
