@@ -20,8 +20,8 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
+#include "lockstep/cluster/flag/sweep.h"
 #include "lockstep/cluster/job/queue.h"
-#include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/scale/study.h"
 #include "lockstep/launch/process.h"
 

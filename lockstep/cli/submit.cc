@@ -67,14 +67,16 @@ void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitR
   print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
 }
 
-void pack_what_is_staged(const JobStage& stage, const Context& context) {
-  if (stage.kind == StageKind::kNone) return;
+/// Packs the environment or the data of a job, if that was not done before.
+template <typename Staged>
+void pack_once(const Staged& staged, const Context& context) {
+  if (staged.from.empty()) return;
   std::error_code ignored;
-  if (!fs::exists(stage.pack, ignored)) {
-    context.log.info("packing '" + stage.from.string() + "' into '" + stage.pack.string() + "', once for all jobs");
+  if (!fs::exists(staged.pack, ignored)) {
+    context.log.info("packing '" + staged.from.string() + "' into '" + staged.pack.string() + "', once for all jobs");
   }
-  if (!make_pack(stage, context.env)) return;
-  context.log.info("packed: " + human_bytes(fs::file_size(stage.pack, ignored)));
+  if (!make_pack(staged, context.env)) return;
+  context.log.info("packed: " + human_bytes(fs::file_size(staged.pack, ignored)));
 }
 
 void print_scripts(const Submission& submission, const SubmitOptions& options) {
@@ -187,7 +189,8 @@ void submit(SubmitOptions& options, Context& context) {
   }
   if (request.is.dry_run) return print_scripts(submission, options);
   if (submission.is_here) check_quickly(first, context);
-  pack_what_is_staged(first.stage, context);
+  pack_once(first.stage, context);
+  pack_once(first.data, context);
   const auto claimed = claim_folder(submission, request, context);
   if (request.is.interactive) return start_session(submission.first(), claimed.get(), context);
   submit_all(submission, options, claimed.get(), context);
@@ -242,6 +245,31 @@ void add_list(CLI::App& command, std::vector<Override>& settings, const std::str
       ->allow_extra_args(false);
 }
 
+/// Whether and how a run goes on in a next job.
+void add_going_on(CLI::App& command, SubmitRequest& request) {
+  command.add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
+  command
+      .add_option("--signal", request.signal,
+                  "Send the program this signal S seconds before the time is up, and go on in a next job once it ended")
+      ->type_name("NAME@S");
+  command
+      .add_option("--requeue", request.requeue,
+                  "Whether the run may start again: after its time, on exit code 75, after a lost node (yes)")
+      ->type_name("yes|no");
+}
+
+/// What goes to the nodes' own disks.
+void add_stages(CLI::App& command, SubmitRequest& request) {
+  command
+      .add_option("--stage", request.stage,
+                  "Take a conda environment, a venv, or `lockstep`, to the nodes' own disks as one file")
+      ->type_name("ENV");
+  command
+      .add_option("--stage-data", request.stage_data,
+                  "Take a folder of data to the nodes' own disks, as $LOCKSTEP_DATA, and copy $LOCKSTEP_RESULTS back")
+      ->type_name("DIR[:INSIDE]");
+}
+
 }  // namespace
 
 void add_submit(CLI::App& app, Context& context) {
@@ -270,16 +298,7 @@ void add_submit(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->add_option("--name", flags.name, "The job's name");
   command->add_option("--run-dir", request.run_dir, "The run's folder")->type_name("DIR");
-  command->add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
-  command
-      ->add_option(
-          "--signal", request.signal,
-          "Send the program this signal S seconds before the time is up, and go on in a next job once it ended")
-      ->type_name("NAME@S");
-  command
-      ->add_option("--requeue", request.requeue,
-                   "Whether the run may start again: after its time, on exit code 75, after a lost node (yes)")
-      ->type_name("yes|no");
+  add_going_on(*command, request);
   command
       ->add_option(
           "--sweep", request.sweeps,
@@ -289,10 +308,7 @@ void add_submit(CLI::App& app, Context& context) {
   command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
   command->add_flag("--interactive", request.is.interactive,
                     "A shell on a node, or -- jupyter lab, with what a batch job would have");
-  command
-      ->add_option("--stage", request.stage,
-                   "Take a conda environment, a venv, or `lockstep`, to the nodes' own disks as one file")
-      ->type_name("ENV");
+  add_stages(*command, request);
   command
       ->add_option(
           "--from", options->from,

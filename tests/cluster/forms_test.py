@@ -50,6 +50,12 @@ class Forms(unittest.TestCase):
         self.script("form-signal.sbatch", "--cluster", "lumi-g", "--account", "project_123456789", "--time", "2:00:00",
                     "--signal", "SIGUSR2@120", "--container", "none", "--", "python3", "train.py")
 
+    def test_data_are_staged_and_shown_in_a_container(self):
+        text = self.script("form-data.sbatch", "--stage-data", "/p/my data:/data", "--cluster", "frontier", "--account", "a", "--container",
+                           "/images/torch.sif", "--nodes", "2", "--", "python3", "train.py")
+        self.assertIn('-B "$LOCKSTEP_DATA_HERE:/data"', text)
+        self.assertIn("#SBATCH --constraint=nvme\n", text)
+
     def test_what_does_not_go_together_is_refused(self):
         self.refused("--pack places the trials of a sweep", "--sweep optimizer.lr=0.1,0.01 --pack", str(RECIPES / "digits.toml"), "--pack")
         self.refused("knows no devices of a node", "--tasks-per-node N", str(RECIPES / "digits.toml"), "--pack", "--sweep", "trainer.seed=1,2")
@@ -65,6 +71,11 @@ class Forms(unittest.TestCase):
         self.refused("--sbatch=--signal=USR1@60: job.sh waits", "give it as --signal NAME@S", "--sbatch=--signal=USR1@60", "--", "true")
         self.refused("--signal tells a program", "a recipe goes by the clock", str(RECIPES / "digits.toml"), "--signal", "USR1@60")
         self.refused("packed trials of a program are not warned", "leave out --pack", "--pack", "--sweep", "lr=1,2", "--signal", "USR1@60", "--", "true", "{lr}")
+        self.refused("there is no folder '/no/data'", "the folder that holds the data", "--stage-data", "/no/data", "--", "true")
+        self.refused("names '/data' in a container, but the job has none", "under $LOCKSTEP_DATA", "--stage-data", "/usr/bin:/data", "--", "true")
+        self.refused("'data' is no whole path", "DIR:/INSIDE", "--stage-data", "/usr/bin:data", "--", "true")
+        self.refused("data.path '/x' does not lie in '/usr/bin'", "one above it", str(RECIPES / "mnist.toml"), "--set", "data.path=/x", "--stage-data",
+                     "/usr/bin")
         self.refused("there is no folder '/no/env'", "a venv by its folder", "--stage", "/no/env", "--", "true")
         self.refused("is neither a venv", "name the environment's own folder", "--stage", "/usr", "--", "true")
         self.refused("--stage lockstep takes the training half along", "--stage DIR", "--stage", "lockstep", "--", "true")

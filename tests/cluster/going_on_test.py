@@ -32,10 +32,15 @@ class GoingOn(unittest.TestCase):
 
     def script(self, *words):
         with tempfile.TemporaryDirectory(prefix="lockstep-empty-") as empty:
-            done = dry_run(empty, "--cluster", "generic", "--run-dir", str(self.run_dir), *words)
+            done = dry_run(empty, *(() if "--cluster" in words else ("--cluster", "generic")), "--run-dir", str(self.run_dir), *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.run_dir.mkdir()
         self.text = done.stdout
+
+    def site(self, storage):
+        path = self.folder / "site.toml"
+        path.write_text(f"[storage]\n{storage}\n")
+        return path
 
     def start(self, number, code=75, state="RUNNING", seconds=0, during=""):
         """Runs the script as the job's start `number`; returns its code, and how often the job was put back."""
@@ -44,7 +49,7 @@ class GoingOn(unittest.TestCase):
             "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "CODE": str(code),
             "STATE": state, "ASKED": str(self.asked), "SECONDS": str(seconds), "DURING": during, "RUN": str(self.run_dir),
             **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {})})
-        self.said = done.stderr
+        self.told, self.said = done.stdout, done.stderr
         return done.returncode, self.asked.read_text().count("requeue 7\n") if self.asked.exists() else 0
 
     def test_three_short_starts_in_a_row_are_enough(self):
@@ -75,6 +80,15 @@ class GoingOn(unittest.TestCase):
         self.script("--", "true")
         self.assertEqual(self.start(1, code=0), (0, 0))
         self.assertEqual(self.start(1, during='touch "$RUN/stop-7"'), (75, 0))
+
+    def test_what_trackers_kept_is_named_where_nodes_have_no_internet(self):
+        self.script("--cluster", str(self.site("internet = false")), "--", "true")
+        self.assertEqual(self.start(1, code=0), (0, 0))
+        self.assertNotIn("on a login node", self.told)
+        self.start(1, code=0, during='mkdir -p "$RUN"/mlruns "$RUN"/wandb/offline-run-1 "$RUN"/wandb/offline-run-2')
+        for line in (f"wandb sync '{self.run_dir}/wandb/offline-run-1'", f"wandb sync '{self.run_dir}/wandb/offline-run-2'",
+                     f"mlflow ui --backend-store-uri 'file:{self.run_dir}/mlruns'"):
+            self.assertIn(f"== on a login node: {line}\n", self.told)
 
     def test_a_warned_program_goes_on_whatever_it_ends_with(self):
         self.script("--signal", "TERM@60", "--", "true")

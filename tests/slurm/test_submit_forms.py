@@ -125,6 +125,41 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual(self.log("again").count(f"tool /tmp/lockstep-stage-{again}\n"), 4, self.log("again"))
         self.assertEqual([pack.stat().st_mtime_ns for pack in (self.folder / "runs" / ".packs").iterdir()], [made])
 
+    def with_data(self):
+        (self.folder / "my data" / "train").mkdir(parents=True)
+        (self.folder / "my data" / "train" / "one").write_text("first sample\n")
+        return self.folder / "my data"
+
+    def test_data_go_to_each_node_and_results_come_back_before_the_job_goes_on(self):
+        line = """cat "$LOCKSTEP_DATA/train/one"; echo $LOCKSTEP_DATA; echo $RANK > "$LOCKSTEP_RESULTS/start-${SLURM_RESTART_COUNT:-0}-$RANK"
+[ "$SLURM_RESTART_COUNT" ] || exit 75"""
+        job = self.job("--stage-data", self.with_data(), "--nodes", "2", "--tasks-per-node", "1", "--", "sh", "-c", line)
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
+        place = f"/tmp/lockstep-data-{job}"
+        self.assertEqual([self.log().count(said) for said in ("first sample\n", f"{place}\n")], [4, 4], self.log())
+        # The bed's nodes are one machine with one /tmp.
+        back = {path.name for path in (self.folder / "run" / "results").rglob("start-*")}
+        self.assertEqual(back, {f"start-{start}-{rank}" for start in (0, 1) for rank in (0, 1)})
+        self.assertEqual([pathlib.Path(place + end).exists() for end in ("", ".tar", "-results")], [False] * 3)
+
+    def test_data_without_room_on_a_node_end_the_job_before_they_are_sent(self):
+        bin_folder = self.folder / "small"
+        bin_folder.mkdir()
+        (bin_folder / "df").write_text("#!/bin/sh\necho Avail\necho 999\n")
+        (bin_folder / "df").chmod(0o755)
+        job = self.job("--stage-data", self.with_data(), "--", "true", PATH=f"{bin_folder}:{self.environment['PATH']}")
+        state = self.state(job)
+        self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "4:0"), self.log())
+        self.assertRegex(self.log(), r"lockstep: error: n\d has 999 bytes free on /tmp, want \d+ for the data and their pack")
+        self.assertIn("or leave out --stage-data", self.log())
+
+    def test_a_recipe_reads_the_staged_data(self):
+        (self.folder / "data.toml").write_text('[model]\nname = "mlp"\n[data]\nkind = "idx"\npath = "my data/train"\n')
+        job = self.job("data.toml", "--stage-data", self.with_data(), "--devices", "1")
+        self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
+        self.assertIn("--set data.path=$LOCKSTEP_DATA/train ", self.log())
+
     def test_a_pack_that_is_gone_fails_with_a_way_out(self):
         venv = self.folder / "env"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

@@ -4,6 +4,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/job/data_stage.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {
@@ -60,6 +61,18 @@ void add_trap(ScriptText& out, const JobPlan& plan) {
   out.line("trap 'warned=1; next_job' USR1");
 }
 
+/// How a person sends on what trackers had to keep.
+void add_trackers(ScriptText& out, const JobPlan& plan) {
+  if (!plan.is_offline || plan.program.is_recipe) return;
+  out.paragraph("The nodes have no internet: what trackers have kept in the run folder is sent from a login node.");
+  out.line("for kept in \"$LOCKSTEP_RUN_DIR\"/wandb/offline-run-*; do");
+  out.line("  if [ -e \"$kept\" ]; then echo \"== on a login node: wandb sync '$kept'\"; fi");
+  out.line("done");
+  out.line("if [ -d \"$LOCKSTEP_RUN_DIR/mlruns\" ]; then");
+  out.line("  echo \"== on a login node: mlflow ui --backend-store-uri 'file:$LOCKSTEP_RUN_DIR/mlruns'\"");
+  out.line("fi");
+}
+
 void add_step(ScriptText& out, const JobPlan& plan) {
   out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
   out.line("status=0");
@@ -79,6 +92,8 @@ void add_step(ScriptText& out, const JobPlan& plan) {
     out.paragraph("A program that ends with 75 asks to be started again: `lockstep exec` has left a mark for it.");
     out.line("if [ -e " + kAgainMark + " ]; then rm -f " + kAgainMark + "; status=75; fi");
   }
+  add_trackers(out, plan);
+  add_end_of_data(out, plan);
   if (plan.queue.goes_on) {
     const std::string warned = plan.queue.signal ? " && [ -z \"$warned\" ]" : "";
     out.line(warned.empty() ? "[ \"$status\" != 75 ] || next_job"

@@ -175,6 +175,11 @@ ProfileContainer container_of(const JobSoftware& software, const Profile& profil
   container.image = software.container;
   container.binds.insert(container.binds.end(), software.binds.begin(), software.binds.end());
   if (software.stage.kind != StageKind::kNone) container.binds.emplace_back("$LOCKSTEP_STAGED");
+  const auto& data = software.data;
+  if (!data.from.empty()) {
+    container.binds.push_back("$LOCKSTEP_DATA_HERE" + (data.inside.empty() ? std::string() : ":" + data.inside));
+    container.binds.emplace_back("$LOCKSTEP_RESULTS");
+  }
   return container;
 }
 
@@ -243,7 +248,10 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
     plan.devices_flag = expand_template(profile.sbatch.devices, template_values(plan.size, profile));
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.stage = request.software.stage;
-  if (!plan.stage.flag.empty()) plan.sbatch.push_back(plan.stage.flag);
+  plan.data = request.software.data;
+  // Both lie on the same disk.
+  const auto& disk = plan.stage.flag.empty() ? plan.data.flag : plan.stage.flag;
+  if (!disk.empty()) plan.sbatch.push_back(disk);
   plan.sbatch.insert(plan.sbatch.end(), request.sbatch.begin(), request.sbatch.end());
   plan.srun = srun_flags(plan.size, profile, request.program);
   plan.before = module_lines(request.software, profile);
@@ -259,6 +267,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.program = request.program;
   plan.paths = request.paths;
   plan.exports_nothing = profile.sbatch.export_mode == "NONE";
+  plan.is_offline = !profile.storage.internet;
   plan.tunnel = profile.software.tunnel;
   plan.billing = billing_of(plan.size, profile);
   plan.login = profile.software.login.empty() ? request.paths.host : profile.software.login;

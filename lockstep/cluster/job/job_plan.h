@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/cluster/flag/limit_signal.h"
+#include "lockstep/cluster/job/data_stage.h"
 #include "lockstep/cluster/job/stage.h"
 #include "lockstep/cluster/profile/profile.h"
 #include "lockstep/cluster/record/billing.h"
@@ -44,6 +45,7 @@ struct JobSoftware {
   std::vector<std::string> binds;
   std::vector<std::string> env;  ///< "NAME=value"
   JobStage stage{};              ///< What goes to the nodes' own disks.
+  JobData data{};                ///< Data that go there, too.
 };
 
 struct JobProgram {
@@ -103,11 +105,13 @@ struct JobPlan {
   std::vector<std::string> setup_once;           ///< Before the tasks, in the batch script.
   std::map<std::string, std::string> downloads;  ///< Variables that name folders for models and data sets.
   JobStage stage{};
+  JobData data{};
   ProfileContainer container;          ///< Without an image where the job runs outside of one.
   std::string backend;                 ///< Of the devices: "cuda", "rocm", or empty if the profile does not know.
   bool has_container_modules = false;  ///< The site's own lines show a container what it needs of the node.
   JobProgram program;
   JobPaths paths;
+  bool is_offline = false;       ///< The nodes do not reach the internet.
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
   std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
   JobBilling billing{};          ///< What the site charges for it.

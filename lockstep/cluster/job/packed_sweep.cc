@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/job/data_stage.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {
@@ -78,6 +79,7 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("      ;;");
   out.line("  esac");
   out.line("done");
+  add_end_of_data(out, job.node);
   if (job.node.queue.goes_on) {
     out.line("[ -z \"$again\" ] || next_job");
   } else {

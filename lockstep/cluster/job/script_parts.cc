@@ -6,6 +6,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/batch_script.h"
 #include "lockstep/cluster/job/container_command.h"
+#include "lockstep/cluster/job/data_stage.h"
 #include "lockstep/cluster/job/stage.h"
 
 namespace lockstep {
@@ -261,7 +262,7 @@ void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& o
   add_modules(out, plan);
   add_setup_once(out, plan);
   add_environment(out, plan);
-  add_staging(out, plan, on_exit);
+  add_staging(out, plan, add_data(out, plan, on_exit));
   add_container(out, plan);
   add_setup(out, plan);
 }
@@ -298,6 +299,12 @@ std::string arguments_of(const JobPlan& plan) {
 }
 
 std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
+
+std::string step_on_each_node(const JobPlan& plan) {
+  const auto nodes = std::to_string(plan.size.nodes);
+  return std::string(kShortStep) + " --nodes=" + nodes + " --ntasks=" + nodes + " --ntasks-per-node=1 --cpu-bind=none" +
+         step_flags(plan);
+}
 
 bool is_warned_program(const JobPlan& plan) {
   return !plan.program.is_recipe && (plan.queue.chain > 1 || plan.queue.signal);

@@ -51,6 +51,9 @@ std::string step_flags(const JobPlan& plan);
 /// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
 constexpr std::string_view kShortStep = "srun --overlap";
 
+/// srun for one short task on each node.
+std::string step_on_each_node(const JobPlan& plan);
+
 /// A claim: the job is warned before its time is up, so that a program without snapshots of its own goes on.
 bool is_warned_program(const JobPlan& plan);
 

@@ -24,16 +24,6 @@ StageKind kind_of(const fs::path& folder) {
               "name the environment's own folder, or `lockstep` for the training half with its LibTorch");
 }
 
-/// The disk for files of some gigabytes: `/tmp` is memory on many systems.
-void choose_disk(JobStage& stage, const Profile& profile) {
-  const auto& storage = profile.storage;
-  std::string disk = storage.node_local_large.empty() ? storage.node_local : storage.node_local_large;
-  if (disk.empty()) disk = "/tmp";
-  if (!storage.node_local_large.empty()) stage.flag = storage.node_local_large_flag;
-  if (const auto user = disk.find("{user}"); user != std::string::npos) disk.replace(user, 6, "$USER");
-  stage.folder = disk + "/lockstep-stage-$SLURM_JOB_ID";
-}
-
 std::string what_it_is(const JobStage& stage) {
   switch (stage.kind) {
     case StageKind::kConda:
@@ -72,10 +62,22 @@ std::vector<std::string> unpacking(const JobStage& stage) {
 
 }  // namespace
 
+NodeDisk node_disk(const Profile& profile) {
+  const auto& storage = profile.storage;
+  const bool has_large = !storage.node_local_large.empty();
+  NodeDisk disk{.folder = has_large ? storage.node_local_large : storage.node_local,
+                .flag = has_large ? storage.node_local_large_flag : std::string()};
+  if (disk.folder.empty()) disk.folder = "/tmp";
+  if (const auto user = disk.folder.find("{user}"); user != std::string::npos) disk.folder.replace(user, 6, "$USER");
+  return disk;
+}
+
 JobStage job_stage(const StageRequest& request, const Profile& profile) {
   JobStage stage;
   if (request.word.empty()) return stage;
-  choose_disk(stage, profile);
+  const auto disk = node_disk(profile);
+  stage.folder = disk.folder + "/lockstep-stage-$SLURM_JOB_ID";
+  stage.flag = disk.flag;
   std::error_code ignored;
   if (request.word == "lockstep") {
     stage.kind = StageKind::kPrograms;
@@ -113,9 +115,7 @@ bool make_pack(const JobStage& stage, const Environment& env) {
 void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
   const auto& stage = plan.stage;
   if (stage.kind == StageKind::kNone) return;
-  const auto per_node = std::string(kShortStep) + " --nodes=" + std::to_string(plan.size.nodes) +
-                        " --ntasks=" + std::to_string(plan.size.nodes) + " --ntasks-per-node=1 --cpu-bind=none" +
-                        step_flags(plan);
+  const auto per_node = step_on_each_node(plan);
   const auto fail = [&](const std::string& what) {
     out.line("  echo \"lockstep: error: " + what + "\" >&2");
     out.line("  echo \"  hint: is there room? srun df -h ${LOCKSTEP_STAGED%/*}; or leave out --stage\" >&2");

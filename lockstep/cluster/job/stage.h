@@ -25,6 +25,13 @@ struct JobStage {
   std::string flag{};            ///< Of sbatch: gives the job the disk that `folder` is on.
 };
 
+/// The disk of a node for files of some gigabytes: `/tmp` is memory on many systems.
+struct NodeDisk {
+  std::string folder{};  ///< May hold $USER.
+  std::string flag{};    ///< Of sbatch: gives the job that disk; empty where it needs none.
+};
+NodeDisk node_disk(const Profile& profile);
+
 /// What `--stage word` means: a conda environment or a venv by its folder, or, for "lockstep", `trainer` with the
 /// libraries that it loads. Packs nothing. The pack's name holds a key of every file's name, size and time of change;
 /// where there is no such folder here and `is_here` is false, it holds none.

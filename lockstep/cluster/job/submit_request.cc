@@ -16,13 +16,13 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/flag/sbatch_flag.h"
+#include "lockstep/cluster/flag/sweep.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/first_look.h"
 #include "lockstep/cluster/job/limits.h"
 #include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/submit_check.h"
-#include "lockstep/cluster/job/sweep.h"
 #include "lockstep/cluster/profile/library.h"
 #include "lockstep/cluster/setup/trainer_build.h"
 #include "lockstep/observe/run_folder.h"
@@ -152,6 +152,25 @@ void add_stage(JobRequest& job, const SubmitRequest& request, const Target& targ
   }
 }
 
+void add_data(JobRequest& job, const SubmitRequest& request, const Target& target, const Environment& env) {
+  if (request.stage_data.empty()) return;
+  auto data = job_data(request.stage_data, packs_folder(target, job, env), target.is_here, target.profile);
+  if (!data.inside.empty() && job.software.container.empty()) {
+    refuse("--stage-data names '" + data.inside + "' in a container, but the job has none",
+           "--stage-data DIR alone: the program finds the data under $LOCKSTEP_DATA");
+  }
+  if (!job.program.is_recipe) {
+    job.software.data = std::move(data);
+    return;
+  }
+  if (!target.settings.has("data.path")) {
+    refuse("--stage-data takes a recipe's data to the nodes, but this one has no data.path", "leave it out");
+  }
+  const auto path = staged_path(data, target.settings.path("data.path"));
+  job.program.command.insert(job.program.command.end(), {"--set", "data.path=" + path});
+  job.software.data = std::move(data);
+}
+
 /// A recipe's data, where they lie here: else the profile's binds are to show them.
 std::optional<std::string> data_here(const Target& target) {
   if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
@@ -200,6 +219,7 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
     // Another Python is found in the job, after what it loads.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
+  add_data(job, request, target, by.env);
   auto plan = job_plan(job, profile_for(job, target, by.env));
   plan.downloads = download_folders(plan, target.profile, by.env);
   return plan;

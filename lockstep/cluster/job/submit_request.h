@@ -23,6 +23,7 @@ struct SubmitRequest {
   std::string cluster{};             ///< A profile's name or file; empty: the recipe's, else "auto".
   std::string run_dir{};
   std::string stage{};
+  std::string stage_data{};  ///< "DIR" or "DIR:INSIDE"; empty for none.
   std::vector<std::string> sweeps{};
   int chain = 0;
   std::string signal{};          ///< "NAME@S"; empty for none.

@@ -117,6 +117,7 @@ class Translation {
     if (!request.run_dir.empty()) add("--run-dir", request.run_dir);
     if (!request.flags.name.empty()) add("--name", request.flags.name);
     if (!request.signal.empty()) add("--signal", request.signal);
+    if (!request.stage_data.empty()) add("--stage-data", request.stage_data);
     if (!request.requeue.empty()) add("--requeue", request.requeue);
     if (request.flags.devices) add("--devices", std::to_string(*request.flags.devices));
     if (request.flags.tasks) add("--tasks-per-node", std::to_string(*request.flags.tasks));

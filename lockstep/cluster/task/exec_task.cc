@@ -112,6 +112,14 @@ void name_meeting(ExecTask& task, const Environment& env) {
   task.environment.env = Environment(std::move(all));
 }
 
+/// What trackers keep until a person sends it lies with the run, where job.sh finds it.
+void keep_trackers_files(TaskSettings& settings, const fs::path& run_dir) {
+  // A brace would be read as a name's.
+  if (run_dir.empty() || run_dir.string().find('{') != std::string::npos) return;
+  settings.variables.always.try_emplace("WANDB_DIR", run_dir.string());
+  settings.variables.always.try_emplace("MLFLOW_TRACKING_URI", "file:" + (run_dir / "mlruns").string());
+}
+
 }  // namespace
 
 TaskSettings settings_of(const Profile& profile) {
@@ -144,7 +152,8 @@ TaskSettings settings_of(const Profile& profile) {
 
 ExecTask prepare_task(const ExecOptions& options, const Environment& process, const Log& log) {
   ExecTask task;
-  task.settings = settings_of(ProfileLibrary(process).chosen(options.cluster, HostFacts::of_process(process)));
+  const auto profile = ProfileLibrary(process).chosen(options.cluster, HostFacts::of_process(process));
+  task.settings = settings_of(profile);
   const auto env = with_device_order(process, task.settings);
   task.at = placement_from(env);
   task.sockets = policy_of(options, env);
@@ -152,6 +161,7 @@ ExecTask prepare_task(const ExecOptions& options, const Environment& process, co
   task.cache_pack = cache_folder(env) / "node-caches" / (task.settings.cluster + ".zip");
   task.node = node_name(task.at);
   task.run_dir = task_run_dir(options, env);
+  if (!profile.storage.internet) keep_trackers_files(task.settings, task.run_dir);
   task.facts.starts_ranks = options.starts_ranks;
   const Topology topology;
   const auto gpus = topology.gpus();

@@ -11,7 +11,7 @@ namespace {
 using testing::message_of;
 
 ExecTask decide(ExecOptions options, Environment::Map variables = {}) {
-  options.cluster = "generic";
+  if (options.cluster == "auto") options.cluster = "generic";
   options.dry_run = true;
   variables.try_emplace("HOME", "/users/me");
   return prepare_task(options, Environment(std::move(variables)), Log());
@@ -63,6 +63,15 @@ TEST(PrepareTask, PrefersAnOptionToItsVariable) {
   EXPECT_EQ(by_option.sockets, SocketPolicy::kIgnore);
   EXPECT_EQ(by_option.stuck_after_s, 0);
   EXPECT_EQ(by_option.run_dir, "/runs/b");
+}
+
+TEST(PrepareTask, KeepsTrackersFilesWithTheRunWhereNodesHaveNoInternet) {
+  const auto offline = decide({.cluster = "juwels-booster", .run_dir = "/runs/a"}).environment.env;
+  EXPECT_EQ(offline.get("MLFLOW_TRACKING_URI"), "file:/runs/a/mlruns");
+  EXPECT_EQ(offline.get("WANDB_DIR"), "/runs/a");
+  const auto own = decide({.cluster = "juwels-booster", .run_dir = "/runs/a"}, {{"MLFLOW_TRACKING_URI", "file:/mine"}});
+  EXPECT_EQ(own.environment.env.get("MLFLOW_TRACKING_URI"), "file:/mine");
+  EXPECT_FALSE(decide({.cluster = "generic", .run_dir = "/runs/a"}).environment.env.get("MLFLOW_TRACKING_URI"));
 }
 
 TEST(PrepareTask, RefusesAWordThatItDoesNotKnow) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/job/sweep.h"
+#include "lockstep/cluster/flag/sweep.h"
 
 #include <gtest/gtest.h>
 
