@@ -46,8 +46,8 @@ std::string step_flags(const JobPlan& plan);
 
 /// srun for a short step before or after the ranks' step, which takes no core, memory or device from it.
 ///
-/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused for
-/// good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
+/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused
+/// for good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
 /// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
 constexpr std::string_view kShortStep = "srun --overlap";
 
