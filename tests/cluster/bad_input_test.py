@@ -206,7 +206,7 @@ class BadInput(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(json.loads(done.stdout)["trials"]), 4)
         self.assertEqual(sorted(os.listdir(self.folder / "runs")),
-                         ["01-lr-0.1-seed-1", "02-lr-0.1-seed-2", "03-lr-0.01-seed-1", "04-lr-0.01-seed-2"])
+                         ["01-lr-0.1-seed-1", "02-lr-0.1-seed-2", "03-lr-0.01-seed-1", "04-lr-0.01-seed-2", "sweep.json"])
         self.assertIn("--set optimizer.lr=0.01 --set trainer.seed=1",
                       (self.folder / "runs" / "03-lr-0.01-seed-1" / "job.sh").read_text())
 

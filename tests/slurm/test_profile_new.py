@@ -39,7 +39,8 @@ class Site:
         self.test = test
         self.bed = test.enterContext(test_bed.Bed(**shape))
         self.home = pathlib.Path(test.enterContext(tempfile.TemporaryDirectory(prefix="lockstep home ")))
-        self.environment = self.bed.environment | {"HOME": str(self.home), "LOCKSTEP_RUNS": str(self.home / "runs")}
+        self.environment = self.bed.environment | {"HOME": str(self.home), "LOCKSTEP_RUNS": str(self.home / "runs"),
+                                                   "LOCKSTEP_DOCTOR": "off"}  # No driver stands behind the bed's devices.
         self.environment.pop("XDG_CONFIG_HOME", None)
 
     def lockstep(self, *words, code=0):
@@ -53,8 +54,7 @@ class Site:
 
     def tasks(self, *flags):
         """What the tasks of a job say that was submitted without --cluster, and Slurm's record of the job."""
-        off = ("--env", "LOCKSTEP_DOCTOR=off")  # No driver stands behind the bed's devices.
-        said = json.loads(self.lockstep("submit", "--run-dir", "run", "--json", *off, *flags, "--", "sh", "-c", SAY).stdout)
+        said = json.loads(self.lockstep("submit", "--run-dir", "run", "--json", *flags, "--", "sh", "-c", SAY).stdout)
         partition = re.search(r"Partition=(\S+)", self.bed.run("scontrol", "show", "job", said["job"]))[1]
         self.bed.run("srun", "-Q", "-n1", "-p", partition, "--account=any", f"--dependency=afterany:{said['job']}", "true", timeout=180)
         record = self.bed.run("scontrol", "show", "job", said["job"])

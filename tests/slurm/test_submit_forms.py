@@ -215,7 +215,7 @@ class UnderSlurm(test_bed.BedTest):
 SLOW_TO_FREE = """#!/bin/sh
 if [ -e "$HELD" ]; then exec REAL "$@"; fi
 touch "$HELD"
-REAL "$@" &
+REAL "$@" > /dev/null &  # The script reads this step's output to its end.
 until [ -e "$HELD.begun" ]; do :; done
 """
 HOLDING = """#!/bin/sh
