@@ -84,7 +84,7 @@ class UnderSlurm(test_bed.BedTest):
     WARNED = """trap 'echo saved $RANK; exit 0' USR2; touch ready-$RANK
 if [ "$SLURM_RESTART_COUNT" ]; then echo done $RANK; exit; fi
 if [ $RANK = 0 ]; then until [ -e ready-1 ]; do :; done; scancel --batch --signal=USR1 $SLURM_JOB_ID; fi
-sleep 600 & wait"""
+while :; do sleep 600 & wait; done"""  # Slurm may signal the sleep a moment before its shell.
 
     def test_ranks_get_the_signal_that_they_handle_and_the_run_goes_on_once_they_have_ended(self):
         job = self.job("--tasks-per-node", "2", "--signal", "USR2@60", "--", "sh", "-c", self.WARNED)
