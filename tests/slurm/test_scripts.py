@@ -3,6 +3,7 @@
 """`lockstep exec` under a real Slurm with Python's own training scripts, four ranks on two nodes: test_scripts.py LOCKSTEP"""
 import pathlib
 import sys
+import time
 import unittest
 
 import bed as test_bed
@@ -11,6 +12,19 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "exec"))
 import scripts  # noqa: E402
 
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
+PYTHON_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "python"
+LOOP = """import torch, lockstep
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+run = lockstep.start(model=model, optimizer=optimizer, log_every=1)
+for epoch in run.epochs(2):
+    for batch in run.steps(range(100000000)):
+        optimizer.zero_grad()
+        loss = model(torch.ones(1, 2)).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        run.log(loss=loss)
+"""
 
 
 class UnderSlurm(scripts.Scripts):
@@ -34,6 +48,19 @@ class UnderSlurm(scripts.Scripts):
                        scripts.PROGRAMS / "accelerate_run.py")
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         self.check(scripts.said(self.log()))
+
+    def test_a_loop_of_lockstep_py_hears_a_request_to_stop(self):
+        (self.folder / "loop.py").write_text(LOOP)
+        job = self.job("--env", f"PYTHONPATH={PYTHON_FOLDER}", "--", self.python, "loop.py")
+        for _ in range(600):  # Until it trains, there is nobody to ask.
+            if (self.folder / "run/run.lock").exists() and '"step":' in (self.folder / "run/metrics.jsonl").read_text():
+                break
+            time.sleep(0.1)
+        said = self.lockstep("stop", "run").stdout
+        self.assertEqual(said, f"job {job} writes a snapshot and ends\n", self.log())
+        state = self.state(job)
+        self.assertEqual((state["ExitCode"], state["Restarts"]), ("75:0", "0"), self.log())
+        self.assertEqual(len(list((self.folder / "run/snapshots").glob("step-*"))), 1, self.log())
 
 
 @scripts.with_new

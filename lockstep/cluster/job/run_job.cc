@@ -155,10 +155,11 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
     cancel({"scancel", "--signal=USR1", step}, env);
     return "the trial writes a snapshot and ends; the others of job " + job + " go on";
   }
-  if (run.record.is_recipe && found->second.state == "RUNNING") {
-    if (ask_to_stop(run.path, kBeforeASignal)) return "job " + job + " writes a snapshot and ends";
-    cancel({"scancel", "--signal=USR1", job}, env);
-    return "job " + job + " writes a snapshot and ends";
+  if (found->second.state == "RUNNING") {
+    // A program that uses python/lockstep.py hears requests, too.
+    const bool is_heard = ask_to_stop(run.path, kBeforeASignal);
+    if (!is_heard && run.record.is_recipe) cancel({"scancel", "--signal=USR1", job}, env);
+    if (is_heard || run.record.is_recipe) return "job " + job + " writes a snapshot and ends";
   }
   cancel({"scancel", job}, env);
   return "job " + job + " is cancelled";
