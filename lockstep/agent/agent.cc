@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lockstep/agent/cache_pack.h"
+#include "lockstep/agent/left_overs.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -62,6 +63,7 @@ class Agent {
   }
 
   void run() {
+    if (!options_.folders.node_folder.empty()) remove_left_overs(options_.folders.node_folder);
     while (!is_over()) {
       wait();
       if (tasks_.front().has_ended()) release_standard_error();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/agent/cache_pack.h"
+#include "lockstep/agent/left_overs.h"
 #include "lockstep/base/cache_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -54,6 +55,7 @@ void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
   TaskFacts facts = task.facts;
   try {
     make_private_folder(task.node_folder);
+    mark_in_use(task.node_folder).release();
     // First of all: the agent of a program that this step ran before leaves the folder to those who have entered.
     enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
     if (!with_caches) return;
