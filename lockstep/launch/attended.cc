@@ -122,6 +122,9 @@ class ChildStream {
   LastLines last_;
 };
 
+/// True once an attended program has ended in this process.
+bool ignores_signals = false;
+
 [[noreturn]] void become_child(const std::string& program, const std::vector<std::string>& command,
                                const Environment& env) {
   try {
@@ -191,6 +194,9 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (ignores_signals) {
+      for (const int signal : kAskingToStop) ::signal(signal, SIG_DFL);
+    }
     streams.errors.become_the_childs();
     if (streams.output) streams.output->become_the_childs();
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -201,6 +207,9 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
   const int status = wait_for_end(child, signals.get(), streams, env);
   ::signal(SIGPIPE, broken_pipe);
+  // One that reaches this process a moment after the child, which heeded it and has ended, must not end this process.
+  for (const int signal : kAskingToStop) ::signal(signal, SIG_IGN);
+  ignores_signals = true;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return {.code = shell_status(status),
           .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,

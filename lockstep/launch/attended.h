@@ -21,6 +21,8 @@ struct ProgramEnd {
 /// if they are sent to this process alone, and those that came before the child stood. A SIGINT outside of a Slurm step
 /// is the terminal's, which sends it to both.
 ///
+/// Once it has ended, this process ignores those signals: they were the program's.
+///
 /// Blocks:  until the program has ended. Processes that it leaves behind are not waited for.
 /// Throws:  Error(kEnvironment) if no process can be started.
 ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env,

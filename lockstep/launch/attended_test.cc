@@ -87,5 +87,17 @@ TEST(AttendedProgram, GetsASignalThatCameBeforeItStood) {
   EXPECT_EQ(end.code, 9);
 }
 
+TEST(AttendedProgram, IsNotSpoiltByASignalThatComesAfterItsEnd) {
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const auto end = ended("exit 0");
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::raise(signal);
+    ::_exit(end.code);
+  }
+  int status = 0;
+  ::waitpid(parent, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 }  // namespace
 }  // namespace lockstep
