@@ -134,14 +134,11 @@ void place(DoctorContext& context, Findings& findings);
 /// All checks of one process that take milliseconds and start no program: for `submit` and `train` before they begin.
 std::vector<Finding> quick_findings(DoctorContext context);
 
-/// A check of one thing, with a name for a person.
-struct NamedCheck {
-  const char* name;
-  void (*make)(const DoctorContext&, Findings&);
-};
+/// A check of one thing: adds its findings.
+using MakeCheck = void (*)(const DoctorContext&, Findings&);
 
 /// Makes a check. One that meets what nobody thought of becomes a finding itself, and takes no other's with it.
-void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings);
+void run_check(MakeCheck make, const DoctorContext& of, Findings& findings);
 
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/doctor/devices.h"
@@ -26,6 +28,12 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
+
+/// A check with a name for a person.
+struct NamedCheck {
+  const char* name;
+  MakeCheck make;
+};
 
 constexpr auto kChecks = std::to_array<NamedCheck>({
     {"devices", &check_devices},
@@ -66,18 +74,14 @@ bool is_first_node(const DoctorContext& of) { return of.env.get_int("SLURM_PROCI
 
 void write_line(int pipe, const json& line) {
   const auto text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  for (std::size_t at = 0; at < text.size();) {
-    const auto wrote = ::write(pipe, text.data() + at, text.size() - at);
-    if (wrote <= 0) return;
-    at += static_cast<std::size_t>(wrote);
-  }
+  write_all(pipe, std::as_bytes(std::span(text)), "the doctor's pipe");
 }
 
 int make_checks(const DoctorContext& of, const std::vector<NamedCheck>& checks, int pipe) {
   for (const auto& check : checks) {
     write_line(pipe, {{"at", check.name}});
     Findings findings;
-    run_check(check, of, findings);
+    run_check(check.make, of, findings);
     for (const auto& finding : findings.list()) write_line(pipe, json_of(finding));
   }
   return 0;
@@ -246,9 +250,8 @@ void try_program(const DoctorContext& of, const ProgramTrial& trial, const NodeL
 }  // namespace
 
 NodeLook look_at_node(DoctorContext of, const ProgramTrial& trial, const NodeLimits& limits) {
-  NodeLook look;
-  // Slurm's name, by which it may be left out; the kernel's may be another.
-  of.host = of.env.get("SLURMD_NODENAME").value_or(of.host);
+  NodeLook look{.node = of.env.get("SLURMD_NODENAME").value_or(of.host)};
+  of.host = look.node;
   if (of.env.get("LOCKSTEP_DOCTOR") != "off") {
     Findings ignored;
     place(of, ignored);

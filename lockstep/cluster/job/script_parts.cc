@@ -144,11 +144,19 @@ std::string smoke_test_command(const JobPlan& plan) {
   return "sh -c 'command -v \"$0\"' \"$program\"" + output;
 }
 
-std::string short_step(const JobPlan& plan, int nodes) {
+/// srun for a short step before or after the ranks' step, one task on each of `nodes`, which takes no core, memory or
+/// device from the ranks.
+///
+/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused
+/// for good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
+/// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
+std::string short_step(const JobPlan& plan, int nodes, const std::string& cores = "") {
   const auto count = std::to_string(nodes);
-  return std::string(kShortStep) + " --nodes=" + count + " --ntasks=" + count +
-         " --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan);
+  return "srun --overlap --nodes=" + count + " --ntasks=" + count + " --ntasks-per-node=1" + cores +
+         " --cpu-bind=none" + step_flags(plan);
 }
+
+constexpr const char* kOneCore = " --cpus-per-task=1";
 
 void add_not_started(ScriptText& out, const JobPlan& plan) {
   const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
@@ -169,7 +177,7 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
   out.line("code=0");
   // Else a site's default ends the other nodes' look with the first sick one's.
-  out.line("sick=$(" + short_step(plan, nodes) + " --kill-on-bad-exit=0 \\");
+  out.line("sick=$(" + short_step(plan, nodes, kOneCore) + " --kill-on-bad-exit=0 \\");
   out.line("  " + shell_quoted(plan.paths.lockstep.string()) + " doctor --cluster " + shell_quoted(plan.paths.profile) +
            " --node" + (is_python(plan) ? " --torch" : "") + " -- \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " |");
@@ -273,7 +281,7 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
-  out.line(short_step(plan, 1) + " \\");
+  out.line(short_step(plan, 1, kOneCore) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
   add_not_started(out, plan);
   out.line("}");
@@ -300,11 +308,7 @@ std::string arguments_of(const JobPlan& plan) {
 
 std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
 
-std::string step_on_each_node(const JobPlan& plan) {
-  const auto nodes = std::to_string(plan.size.nodes);
-  return std::string(kShortStep) + " --nodes=" + nodes + " --ntasks=" + nodes + " --ntasks-per-node=1 --cpu-bind=none" +
-         step_flags(plan);
-}
+std::string step_on_each_node(const JobPlan& plan) { return short_step(plan, plan.size.nodes); }
 
 bool is_warned_program(const JobPlan& plan) {
   return !plan.program.is_recipe && (plan.queue.chain > 1 || plan.queue.signal);
