@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/doctor/budget.h"
 #include "lockstep/cluster/doctor/caches.h"
 #include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/devices.h"
@@ -88,6 +89,7 @@ constexpr std::array kThorough = {
     Check{&check_device_health, &CheckCounts::node}, Check{&check_links, &CheckCounts::node},
     Check{&check_network, &CheckCounts::node},       Check{&check_libraries, &CheckCounts::node},
     Check{&check_quota, &CheckCounts::run},          Check{&check_logs, &CheckCounts::run},
+    Check{&check_budget, &CheckCounts::job},
 };
 
 }  // namespace
