@@ -12,7 +12,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/doctor/budget.h"
 #include "lockstep/cluster/doctor/caches.h"
 #include "lockstep/cluster/doctor/container.h"
 #include "lockstep/cluster/doctor/devices.h"

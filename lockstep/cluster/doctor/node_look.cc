@@ -11,7 +11,6 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
-#include "lockstep/cluster/doctor/budget.h"
 #include "lockstep/cluster/doctor/devices.h"
 #include "lockstep/cluster/doctor/health.h"
 #include "lockstep/cluster/doctor/limited_child.h"
