@@ -211,7 +211,7 @@ void add_doctor(CLI::App& app, Context& context) {
                         "As job.sh does before the ranks: this node alone, in 2 s, and the program after -- started");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python, which is asked whether its PyTorch sees devices")
+                 "With --node: the program is a Python, or becomes one, and is asked whether its PyTorch sees devices")
       ->needs(node);
   context.program_takers.push_back(command);
   command->callback([&context, options] { examine(*options, context); });

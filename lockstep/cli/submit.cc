@@ -306,6 +306,8 @@ void add_submit(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->add_option("--at-most", request.at_most, "How many of a sweep's jobs run at once")->type_name("N");
   command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
+  command->add_option("--per-device", request.per_device, "With --pack: how many trials share each device (1)")
+      ->type_name("K");
   command->add_flag("--interactive", request.is.interactive,
                     "A shell on a node, or -- jupyter lab, with what a batch job would have");
   add_stages(*command, request);

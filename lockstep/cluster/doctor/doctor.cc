@@ -84,6 +84,7 @@ constexpr std::array kThorough = {
     Check{&check_device_health, &CheckCounts::node}, Check{&check_links, &CheckCounts::node},
     Check{&check_network, &CheckCounts::node},       Check{&check_libraries, &CheckCounts::node},
     Check{&check_quota, &CheckCounts::run},          Check{&check_logs, &CheckCounts::run},
+    Check{&check_budget, &CheckCounts::job},
 };
 
 }  // namespace

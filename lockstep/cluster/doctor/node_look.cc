@@ -40,7 +40,8 @@ constexpr auto kChecks = std::to_array<NamedCheck>({
     {"health of the devices", &check_device_health},
     {"links", &check_links},
 });
-constexpr NamedCheck kQuota{"quota", &check_quota};
+/// Of the job: its first node makes them, for all.
+constexpr auto kOnFirstNode = std::to_array<NamedCheck>({{"quota", &check_quota}, {"budget", &check_budget}});
 
 /// Errors of the job's own settings: they hold on every node.
 constexpr auto kOfTheJob = std::to_array<std::string_view>({"devices-hidden", "devices-not-seen"});
@@ -109,8 +110,9 @@ std::vector<Finding> findings_in(const LimitedChild& child, milliseconds limit) 
   const std::string how = child.exit_code
                               ? "ended with " + std::to_string(*child.exit_code)
                               : "took more than " + shortest(static_cast<double>(limit.count()) / 1e3) + " s";
-  // A file server that is slow is no fault of the node.
-  const auto severity = at == kQuota.name ? Severity::kNote : Severity::kWarning;
+  // A file server or an accounting that is slow is no fault of the node.
+  const bool is_of_job = std::ranges::any_of(kOnFirstNode, [&](const auto& check) { return at == check.name; });
+  const auto severity = is_of_job ? Severity::kNote : Severity::kWarning;
   findings.push_back(
       {.code = "check-too-long",
        .severity = severity,
@@ -123,7 +125,7 @@ std::vector<Finding> findings_in(const LimitedChild& child, milliseconds limit) 
 
 std::vector<Finding> node_findings(const DoctorContext& of, milliseconds limit) {
   std::vector<NamedCheck> checks(kChecks.begin(), kChecks.end());
-  if (is_first_node(of)) checks.push_back(kQuota);
+  if (is_first_node(of)) checks.insert(checks.end(), kOnFirstNode.begin(), kOnFirstNode.end());
   const auto child = run_limited([&](int pipe) { return make_checks(of, checks, pipe); }, limit);
   auto findings = findings_in(child, limit);
   std::erase_if(findings,

@@ -29,9 +29,9 @@ struct NodeLook {
   bool has_started = true;  ///< The program started, or was not tried.
 };
 
-/// Looks at this node alone: devices, their health, links, and on the job's first node the quota of the run folder and
-/// the program. Nothing that hangs in a driver holds it up: it works in child processes, and a limit that is reached is
-/// a finding. LOCKSTEP_DOCTOR=off leaves all out but the program's start.
+/// Looks at this node alone: devices, their health, links, and on the job's first node the quota of the run folder,
+/// the account's budget and the program. Nothing that hangs in a driver holds it up: it works in child processes, and a
+/// limit that is reached is a finding. LOCKSTEP_DOCTOR=off leaves all out but the program's start.
 ///
 /// Blocks: until `limits` at most, but for a program that is no Python, which has all the time it takes.
 /// Throws: Error(kEnvironment) if no process can be started.

@@ -135,7 +135,9 @@ std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (found->second.state == "PENDING") state += " (" + found->second.reason + ")";
+  // A job that came a moment ago waits for no reason yet.
+  const auto& job = found->second;
+  if (job.state == "PENDING" && job.reason != "None") state += " (" + job.reason + ")";
   return state;
 }
 
