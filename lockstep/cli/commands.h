@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -35,6 +36,9 @@ void print_text(const std::string& text);
 
 /// Returns how wide text may be: $COLUMNS, else the terminal's width, else 80.
 int columns_of(const Environment& env);
+
+/// Returns a table of the settings that most recipes set: key and help, in lines of at most `columns` characters.
+std::string common_settings_table(std::size_t columns);
 
 /// Each adds one sub-command to `app`, whose callback does the work. `context` must outlive the parsing.
 void add_version(CLI::App& app, Context& context);

@@ -314,9 +314,9 @@ void print_names(const std::string& kind, const Environment& env) {
 }  // namespace
 
 void add_completion(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("completion", "Print a script that completes commands in a shell");
+  auto* command = app.add_subcommand("completion", "Print the completion script for a shell");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([&app, shell] { print_text(completion_script(app, *shell)); });
 
   auto* names = app.add_subcommand("complete-names", "List what the completion script offers")->group("");

@@ -198,21 +198,24 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
 
 void add_doctor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "doctor", "What is wrong with this node, job or run, and how to mend it; in a job: srun lockstep doctor");
+      "doctor",
+      "Find what is wrong with this node, job or run, and say how to fix it. Inside a job: srun lockstep doctor");
   auto options = std::make_shared<DoctorOptions>();
-  command->add_option("SCRIPT", options->script,
-                      "A batch script: prints what is wrong in it, and looks at nothing else");
-  command->add_option("--cluster", options->cluster, "The profile of the system: a name, a file or auto");
-  command->add_option("--run", options->run, "A run folder, or the name of a run: its logs and space are looked at");
-  command->add_option("--log", options->logs, "A log of NCCL or RCCL (NCCL_DEBUG=INFO)");
-  command->add_flag("--json", options->is_json, "As one JSON object");
-  command->add_option("--bundle", options->bundle, "Gather what a support ticket needs: FILE.tar.gz, or a folder");
-  auto* node =
-      command->add_flag("--node", options->is_node,
-                        "As job.sh does before the ranks: this node alone, in 2 s, and the program after -- started");
+  command->add_option("SCRIPT", options->script, "A batch script: check it, and nothing else");
+  command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
+      ->type_name("NAME");
+  command->add_option("--run", options->run, "A run, by folder or name: check its logs and its disk space too")
+      ->type_name("RUN");
+  command->add_option("--log", options->logs, "A log that NCCL or RCCL wrote with NCCL_DEBUG=INFO")->type_name("FILE");
+  command->add_flag("--json", options->is_json, "Print one JSON object on standard output");
+  command->add_option("--bundle", options->bundle, "Collect what a support ticket needs: FILE.tar.gz, or a folder")
+      ->type_name("FILE");
+  auto* node = command->add_flag(
+      "--node", options->is_node,
+      "Check this node alone, within 2 s, and start the program after --, as job.sh does before the ranks");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python, which is asked whether its PyTorch sees devices")
+                 "With --node: the program is a Python; ask whether its PyTorch sees devices")
       ->needs(node);
   context.program_takers.push_back(command);
   command->callback([&context, options] { examine(*options, context); });

@@ -125,10 +125,9 @@ void follow(const std::string& word, Context& context) {
 
 void add_follow(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "follow",
-      "Show a submitted run's state in the queue, then its log, to its end; ends with the program's exit code");
+      "follow", "Follow a submitted run: its state in the queue, then its log. Exits with the program's exit code");
   auto run = std::make_shared<std::string>();
-  command->add_option("RUN", *run, "A run folder, its name, or its job's number; by default the latest run");
+  command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id (default: the latest run)");
   command->callback([run, &context] { follow(*run, context); });
 }
 

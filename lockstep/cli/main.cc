@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/early_signal.h"
 
 namespace {
@@ -134,7 +136,10 @@ int main(int argc, char** argv) {
   context.env = lockstep::Environment::of_process();
   context.log = lockstep::Log(2, "lockstep: ");
   try {
-    CLI::App app("Lockstep: trains neural networks on one device or a thousand nodes", "lockstep");
+    CLI::App app("Lockstep trains neural networks, on one device or on a thousand nodes", "lockstep");
+    // Sub-commands inherit it when they are added.
+    app.formatter(std::make_shared<lockstep::cli::HelpFormatter>(
+        static_cast<std::size_t>(lockstep::cli::columns_of(context.env))));
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);

@@ -238,15 +238,15 @@ void monitor(const MonitorOptions& options, Context& context) {
 
 void add_monitor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "monitor", "Show what a run's tasks, nodes and devices do now, and what is wrong, until it has ended");
+      "monitor", "Show what a run's tasks, nodes and devices are doing, and what is wrong, until it ends");
   auto options = std::make_shared<MonitorOptions>();
   command->add_option(
       "RUN", options->run,
-      "A run folder, its name, or its job's number; by default the latest run. With --live any job of yours");
-  command->add_flag("--once", options->once, "Show it once, and end");
-  command->add_flag("--json", options->json, "Once, as one JSON object on standard output");
+      "The run: its folder, its name or its Slurm job id (default: the latest run). With --live: any job of yours");
+  command->add_flag("--once", options->once, "Show it once, and exit");
+  command->add_flag("--json", options->json, "Print it once, as one JSON object on standard output");
   command->add_flag("--live", options->live,
-                    "Ask the job's nodes now, whatever started the job; outside a job this machine");
+                    "Ask the job's nodes now, whatever started the job; outside a job, this machine");
   command->add_option("--this-node", options->this_node)->group("");
   command->callback([options, &context] { monitor(*options, context); });
 }

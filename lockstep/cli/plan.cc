@@ -171,29 +171,33 @@ void check_nodes(const std::vector<int>& nodes) {
 }
 
 void add_plan(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("plan", "Predict memory, step and epoch times and efficiency on numbers of nodes");
+  auto* command =
+      app.add_subcommand("plan", "Predict memory, step time, epoch time and efficiency for each number of nodes");
   auto options = std::make_shared<PlanOptions>();
-  command->add_option("RECIPE", options->recipe, "A TOML file, or the name of a built-in recipe")->required();
-  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4")
+  command->add_option("RECIPE", options->recipe, "The recipe: a TOML file, or the name of a built-in recipe")
+      ->required();
+  command->add_option("--nodes", options->nodes, "Numbers of nodes, for example 1,2,4")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,N…");
-  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+  command->add_option("--set", options->sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");
-  command->add_option("--devices", options->devices, "Ranks of each node")->type_name("N");
+  command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
+      ->type_name("NAME");
+  command->add_option("--devices", options->devices, "Ranks on each node")->type_name("N");
   command
       ->add_option("--measured", options->measured,
-                   "Runs on that system, from whose steps to go on: a run's folder or name; may be repeated")
+                   "A run on that cluster whose measured steps to predict from, by folder or name; may be repeated")
       ->allow_extra_args(false)
       ->type_name("RUN");
-  command->add_option("--facts", options->facts, "What `lockstep-train describe` printed, instead of asking it")
+  command->add_option("--facts", options->facts, "The saved output of `lockstep-train describe`, instead of running it")
       ->type_name("FILE");
   command
       ->add_option("--samples", options->samples,
-                   "Numbers of samples to train on and for validation, if the data set is not on this machine")
+                   "Samples to train on and to validate on, if the data set is not on this machine")
       ->type_name("N[,VALIDATION]");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { plan(*options, context); });
 }
 

@@ -141,14 +141,12 @@ void report(const ReportOptions& options, const Context& context) {
 
 void add_report(CLI::App& app, Context& context) {
   auto* command =
-      app.add_subcommand("report", "What a run was, where its time went, what held it up; or several compared");
+      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs");
   auto options = std::make_shared<ReportOptions>();
-  command
-      ->add_option("RUN", options->runs,
-                   "Run folders, their names, their jobs' numbers, or the folder of a study or a sweep")
+  command->add_option("RUN", options->runs, "Runs by folder, name or Slurm job id, or the folder of a study or a sweep")
       ->required();
-  command->add_option("--html", options->html, "Write it as one page with charts instead")->type_name("FILE");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_option("--html", options->html, "Write an HTML page with charts instead")->type_name("FILE");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { report(*options, context); });
 }
 

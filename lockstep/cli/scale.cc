@@ -328,38 +328,42 @@ void add_passed(CLI::App& command, std::vector<std::string>& passed, const std::
             for (const auto& value : values) passed.push_back(flag + "=" + value);
           },
           help)
+      ->type_name("VALUE")
       ->allow_extra_args(false);
 }
 
 }  // namespace
 
 void add_scale(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "scale", "A scaling study: run a recipe, or a program after --, on numbers of nodes, and make the table");
+  auto* command = app.add_subcommand("scale",
+                                     "Run a scaling study: train a recipe, or run a program after --, on several "
+                                     "numbers of nodes, and tabulate the results");
   auto options = std::make_shared<ScaleOptions>();
   command->add_option("RECIPE", options->subject,
-                      "A TOML file, a built-in recipe's name, or a study's folder; a program instead comes after --");
+                      "A TOML file, a built-in recipe's name, or the folder of a study; a program goes after --");
   context.program_takers.push_back(command);
-  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
+  command->add_option("--nodes", options->nodes, "Numbers of nodes, for example 1,2,4; with --local, numbers of ranks")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,N…");
-  command->add_flag("--local", options->is_local, "On this machine, one run after the other");
+  command->add_flag("--local", options->is_local, "Run on this machine, one run after the other");
   command
       ->add_option(
           "--vary", options->vary,
-          "The same for each value of a setting: table.key=v,w; of a program, of {NAME} in its words: NAME=v,w")
+          "Repeat the study for each value of a setting (table.key=v,w), or of {NAME} in a program's words (NAME=v,w)")
+      ->type_name("NAME=V,W")
       ->allow_extra_args(false);
-  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+  command->add_option("--set", options->sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   for (const auto* flag : {"--devices", "--tasks-per-node", "--cores-per-task", "--cluster", "--account", "--partition",
                            "--qos", "--time", "--container", "--conda", "--sbatch"}) {
-    add_passed(*command, options->passed, flag, "As submit takes it");
+    add_passed(*command, options->passed, flag, "As for `lockstep submit`");
   }
-  command->add_option("--study-dir", options->study_dir, "The study's folder")->type_name("DIR");
-  command->add_flag("!--no-wait", options->waits, "Submit and return; the same command later makes the table");
+  command->add_option("--study-dir", options->study_dir, "The folder of the study")->type_name("DIR");
+  command->add_flag("!--no-wait", options->waits, "Submit and return; run the same command later for the table");
   command->add_flag("--dry-run", options->dry_run, "Print the batch scripts, and create nothing");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { scale(*options, context); });
 }
 

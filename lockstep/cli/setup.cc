@@ -200,13 +200,15 @@ void setup(const SetupOptions& given, const Context& context) {
 }  // namespace
 
 void add_setup(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("setup", "Build the training half for a Python's or a container's PyTorch");
+  auto* command =
+      app.add_subcommand("setup", "Build lockstep-train for the PyTorch of a Python or of a container image");
   auto options = std::make_shared<SetupOptions>();
-  command->add_option("--python", options->python, "Whose PyTorch; python3 by default")->type_name("PATH");
-  command->add_option("--container", options->container, "Build inside this image; site: the profile's")
+  command->add_option("--python", options->python, "The Python whose PyTorch to build for (default: python3)")
+      ->type_name("PATH");
+  command->add_option("--container", options->container, "Build inside this container image; site: the profile's image")
       ->type_name("IMG");
-  command->add_option("--jobs", options->jobs, "Compilations at once; by default one for each core")->type_name("N");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_option("--jobs", options->jobs, "Parallel compilations (default: one per core)")->type_name("N");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { setup(*options, context); });
 }
 

@@ -173,12 +173,12 @@ void diff(const DiffOptions& options, const Log& log) {
 }  // namespace
 
 void add_snapshot_diff(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("diff", "Which tensors differ, in how many numbers, and by how much");
+  auto* command = snapshot.add_subcommand("diff", "Show which tensors differ, in how many elements, and by how much");
   auto options = std::make_shared<DiffOptions>();
-  const std::string help = "A run folder, a snapshot, or weights: .safetensors, .pt, .ckpt, a folder of Hugging Face";
+  const std::string help = "A run folder, a snapshot, or weights: .safetensors, .pt, .ckpt or a Hugging Face folder";
   command->add_option("A", options->a, help)->required();
   command->add_option("B", options->b, help)->required();
-  command->add_flag("--json", options->json, "As one JSON object");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { diff(*options, context.log); });
 }
 

@@ -169,9 +169,11 @@ int train(const TrainRequest& request, const Context& context) {
 }  // namespace
 
 void add_train(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on all of a job");
+  auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on every rank of a job");
   auto request = std::make_shared<TrainRequest>();
   bind_options(*command, *request);
+  command->footer("\nSettings that most runs set:\n" +
+                  common_settings_table(static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, request] { context.exit_code = train(*request, context); });
 }
 

@@ -54,6 +54,9 @@ struct SettingRow {
 /// Every setting there is, in the order that help shows them. Whatever is not here is an error in a recipe.
 std::span<const SettingRow> schema();
 
+/// The keys that most recipes set, for help that starts with them.
+std::span<const std::string_view> common_settings();
+
 /// The rows of one key; empty where there is no such key.
 std::vector<const SettingRow*> rows_of(std::string_view key);
 

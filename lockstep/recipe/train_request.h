@@ -25,17 +25,24 @@ struct TrainRequest {
 /// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
 template <typename App>
 void bind_options(App& app, TrainRequest& request) {
-  app.add_option("recipe", request.recipe, "The recipe: a TOML file, or the name of a built-in one")->required();
-  app.add_option("--set", request.sets, "Overrides a setting: table.key=value; may be repeated")
+  app.add_option("RECIPE", request.recipe, "The recipe: a TOML file, or the name of a built-in recipe")->required();
+  app.add_option("--set", request.sets, "Set one setting; may be repeated. `lockstep recipe ls` lists every setting")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--devices", request.devices, "Ranks on each node")->each([&](const auto&) {
-    request.devices_given = true;
-  });
-  app.add_option("--resume", request.resume, "auto, none, or the path of a snapshot or a run");
-  app.add_option("--run-dir", request.run_dir, "The run's folder");
-  app.add_option("--find", request.find, "lr or batch: finds what to set by short trainings that leave nothing behind");
-  app.add_flag("--dry-run", request.dry_run, "Says what would be trained, and creates nothing");
-  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+  app.add_option("--devices", request.devices, "Ranks on each node (default: one per GPU)")
+      ->type_name("N")
+      ->each([&](const auto&) { request.devices_given = true; });
+  app.add_option(
+         "--resume", request.resume,
+         "Start from: auto (the run's latest snapshot), none, or the path of a snapshot or a run (default: auto)")
+      ->type_name("FROM");
+  app.add_option("--run-dir", request.run_dir, "The run's folder (default: named by recipe, and job or time)")
+      ->type_name("DIR");
+  app.add_option("--find", request.find,
+                 "Find a learning rate (lr) or the largest batch (batch) by short trainings; nothing is saved")
+      ->type_name("lr|batch");
+  app.add_flag("--dry-run", request.dry_run, "Print the recipe with every value, and create nothing");
+  app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
 /// The recipe that the request means, with its overrides. `program` is this executable: built-in recipes lie near it.
