@@ -43,7 +43,7 @@ std::optional<CachedFile> cached_file(const fs::path& path) {
                     static_cast<std::int64_t>(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
-/// SQLite's files of a change that is not done yet: the database beside them is not whole by itself.
+/// SQLite's files of an unfinished transaction. Without them the database beside them is not complete.
 std::string database_of(const std::string& name) {
   for (const std::string_view end : {"-journal", "-wal", "-shm"}) {
     if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
@@ -56,7 +56,7 @@ bool is_passing(const std::string& name) {
   return name.ends_with(".lock") || name.ends_with(".tmp") || !std::ranges::all_of(name, is_plain);
 }
 
-/// The name in the pack of what lies at `name` on the node; empty for what is not packed.
+/// Returns the name in the pack for the file `name` on the node. Empty if the file is not packed.
 std::string packed_name(const std::string& name) {
   const auto first = name.substr(0, name.find('/'));
   if (first == kGiver) return std::string(kOwnPacked) + name.substr(first.size());
@@ -77,13 +77,13 @@ std::uint64_t bytes_of(const CachedFiles& files) {
   return bytes;
 }
 
-/// How much older than its folder an unpacked file is made: more than any file system rounds times by.
+/// How much older than its folder an unpacked file is made. No file system rounds times by more.
 constexpr std::chrono::seconds kUnpackedAge{4};
 
-/// Gives what was unpacked into `folder`, and the folder's lock, one time that lies before anything a program writes
-/// from now on. Kernels stamp files by a clock that ticks every few milliseconds, so that a file of a short job may
-/// else have the same time. Folders get the mode that make_private_folder() asks for, since unpacking follows the
-/// umask.
+/// Sets one modification time on all that was unpacked into `folder` and on the folder's lock. It lies before anything
+/// that a program writes from now on. Kernels take file times from a clock that ticks every few milliseconds, so
+/// without this a file of a short job might have the same time. Folders get the mode that make_private_folder() asks
+/// for, since unpacking follows the umask.
 void settle(const fs::path& folder, int lock) {
   struct timespec time {};
   ::clock_gettime(CLOCK_REALTIME, &time);
@@ -114,8 +114,8 @@ class PassingFile {
   fs::path path_;
 };
 
-/// What the pack has and `files` have not, as long as there is room. A copy on the node is read: of a file that another
-/// node replaces meanwhile, a network file system takes the bytes away.
+/// Adds the pack's files that `files` lacks, as long as there is room. It reads a copy on the node. If another node
+/// replaced a file meanwhile, a network file system would take its bytes away.
 void add_others(const fs::path& copy, const CachedFiles& files, ZipWriter& writer) {
   const MappedFile mapped(copy);
   const ZipFile old(mapped.bytes(), copy.string());
@@ -173,7 +173,7 @@ void CachePack::make_own(const fs::path& own) const {
   fs::copy(packed, own, fs::copy_options::recursive, error);
   if (error) throw io_error("copy caches to", own, error.value());
   for (const auto& entry : fs::recursive_directory_iterator(own, error)) {
-    // What was packed is not new.
+    // An unpacked file is not new.
     fs::last_write_time(entry.path(), fs::last_write_time(packed / entry.path().lexically_relative(own), error), error);
   }
 }

@@ -61,12 +61,12 @@ Rendezvous rendezvous_for(const DoctorContext& of) {
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
   auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
                              rendezvous_folder(of.run.run_dir, of.env));
-  // torchrun's own store listens on the port that it tells its ranks.
+  // torchrun's own store listens on the port that it gives its ranks.
   if (of.at.source == "torchrun") ++found.master.port;
   return found;
 }
 
-/// The job as rank 0 sees it; nothing on the others, whose findings rank 0 has then.
+/// Returns the job as rank 0 sees it. Returns nothing on the others, whose findings rank 0 then has.
 std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
   JobReport alone;
@@ -114,7 +114,8 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
   return object;
 }
 
-/// What job.sh calls on each node before the ranks. Standard output has one line for a sick node, for the script alone.
+/// Called by job.sh on each node before the ranks. For a sick node it prints one line to standard output, which the
+/// script reads.
 void examine_node(const DoctorOptions& options, Context& context) {
   const auto here = HostFacts::of_process(context.env);
   const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
@@ -155,7 +156,7 @@ void examine(const DoctorOptions& options, Context& context) {
   place(of, told_already);
   const auto job = met(of, found, context.log);
   if (!job) {
-    // Rank 0 reports for all; what it could not hear ends this task.
+    // Rank 0 reports for all tasks. A task that it could not reach ends with an error.
     if (has_error(found)) context.exit_code = exit_code(ErrorKind::kEnvironment);
     return;
   }
@@ -191,7 +192,7 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
     }
     return has_error(findings);
   } catch (const std::exception&) {
-    // The run's own start tells of what is wrong with a profile or a variable.
+    // The run's own start reports a wrong profile or variable.
     return false;
   }
 }

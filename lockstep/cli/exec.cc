@@ -24,7 +24,7 @@
 namespace lockstep::cli {
 namespace {
 
-/// What exec changes of the environment; null for what it takes away.
+/// Returns the changes that exec makes to the environment. Removed variables are null.
 nlohmann::json changes(const Environment& before, const Environment& after) {
   nlohmann::json changed = nlohmann::json::object();
   for (const auto& [name, value] : after.all()) {
@@ -90,8 +90,8 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   }
 }
 
-/// What the rank writes goes to logs/rank-NNNN.log too, over all starts of the run. Without it the job's log still has
-/// all.
+/// Opens logs/rank-NNNN.log, which gets the rank's output too, over all starts of the run. Without it the job's log
+/// still has all output.
 FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log& log) {
   const auto path = task.run_dir / "logs" / (rank_name(task.at.rank) + ".log");
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -131,7 +131,7 @@ void run(ExecOptions options, Context& context) {
     print_plan(prepare_task(options, context.env, context.log), context);
     return;
   }
-  // Before anything is made or awaited: a misspelt name should not cost the other ranks their patience.
+  // Looked up before anything is created or awaited, so that a misspelt name does not keep the other ranks waiting.
   const auto program = found_program(context.program.front(), context.env);
   const ExecTask task = prepare_task(options, context.env, context.log);
   report(task, options.report, context.log);
@@ -151,7 +151,7 @@ void run(ExecOptions options, Context& context) {
   context.exit_code = 0;
 }
 
-/// Runs a task that `lockstep submit` has written the step of: how it ends is kept, also if it does not start.
+/// Runs a task of a step that `lockstep submit` wrote. It records how the task ended, even if it did not start.
 void run_and_keep(const ExecOptions& options, Context& context) {
   try {
     run(options, context);

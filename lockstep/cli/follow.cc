@@ -26,7 +26,7 @@ class Tail {
  public:
   explicit Tail(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Prints what has come since the last call; a claim: something has.
+  /// Prints the new part of the log. Returns true if there was any.
   bool print() {
     std::ifstream file(path_, std::ios::binary);
     if (!file) return false;
@@ -56,7 +56,7 @@ class FollowedJob {
   FollowedJob(RunJob run, const Context& context)
       : run_(std::move(run)), context_(context), view_(context.env), ends_(count_ends()) {}
 
-  /// Asks if it is time to. A claim: the job is in the queue.
+  /// Asks the queue if it is time to. Returns true if the job is in the queue.
   bool look() {
     if (const auto ends = count_ends(); ends != ends_) {
       ends_ = ends;
@@ -72,7 +72,7 @@ class FollowedJob {
     return is_queued_;
   }
 
-  /// Says which rank ended first. Returns: the program's exit code.
+  /// Prints which rank ended first. Returns the program's exit code.
   int end() const {
     const auto end = run_end(run_);
     if (!end || end->code == 0) return 0;

@@ -24,10 +24,10 @@ bool takes_program(const CLI::App& command, const Context& context) {
   return std::find(takers.begin(), takers.end(), &command) != takers.end();
 }
 
-/// The innermost command on the command line: `recipe ls`.
+/// The innermost command on the command line, such as `recipe ls`.
 struct Chosen {
   const CLI::App* app = nullptr;
-  std::string name;  ///< With its parents: "recipe ls "; empty if no command was given.
+  std::string name;  ///< With its parents, such as "recipe ls ". Empty if no command was given.
 };
 
 Chosen chosen_command(const CLI::App& app) {
@@ -74,8 +74,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const C
                (near ? "did you mean '" + *near + "'? " : "") + instead + help);
 }
 
-/// Takes what follows the first `--` out of the command line: a parser would make something of its options and
-/// brackets.
+/// Splits the words after the first `--` off the command line. The parser would interpret their options and brackets.
 std::vector<std::string> split_off_program(int& argc, char** argv) {
   char** const end = argv + argc;
   char** const dashes = std::find(argv, end, std::string_view("--"));
@@ -93,8 +92,8 @@ void check_program(const CLI::App& app, const Context& context) {
               "leave out `--` and what follows it");
 }
 
-/// Refuses `--name=` and empty words. They are what a shell makes of a variable that is not set, and the parser would
-/// take the word after them for the value.
+/// Refuses `--name=` and empty words. A shell produces them from an unset variable, and the parser would take the next
+/// word for the value.
 void refuse_empty_values(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

@@ -42,7 +42,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-/// What the plan is for.
+/// The subject of the plan.
 struct Subject {
   Recipe recipe;
   Profile profile;
@@ -84,12 +84,12 @@ Subject subject_of(const PlanOptions& options, const Context& context) {
   const bool has_graph = subject.recipe.text("trainer.graph") != "off";
   subject.target.launch = has_graph ? LaunchWay::kGraph : LaunchWay::kEager;
   subject.target.is_compiled = subject.recipe.has("model.compiled");
-  // Steps are timed on processors: they say nothing of a node's devices.
+  // Steps are timed on CPUs, which does not show a node's device speed.
   subject.target.is_here = chooser.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
 }
 
-/// The batches that ranks will have: the smallest and the largest, and what lies between is near their line.
+/// Returns the smallest and the largest batch of the ranks. Those between are close to the line through both.
 std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vector<int>& nodes) {
   std::set<std::int64_t> all;
   for (const int each : nodes) {
@@ -99,7 +99,8 @@ std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vec
   return {*all.begin(), *all.rbegin()};
 }
 
-/// What `lockstep-train describe` says of the training, on this machine; nothing where it has failed, and said why.
+/// Runs `lockstep-train describe` on this machine and returns its output. Nothing if it failed, after it has printed
+/// why.
 std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
   const auto trainer = trainer_program(running_lockstep(), context.env);
   const int cores = static_cast<int>(std::ssize(cpus_of_process()));
@@ -129,7 +130,7 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   return std::nullopt;
 }
 
-/// What is left to pay from, if the job's site is the one where this runs.
+/// Sets the remaining budget, if the job's site is this one.
 void take_budget(PlanMachine& machine, const Subject& subject, const Context& context) {
   if (!ProfileChooser(context.env).is_here(subject.profile)) return;
   machine.account =

@@ -183,7 +183,7 @@ void make_profile(const ProfileWish& wish, bool is_json, const Context& context)
   print_text(out + summary(made.draft) + next_steps(made));
 }
 
-/// Hidden: what a compute node runs for `profile new --live` and `profile check --live`.
+/// Adds the hidden command that a compute node runs for `profile new --live` and `profile check --live`.
 void add_node(CLI::App& profile, Context& context) {
   struct Options {
     std::vector<std::string> folders;

@@ -52,7 +52,7 @@ std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<Sw
   return folders;
 }
 
-/// Each run's folder; those of a study's points that have begun, and of a sweep's trials, in its place.
+/// Each run's folder. Those of a study's points that have begun, and of a sweep's trials, in its place.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
@@ -74,10 +74,10 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// What Slurm says of the runs.
+/// Slurm's answer about the runs.
 struct SlurmAnswer {
   std::optional<QueuedJobs> queue{};                  ///< If one of the runs may still be in it.
-  std::map<fs::path, std::optional<JobExit>> ends{};  ///< What a run's folder could not keep.
+  std::map<fs::path, std::optional<JobExit>> ends{};  ///< The ends of runs whose folders could not record them.
 };
 
 SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& context) {

@@ -33,15 +33,15 @@ struct CheckOptions {
 
 struct Found {
   fs::path path;
-  std::optional<std::int64_t> step;  ///< Nothing where the folder was renamed.
+  std::optional<std::int64_t> step;  ///< Nothing if the folder was renamed.
   SnapshotCheck check;
 
   bool is_whole() const { return check.faults.empty(); }
 };
 
-/// The snapshots that a person means by `path`: a run folder's, a snapshots folder's, or the one that it is.
+/// Returns the snapshots that `path` means. It is a run folder, a snapshots folder or one snapshot.
 ///
-/// Throws: Error(kIo) where there is no such folder.
+/// Throws: Error(kIo) if there is no such folder.
 std::vector<Found> checked_in(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {

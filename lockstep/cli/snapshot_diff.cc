@@ -29,7 +29,7 @@ struct DiffOptions {
   bool json = false;
 };
 
-/// One side: weights, and the optimizer's state where it is a snapshot.
+/// One side of the comparison, with weights, and the optimizer's state if it is a snapshot.
 struct Side {
   WeightsFile weights;
   std::optional<SafetensorsFile> optimizer;
@@ -45,13 +45,13 @@ std::vector<std::string> names_of(const std::vector<TensorEntry>& tensors) {
   return map_each(tensors, &TensorEntry::name);
 }
 
-/// What differs, by the tensors' names.
+/// The differences, by the tensors' names.
 struct Differences {
   struct Row {
     std::string name;
     const TensorEntry* a;
     const TensorEntry* b;
-    std::optional<TensorDifference> numbers;  ///< Nothing where the shapes differ.
+    std::optional<TensorDifference> numbers;  ///< Nothing if the shapes differ.
   };
   std::vector<Row> rows;
   std::vector<std::string> only_in_a;
@@ -97,7 +97,7 @@ std::string kinds_of(const Differences::Row& row) {
   return a == b ? a : a + " and " + b;
 }
 
-/// Four digits are enough for people; --json gives them all.
+/// Four digits are enough for people. --json gives them all.
 std::string rounded(double value) { return significant(value, 4); }
 
 std::string verdict_on(const Differences::Row& row) {

@@ -56,7 +56,7 @@ fs::path snapshot_in(const fs::path& run, const Log& log) {
               "give a run folder, its snapshots folder, or a snapshot");
 }
 
-/// What the snapshot says of its optimizer; its tensors lie in `state`.
+/// Returns the snapshot's facts on its optimizer. Its tensors are in `state`.
 SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& state) {
   const fs::path file = snapshot / "state.json";
   try {

@@ -29,7 +29,7 @@ void add_stop(CLI::App& app, Context& context) {
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
     const SlurmQueue view(context.env);
-    // To stop is worth a question: a job that began to run a moment ago is stopped in another way than one that waits.
+    // Asks Slurm again. A job that has just begun to run is stopped in another way than one that waits.
     view.forget();
     const auto done = stop_run(run_job(*run, run_places(context.env)), view.jobs(), context.env);
     view.forget();

@@ -37,7 +37,7 @@ struct SubmitOptions {
   bool json = false;
 };
 
-/// Returns what the job costs if it takes all of its time.
+/// Returns the cost of the job if it takes all of its time.
 double most_billed(const JobPlan& plan) {
   return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
 }
@@ -61,7 +61,7 @@ nlohmann::json trials_of(const PackedJob& job) {
   return folders;
 }
 
-/// One object for one job; else an object that holds `jobs`.
+/// One object for one job. Else an object that holds `jobs`.
 void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitRequest& request) {
   if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", std::move(jobs)}});
   print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
@@ -98,7 +98,7 @@ void print_scripts(const Submission& submission, const SubmitOptions& options) {
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// The session takes over: this process becomes `salloc`.
+/// Replaces this process by `salloc`.
 void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& context) {
   const auto env = environment_for_sbatch(context.env);
   const auto command = session_command(plan);
@@ -122,7 +122,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
                 const Context& context) {
   auto jobs = nlohmann::json::array();
   std::vector<std::string> ids;
-  // Each job waits for the one so many places before it: no more than that many run at once.
+  // Each job waits for the one `at_most` places before it, so no more than that run at once.
   const auto before = [&] {
     const auto most = static_cast<std::size_t>(options.request.at_most.value_or(0));
     return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
@@ -145,8 +145,8 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// What this machine shows of what the job will meet: variables that it takes along, and the file systems that it
-/// shares with the nodes. Their limits and devices are another matter.
+/// Checks the parts of this machine that the job will see too, the variables that it inherits and the file systems that
+/// it shares with the nodes. Limits and devices of the nodes may differ.
 void check_quickly(const JobPlan& plan, const Context& context) {
   const auto travels = [&](const std::string& code) {
     return code.starts_with("cache-") || code.starts_with("space-") ||
@@ -157,8 +157,8 @@ void check_quickly(const JobPlan& plan, const Context& context) {
               "mend it first; or, where it is of no concern here: LOCKSTEP_DOCTOR=off lockstep submit …");
 }
 
-/// Makes the run folder that was planned, unless the user named it. If another submission was first to take it, the
-/// jobs are planned anew: the folder's name stands in their scripts.
+/// Creates the planned run folder, unless the user named it. If another submission has taken the name, the jobs are
+/// planned again, since the folder's name is in their scripts.
 std::unique_ptr<ClaimedFolder> claim_folder(Submission& submission, const SubmitRequest& request,
                                             const Context& context) {
   if (!request.run_dir.empty()) return nullptr;
@@ -196,7 +196,7 @@ void submit(SubmitOptions& options, Context& context) {
   submit_all(submission, options, claimed.get(), context);
 }
 
-/// A flag that stands for a setting: it is laid over the recipe, and errors name it.
+/// Adds a flag that stands for a setting. It overrides the recipe, and errors name the flag.
 CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
                          const std::string& key, const std::string& help) {
   return command.add_option_function<std::string>(
@@ -281,7 +281,7 @@ void add_going_on(CLI::App& command, SubmitRequest& request) {
       ->type_name("yes|no");
 }
 
-/// What goes to the nodes' own disks.
+/// Options for data and software on the nodes' local disks.
 void add_stages(CLI::App& command, SubmitRequest& request) {
   command
       .add_option("--stage", request.stage,

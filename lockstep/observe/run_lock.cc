@@ -62,7 +62,7 @@ bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
   const auto answer = method == LockMethod::kKernel ? asked_kernel(file_.get()) : KernelAnswer::kNoLocksHere;
   if (answer == KernelAnswer::kHeld) {
     if (!holder || liveness(*holder, self) != Liveness::kDead) refuse(path_, holder);
-    // A child or a lost node of the dead holder keeps the lock: leave it that file, and begin another.
+    // A child of the dead holder, or a lost node, keeps the lock. Leave it that file, and create another.
     if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse(path_, holder);
     return false;
   }
@@ -104,8 +104,8 @@ bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& sel
 }
 
 RunLock::~RunLock() {
-  // Without its record nobody takes a later process of the same number for the holder. If it fails, the start time
-  // tells.
+  // Without the record, nobody mistakes a later process with the same id for the holder. If truncation fails, the start
+  // time tells them apart.
   if (file_) [[maybe_unused]]
     const int emptied = ::ftruncate(file_.get(), 0);
 }

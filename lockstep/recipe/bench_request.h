@@ -6,11 +6,10 @@
 
 namespace lockstep {
 
-/// What `bench loader` was asked for on the command line, by `lockstep` and by the `lockstep-data` that it hands over
-/// to.
+/// The command line of `bench loader`, which `lockstep` hands over to `lockstep-data`.
 struct LoaderBenchRequest {
   std::vector<std::string> paths;  ///< Data sets' folders or files, or recipes.
-  std::string kind;                ///< As data.kind; empty: told from what lies there.
+  std::string kind;                ///< As data.kind. If empty, the files tell.
   std::vector<std::string> sets;
   std::vector<std::string> transforms;  ///< Instead of the recipe's.
   std::vector<int> workers = {0, 2};

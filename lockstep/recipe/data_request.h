@@ -6,14 +6,13 @@
 
 namespace lockstep {
 
-/// What `data convert`, `verify` or `info` was asked for on the command line, by `lockstep` and by the `lockstep-data`
-/// that it hands over to.
+/// The command line of `data convert`, `verify` or `info`, which `lockstep` hands over to `lockstep-data`.
 struct DataRequest {
-  std::string path;  ///< A data set's folder or file; a recipe too for `verify` and `info`.
+  std::string path;  ///< A data set's folder or file. For `verify` and `info` also a recipe.
   std::string to;    ///< convert
-  std::string kind;  ///< verify, info: as data.kind; empty: told from what lies there.
+  std::string kind;  ///< verify, info: as data.kind. If empty, the files tell.
   std::vector<std::string> sets;
-  int threads = 0;       ///< verify; 0: one for each CPU.
+  int threads = 0;       ///< verify: number of threads. 0 for one per CPU.
   bool strict = false;   ///< convert
   bool by_name = false;  ///< convert
   bool json = false;

@@ -6,16 +6,16 @@
 
 namespace lockstep {
 
-/// What `eval` or `predict` was asked for on the command line, by `lockstep` and by the `lockstep-train` that it hands
-/// over to.
+/// The command line of `eval` or `predict`, which `lockstep` hands over to `lockstep-train`.
 struct EvalRequest {
   std::string run;
   std::vector<std::string> sets;  ///< "a.b=v", over the run's own recipe.
-  std::string split;              ///< Empty: validation; of new data all, if they have no validation part on disk.
+  std::string split;              ///< A split's name. If empty, validation. For new data without a validation part on
+                                  ///< disk, all of it.
   std::string snapshot =
-      "auto";        ///< auto: the best one where the run kept it, else the latest; best, latest, or a path.
-  std::string data;  ///< predict: another data set of the same kind; empty for the run's own.
-  std::string out;   ///< predict: the CSV file; empty for standard output.
+      "auto";        ///< best, latest, a path, or auto. auto is the best one if the run kept it, else the latest.
+  std::string data;  ///< predict: another data set of the same kind. Empty for the run's own.
+  std::string out;   ///< predict: the CSV file. Empty for standard output.
   int devices = 1;   ///< Ranks of a node.
   bool json = false;
 };

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// Signals are the other threads': their handlers must not run beside a half-done system call of this one.
+/// Other threads handle signals. A handler must not run in the middle of this thread's system calls.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
@@ -132,8 +132,8 @@ void BackgroundSave::work(Job& job) {
   changed_.notify_all();
 }
 
-/// Gives the content copies in place of what it shares. Plain memcpy: a copy by all of LibTorch's threads would take
-/// cores from the training.
+/// Replaces what the content shares by copies. It uses plain memcpy, since a copy by all of LibTorch's threads would
+/// take cores from the training.
 void BackgroundSave::copy(Job& job) {
   std::size_t index = 0;
   for (auto* part : parts_of(job.content)) {

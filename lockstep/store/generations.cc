@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Far above what ranks exchange: a fault of a rank must not take the memory of the process that serves.
+// Far above what ranks exchange. A faulty rank must not exhaust the memory of the serving process.
 constexpr std::size_t kMostStoredBytes = 1U << 30U;
 
 StoreReply refused(std::string why) { return {StoreStatus::kRefused, {std::move(why)}}; }
@@ -108,7 +108,7 @@ StoreReply Generations::add(Keys& keys, const Fields& fields, std::uint32_t gene
   return {StoreStatus::kDone, {std::to_string(sum)}};
 }
 
-// As c10d's own stores do it: an empty expectation stands for a key that is missing.
+// As in c10d's own stores, an empty expectation means a key that is missing.
 StoreReply Generations::compare_set(Keys& keys, const Fields& fields, std::uint32_t generation) {
   const auto found = keys.find(fields[0]);
   const bool matches = found == keys.end() ? fields[1].empty() : found->second == fields[1];

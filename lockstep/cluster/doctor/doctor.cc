@@ -70,7 +70,7 @@ std::string hint_or(const Error& error, std::string_view otherwise) {
 
 struct Check {
   void (*make)(const DoctorContext&, Findings&);
-  int CheckCounts::*of;  ///< What it is about.
+  int CheckCounts::*of;  ///< The count that the check adds to.
 };
 
 void run_check(const Check& check, const DoctorContext& of, Findings& findings) {

@@ -179,7 +179,7 @@ struct Reader {
       refuse("'" + pattern + "' is no regular expression: " + error.what());
     }
   }
-  /// "1-91 02:00:00", "4 03:00:00", or "1-10" where the time is not known.
+  /// "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is not known.
   NodeLimit limit(const std::string& text) const {
     const auto space = text.find(' ');
     const auto range = split(std::string_view(text).substr(0, space), '-');

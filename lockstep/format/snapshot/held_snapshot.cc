@@ -36,7 +36,7 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) { return (value 
 
 }  // namespace
 
-/// One of the two places. `number` is 0 while it is written; the place with the higher number is newer.
+/// One of the two places. `number` is 0 while it is written. The place with the higher number is newer.
 struct HeldSnapshot::Place {
   std::uint64_t at = 0;
   std::uint64_t capacity = 0;
@@ -49,14 +49,15 @@ struct HeldSnapshot::Header {
   std::array<Place, 2> places;
 };
 
-/// What goes where in a place, counted from its beginning.
+/// The layout of one place, in offsets from its beginning.
 struct HeldSnapshot::Plan {
   std::string index;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> copies;
   std::uint64_t bytes = 0;
 
   Plan(const SnapshotParts& parts, const std::filesystem::path& snapshots) {
-    // The index tells where all lies after it, so its own length must not matter: they are counted from its end.
+    // The index holds the offsets of the data after it. They are counted from the index's end, so its own length does
+    // not matter.
     Json tensors = Json::array();
     for (const auto& [file, entries] : parts.tensors) {
       Json listed = Json::array();

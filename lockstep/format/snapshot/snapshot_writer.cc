@@ -17,10 +17,10 @@
 namespace lockstep {
 namespace {
 
-/// Gives `made` the name `place`. A snapshot that has it already is seen until the new one is; where the file system
-/// cannot exchange two names, it is seen as `place`.old in between.
+/// Gives `made` the name `place`. If a snapshot has that name already, readers see it until they see the new one. If
+/// the file system cannot exchange two names, they see it as `place`.old in between.
 ///
-/// Returns where the replaced one is now; empty where there was none.
+/// Returns if the replaced one is now. Empty if there was none.
 std::filesystem::path put_in_place(const std::filesystem::path& made, const std::filesystem::path& place) {
   if (::rename(made.c_str(), place.c_str()) == 0) return {};
   if (errno != ENOTEMPTY && errno != EEXIST) throw io_error("rename", place, errno);
@@ -79,7 +79,7 @@ std::filesystem::path SnapshotWriter::commit() {
   const std::string name = snapshot_name(*manifest_.step);
   const std::filesystem::path place = snapshots_ / name;
   const std::filesystem::path link = snapshots_ / temporary_name(kLatestName);
-  // Made before the snapshot shows: from then on there are only renames, which a full disk does not stop.
+  // Created before the snapshot becomes visible. From then on there are only renames, which a full disk does not stop.
   if (::symlink(name.c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
   const std::filesystem::path replaced = put_in_place(temporary_, place);
   // Until this is on disk, a crash may bring the replaced snapshot back, so the destructor must not remove it.
