@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// How compiled code travels from job to job. At the start of a job, the first task on a node takes a lock, unpacks the
+// pack into a temporary folder and renames it. The other tasks wait for the lock and find the folder. A damaged pack
+// gives an empty folder and a warning, since caches can always be built again.
+//
+// Unpacked files get a modification time before anything that the job writes. So a later time marks a new file, and the
+// agent can tell whether there is anything to give back.
+//
+// At the end, the agent of one node writes a new pack under a temporary name and renames it over the old one. It takes
+// the node's files, and adds those that only the old pack has, up to a limit. If two jobs end at once, the last rename
+// wins, and the files that only the other had are compiled again. Locks, temporary files and databases in the middle of
+// a transaction are left out, and a file that changes while it is read stops the attempt.
 #include "lockstep/agent/cache_pack.h"
 
 #include <fcntl.h>
@@ -43,7 +54,8 @@ std::optional<CachedFile> cached_file(const fs::path& path) {
                     static_cast<std::int64_t>(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
-/// SQLite's files of an unfinished transaction. Without them the database beside them is not complete.
+/// Returns the database that a file of an unfinished SQLite transaction belongs to. Without that file the database is
+/// not complete. Empty for any other file.
 std::string database_of(const std::string& name) {
   for (const std::string_view end : {"-journal", "-wal", "-shm"}) {
     if (name.ends_with(end)) return name.substr(0, name.size() - end.size());

@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// How workers and the caller share the batches. `tasks` holds the batches in order of delivery. The caller's thread
+// alone appends to it and takes from its front. A worker takes the first task with unclaimed rows, claims a chunk of
+// them under the mutex, and decodes it with the mutex released. So several workers decode one batch, and they finish
+// the front batch before they begin the next.
+//
+// A task's rows go from unclaimed to claimed to finished. `claimed` and `finished` count them, and the mutex guards
+// both. Between the two, the claimant alone writes the rows' ids and memory. When all rows are finished, next() may
+// deliver the batch. If the front batch has unclaimed rows, next() decodes too instead of waiting.
+//
+// A read that throws ends its chunk, and the other chunks are still decoded. The task keeps the failure of its lowest
+// row, so the error does not depend on the number of workers. next() throws it with the sample's name, and leaves the
+// task in place, so each further call throws it again. A seek to another place, or after a failure, drops all tasks. It
+// tells workers to stop within their chunk and waits until none is decoding, since they write into the tasks' memory.
 #include "lockstep/data/batch_reader.h"
 
 #include <algorithm>

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// How one live run per folder is ensured. Two facts decide, the kernel's flock on `run.lock` and the record of the
+// holder in that file. The answers of flock:
+//
+// - Taken. There is no other holder on any node. The record, if there is one, is of a dead holder.
+// - Held. The record's process may still be dead, if one of its children, or a lost node, keeps the lock open. If it is
+//   surely dead, the file is removed, and the next attempt creates and locks a new one. Otherwise the run is refused.
+// - Not supported. The record alone decides. A live holder is refused and a dead one ignored. One that cannot be asked,
+//   because it is on another machine, counts as dead, with a warning.
+//
+// Between open and flock another process may replace the file, so the inode is compared with the path's afterwards. A
+// difference means another attempt. The record is written after the lock is taken and truncated when it is given up.
 #include "lockstep/observe/run_lock.h"
 
 #include <fcntl.h>

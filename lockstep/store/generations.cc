@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keys, waits and generations. Generation 0 has the keys of the whole run. Every other generation has its own keys, and
+// only the present one exists. kRaise begins the next generation. It drops all keys of the present one and answers its
+// waits with kOver, so that no rank waits for keys of a group that has ended. A raise to the generation that has begun
+// already changes nothing, so every rank may send it.
+//
+// A kGet or kWait whose keys are not all there is filed under its first missing key. A new key wakes only the requests
+// that are filed under it. Each either completes or is filed under its next missing key. A client has at most one
+// waiting request.
+//
+// The store is bounded. A request that would exceed kMostStoredBytes is refused, and changes no key beyond those
+// already set. Only the server's thread calls this, so there are no locks.
 #include "lockstep/store/generations.h"
 
 #include <algorithm>

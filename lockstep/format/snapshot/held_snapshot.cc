@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a state survives the process that writes it. The memory is a memfd, mapped by the training and by its parent. It
+// holds a header and two places. The training writes into the older place and never touches the newer one.
+//
+// A place's `number` says whether it counts. hold() first sets it to 0, then copies the state, and last stores a number
+// above the other place's. The stores have release order, so a reader that sees the number also sees the state. If the
+// training dies in between, the place has number 0, and the parent takes the other one.
+//
+// Only the training writes. The parent reads, and only after the training has ended, so there is no lock. The parent
+// trusts nothing in the memory, since a dying process may have written anywhere. It checks every offset and the index's
+// form, and falls back to the other place.
 #include "lockstep/format/snapshot/held_snapshot.h"
 
 #include <fcntl.h>
