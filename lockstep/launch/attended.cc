@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a parent attends one program. It forks the program with pipes for standard error and, with a log, for standard
+// output. One thread polls a signalfd and the pipes. It copies what arrives to its own streams and the log, and keeps
+// the last lines.
+//
+// Signals that ask to stop are blocked here, and read from the signalfd. A signal is passed on only if the program did
+// not get it anyway. Slurm signals all processes of a step or its tasks alone, depending on its process tracker. A
+// terminal interrupts its whole foreground group. A signal from before the fork reached this process alone, and is
+// passed on always.
+//
+// The program ends with the parent (PR_SET_PDEATHSIG), and the parent returns when the program has ended, even if
+// helpers keep a pipe open. After that, late signals are ignored, since they were meant for the program, which has
+// already obeyed them.
 #include "lockstep/launch/attended.h"
 
 #include <fcntl.h>

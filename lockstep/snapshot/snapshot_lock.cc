@@ -17,7 +17,7 @@ std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
 }  // namespace
 
 void clear_left_overs(const std::filesystem::path& snapshots, const RunLock& lock) {
-  // On a file system without locks nobody can tell whether a holder on another host lives.
+  // On a file system without locks it is unknown whether a holder on another host lives.
   if (lock.taken_from()) {
     remove_stale_temporaries(snapshots);
   } else {

@@ -70,7 +70,7 @@ std::string hint_or(const Error& error, std::string_view otherwise) {
 
 struct Check {
   MakeCheck make;
-  int CheckCounts::*of;  ///< What it is about.
+  int CheckCounts::*of;  ///< The count that the check adds to.
 };
 
 constexpr std::array kQuick = {

@@ -16,8 +16,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/launch/program.h"
 
-// The parent looks at two things: the pipe, whose end tells of the child's end at once, and the child itself, since
-// what it started may keep the pipe open. pidfd_open would tell of both, but kernels before 5.3 have none.
+// The parent watches two things. The end of the pipe shows the child's end at once. It also asks for the child itself,
+// since a descendant may keep the pipe open. pidfd_open would show both, but kernels before 5.3 lack it.
 
 namespace lockstep {
 namespace {

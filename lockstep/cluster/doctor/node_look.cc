@@ -20,8 +20,8 @@
 #include "lockstep/cluster/doctor/space.h"
 #include "lockstep/launch/program.h"
 
-// A child process makes the checks and writes a line to its pipe before each, and one for each finding. So what it
-// found before a driver's call that never returns is not lost, and the last line says which check that was.
+// A child process makes the checks. It writes a line to its pipe before each check, and one for each finding. So
+// findings before a driver's call that never returns are not lost, and the last line names that check.
 
 namespace lockstep {
 namespace {
@@ -43,7 +43,7 @@ constexpr auto kChecks = std::to_array<NamedCheck>({
 /// Of the job: its first node makes them, for all.
 constexpr auto kOnFirstNode = std::to_array<NamedCheck>({{"quota", &check_quota}, {"budget", &check_budget}});
 
-/// Errors of the job's own settings: they hold on every node.
+/// Errors of the job's own settings, which hold on every node.
 constexpr auto kOfTheJob = std::to_array<std::string_view>({"devices-hidden", "devices-not-seen"});
 
 /// Any Python takes it, and one without PyTorch does nothing. Its lines open with "lockstep: ".
@@ -88,7 +88,7 @@ int make_checks(const DoctorContext& of, const std::vector<NamedCheck>& checks, 
   return 0;
 }
 
-/// Slurm may hand out devices of a kind that is not known here; only a profile, or the PCI bus, says that it is.
+/// Slurm may allocate devices of an unknown kind. Only a profile or the PCI bus proves that they are GPUs.
 bool is_sure_of_devices(const DoctorContext& of) {
   return !of.profile.devices.backend.empty() || !pci_gpus(of, GpuMaker::kNvidia).empty() ||
          !pci_gpus(of, GpuMaker::kAmd).empty();
@@ -131,7 +131,7 @@ std::vector<Finding> node_findings(const DoctorContext& of, milliseconds limit) 
   std::erase_if(findings,
                 [&](const Finding& each) { return each.code == "devices-missing" && !is_sure_of_devices(of); });
   for (auto& each : findings) {
-    // A run that writes little goes on.
+    // A run that writes little can continue.
     if (each.code.starts_with("space-")) each.severity = std::min(each.severity, Severity::kWarning);
   }
   return findings;
@@ -151,7 +151,7 @@ int start(const std::vector<std::string>& command, const Environment& env, int o
   return 127;
 }
 
-/// What kAskTorch said.
+/// The answer of kAskTorch.
 struct TorchAnswer {
   bool is_python = false;    ///< The Python ran.
   bool is_imported = false;  ///< And has PyTorch.
@@ -220,7 +220,7 @@ void ask_torch(const DoctorContext& of, const ProgramTrial& trial, milliseconds 
   if (torch.sees_none) {
     look.findings.push_back(not_seen(of, torch));
   } else if (child.exit_code) {
-    // What fails after Python has started is told by the ranks, with all that they have to say.
+    // If the program fails after Python has started, its ranks report that, in full.
     look.has_started = torch.is_python || child.exit_code == 0;
   } else if (torch.is_imported) {
     look.findings.push_back({.code = "devices-not-answering",

@@ -21,7 +21,7 @@ constexpr std::uint64_t kNodeLocal = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kFiles = 1000;
 constexpr std::uint64_t kSnapshots = 2;  // A new one is whole before an old one goes.
 
-/// What the newest snapshot of the run takes; nothing where there is none.
+/// Returns the size of the run's newest snapshot. Nothing if there is none.
 std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   if (of.run.snapshot_bytes) return of.run.snapshot_bytes;
   const auto folder = of.at_root(of.run.run_dir) / "snapshots";
@@ -36,7 +36,7 @@ std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   return bytes;
 }
 
-/// The bytes that are to be free where the run writes.
+/// Returns the bytes that should be free for the run.
 std::uint64_t wanted_bytes(const DoctorContext& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
 
 std::string why(const DoctorContext& of) {
@@ -44,7 +44,7 @@ std::string why(const DoctorContext& of) {
   return bytes ? std::to_string(kSnapshots) + " snapshots of " + human_bytes(*bytes) + " and logs" : "logs";
 }
 
-/// The numbers of `lfs quota -q` or `quota -w`, in KiB: used and limits; 0 where there is no limit.
+/// The numbers of `lfs quota -q` or `quota -w`, used and limits, in KiB. 0 if there is no limit.
 struct Quota {
   std::uint64_t used = 0;
   std::uint64_t soft = 0;
@@ -53,8 +53,8 @@ struct Quota {
   std::uint64_t files_hard = 0;
 };
 
-/// What follows the path in "PATH KBYTES QUOTA LIMIT GRACE FILES QUOTA LIMIT GRACE", whether or not it stands in a line
-/// of its own. Source: lfs-quota(1), quota(1). A star marks what is over its limit.
+/// Parses the numbers after the path in "PATH KBYTES QUOTA LIMIT GRACE FILES QUOTA LIMIT GRACE", on the path's line or
+/// on the next. Source: lfs-quota(1), quota(1). A star marks a number over its limit.
 std::optional<Quota> parsed_quota(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   std::vector<std::optional<std::uint64_t>> numbers;
@@ -71,15 +71,16 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
-/// Asks a file server, which must not hold up the other checks. Returns: nothing where there is no answer.
+/// Asks a file server, with a time limit so that it cannot block the other checks. Returns nothing if there is no
+/// answer.
 std::optional<std::string> answer_of(const DoctorContext& of, std::vector<std::string> command) {
   command.insert(command.begin(), {"timeout", "5"});
   const auto answer = of.system.run(command);
   return answer.exit_code == 0 ? std::optional(answer.output) : std::nullopt;
 }
 
-/// Returns the number of the project that a folder on Lustre counts for; nothing if it has none. The answer is the
-/// number, P if new files inherit it, else -, and the path. Source: lfs-project(1).
+/// Returns the project id that a folder on Lustre counts for. Nothing if it has none. The answer is the id, P if new
+/// files inherit it, else -, and the path. Source: lfs-project(1).
 std::optional<std::string> lustre_project(const DoctorContext& of, const std::string& folder) {
   auto words = split(trimmed(answer_of(of, {"lfs", "project", "-d", folder}).value_or("")), ' ');
   std::erase(words, "");
@@ -94,8 +95,8 @@ std::optional<std::string> gpfs_answer(const DoctorContext& of, std::vector<std:
   return answer_of(of, command);
 }
 
-/// Returns the fileset that a folder on GPFS counts for: what a project has there. Nothing if it lies in none of its
-/// own. Source: mmlsattr(1), -L.
+/// Returns the fileset that a folder on GPFS counts for, which is how a project is counted there. Nothing if it is in
+/// the root fileset. Source: mmlsattr(1), -L.
 std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::string& folder) {
   constexpr std::string_view kName = "fileset name:";
   for (const auto& line : split(gpfs_answer(of, {"mmlsattr", "-L", folder}).value_or(""), '\n')) {
@@ -106,7 +107,7 @@ std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::stri
   return std::nullopt;
 }
 
-/// Reads `mmlsquota -Y`: a head names the columns of the rows after it. Blocks are in KiB. Source: mmlsquota(1).
+/// Parses `mmlsquota -Y`, whose head names the columns of the rows after it. Blocks are in KiB. Source: mmlsquota(1).
 std::optional<Quota> parsed_gpfs_quota(const std::string& text) {
   std::vector<std::string> head;
   for (const auto& line : split(text, '\n')) {

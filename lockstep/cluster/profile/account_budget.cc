@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMinutes = 60;
 
-/// Slurm's name of what a site counts hours of; empty for another unit.
+/// Returns Slurm's name of the resource that a site bills by the hour. Empty for another unit.
 std::string resource_of(const std::string& unit) {
   if (unit == "node-hours") return "node";
   if (unit == "GPU-hours") return "gres/gpu";

@@ -18,10 +18,10 @@
 namespace lockstep {
 namespace {
 
-/// A key cut into the table and its name: partition names may hold dots.
+/// A key split into the table and its name. Partition names may hold dots.
 struct KeyParts {
   std::string section;  ///< "partition", "devices"
-  std::string name;     ///< "a.100" of "partition.a.100.limits"; empty where the table has none.
+  std::string name;     ///< "a.100" of "partition.a.100.limits". Empty if the table has none.
   std::string key;      ///< "limits"
 };
 

@@ -46,7 +46,7 @@ bool have_common(const std::vector<std::string>& some, const std::vector<std::st
   return std::ranges::any_of(some, [&](const auto& each) { return std::ranges::find(others, each) != others.end(); });
 }
 
-/// What keeps this user's jobs out of a partition; empty where nothing does.
+/// Returns why this user's jobs cannot use a partition. Empty if they can.
 std::string what_closes(const SlurmRecord& record, const SurveyUser& user) {
   const auto entry = [&](const char* key) { return std::string(key) + "=" + record.text(key); };
   if (!record.text("State").empty() && !record.is("State", "UP")) return entry("State");
@@ -107,7 +107,7 @@ void join_group(NodeGroup& group, const NodeFacts& node) {
   least.memory_mib = std::min(least.memory_mib, node.memory_mib);
 }
 
-/// A candidate: a partition with its nodes.
+/// A candidate is a partition with its nodes.
 struct Candidate {
   const PartitionFacts* partition = nullptr;
   std::vector<NodeGroup> groups;
