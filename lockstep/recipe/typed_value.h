@@ -22,6 +22,9 @@ SettingValue default_value(const SettingRow& row);
 /// `value` as TOML: what a recipe would hold.
 std::string toml_of(const SettingValue& value);
 
+/// The same for a row of type kAny, so that it reads back as the same type.
+std::string toml_of_any(const SettingValue& value);
+
 /// kUsage for a flag, kRecipe for all else: what the caller has to change.
 ErrorKind error_kind(const Origin& origin);
 
