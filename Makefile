@@ -11,7 +11,7 @@ help:
 	@echo 'make dist     dist/: lockstep as one file for any Linux, a wheel, and a source bundle'
 	@echo 'make check    format, tidy, layers, folders, budgets, headers, docs'
 	@echo 'make format   put every source into the agreed format'
-	@echo 'make soak     the long counts, all sanitizers, other LibTorch versions; writes docs/soak.md (hours)'
+	@echo 'make soak     the long counts, all sanitizers, other LibTorch versions; writes docs/measured/soak.md (hours)'
 	@echo 'make bench    the benchmarks; writes bench/RESULTS.md'
 	@echo 'make clean    remove build/'
 	@echo

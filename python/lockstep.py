@@ -10,7 +10,7 @@
 How it works. All happens between two updates, in `Run._end_step`: the ranks read the number that they began to add up one
 step ago, so all of them learn of a signal, a request or the job's end after the same update, and leave there. A save
 copies weights, optimizer and random states in the training's thread; another thread writes the copy. Rank 0 writes, in the
-format of docs/snapshot-format.md: a folder is made under a temporary name, synced, and renamed. `start` takes the newest
+format of docs/formats/snapshot-format.md: a folder is made under a temporary name, synced, and renamed. `start` takes the newest
 snapshot that is whole. A snapshot in the middle of an epoch also holds the random states from the epoch's start: the loader
 is begun with them, gives the same batches again, and those that were trained on are left out. `Sampler` needs no such
 reading: its order is a function of seed, epoch and place.
@@ -308,7 +308,7 @@ def _read_tensors(path):
     return tensors
 
 
-# ---- the snapshots' folder: docs/snapshot-format.md ----
+# ---- the snapshots' folder: docs/formats/snapshot-format.md ----
 
 _STEP_NAME = re.compile(r"step-([0-9]{10})(\.old)?")
 _TEMPORARY = re.compile(r"\.tmp-(.*)-([1-9][0-9]*)\.[^.]*(?:\.old)?")
@@ -765,7 +765,7 @@ class _RunLock:
             os.close(self.fd)
 
 
-# ---- requests of others: docs/run-folder.md ----
+# ---- requests of others: docs/formats/run-folder.md ----
 
 
 class _Requests:
@@ -964,7 +964,7 @@ class _JobClock:
         return self.end is not None and self.end - time.time() <= 2 * longest_save + 2 * longest_step + self.RESERVE_S
 
 
-# ---- metrics.jsonl and TensorBoard's files: docs/run-folder.md ----
+# ---- metrics.jsonl and TensorBoard's files: docs/formats/run-folder.md ----
 
 _CRC32C = []
 
@@ -1114,7 +1114,7 @@ class _Metrics:
         self._events.close()
 
 
-# ---- the order of samples: docs/batches.md ----
+# ---- the order of samples: docs/formats/batches.md ----
 
 _MASK64 = 2**64 - 1
 
@@ -1443,7 +1443,7 @@ def _require_whole_model(model, name):
 
 
 def _several(value):
-    """[(prefix of names, object)]: a list gets k/ before its names, as docs/snapshot-format.md has it."""
+    """[(prefix of names, object)]: a list gets k/ before its names, as docs/formats/snapshot-format.md has it."""
     if isinstance(value, (list, tuple)):
         return [("%d/" % i if len(value) > 1 else "", each) for i, each in enumerate(value)]
     return [("", value)]

@@ -2,7 +2,7 @@
 """The losses of a recipe's first steps in eager PyTorch: --task digits, mnist or hymenoptera.
 
 Writes the weights that it starts from, for Lockstep to start from them too. Order, batches and the drawn split are those of
-docs/batches.md, by tests/golden/epoch_order.py. Photographs are first made into PNG files of 64 × 64 pixels, which both sides read.
+docs/formats/batches.md, by tests/golden/epoch_order.py. Photographs are first made into PNG files of 64 × 64 pixels, which both sides read.
 """
 import os
 import pathlib

@@ -142,7 +142,7 @@ OnlineSet online_set(const std::string& word) {
   const auto nearest = nearest_name(word, online_set_names());
   throw Error(ErrorKind::kUsage,
               "there is no data set '" + word + "', want one of: " + joined(online_set_names(), ", "),
-              nearest ? "is it '" + *nearest + "'?" : "name a TOML file that describes one: see docs/data.md");
+              nearest ? "is it '" + *nearest + "'?" : "name a TOML file that describes one: see docs/guide/data.md");
 }
 
 }  // namespace lockstep::cli

@@ -35,7 +35,7 @@ std::vector<std::string> online_set_names();
 /// Throws: Error(kUsage) naming the sets there are; Error(kIo); Error(kRecipe) with file and key for a wrong one.
 OnlineSet online_set(const std::string& word);
 
-/// Parses the TOML description of a set. docs/data.md lists the keys.
+/// Parses the TOML description of a set. docs/guide/data.md lists the keys.
 ///
 /// Throws: Error(kRecipe) with `name` and the key.
 OnlineSet parsed_online_set(std::string_view toml, const std::string& name);

@@ -17,7 +17,7 @@ struct DataContext {
   std::filesystem::path program;  ///< This executable. Built-in recipes lie near it.
 };
 
-/// Each does what docs/data.md says of the command of that name, and throws an Error whose kind is the exit code.
+/// Each does what docs/guide/data.md says of the command of that name, and throws an Error whose kind is the exit code.
 void run_convert(const DataRequest& request, const DataContext& context);
 void run_verify(const DataRequest& request, const DataContext& context);
 void run_info(const DataRequest& request, const DataContext& context);

@@ -38,7 +38,7 @@ IndexRange global_batch_places(std::int64_t samples, std::int64_t b, std::int64_
 /// Together they hold each entry of `whole` once.
 ///
 /// Throws: Error(kUsage) if shard.index is not in [0, shard.count).
-/// Source: docs/batches.md, which shows why the weighted mean over parts equals one rank's.
+/// Source: docs/formats/batches.md, which shows why the weighted mean over parts equals one rank's.
 IndexRange part_of(IndexRange whole, Shard shard);
 
 }  // namespace lockstep

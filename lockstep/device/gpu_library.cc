@@ -39,7 +39,7 @@ fs::path place_of(const std::string& library, std::span<const fs::path> folders)
   }
   refuse("this node has GPUs, but this build of lockstep-train computes on CPU only: " + place.string() +
              " is not beside it",
-         "build where a CUDA or ROCm PyTorch, its toolkit's headers and nccl.h are found (docs/gpu.md)");
+         "build where a CUDA or ROCm PyTorch, its toolkit's headers and nccl.h are found (docs/guide/gpu.md)");
 }
 
 }  // namespace

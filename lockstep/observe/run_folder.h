@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// The folder of one run, and the path of each file in it. docs/run-folder.md describes the files. All are created with
+/// The folder of one run, and the path of each file in it. docs/formats/run-folder.md describes the files. All are created with
 /// the permissions that the umask leaves.
 class RunFolder {
  public:

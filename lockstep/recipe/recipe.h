@@ -65,7 +65,7 @@ enum class Gaps { kRefused, kAllowed };
 class Recipe {
  public:
   /// Reads a recipe file, lays it over the user's file, then lays LOCKSTEP_SET of `env` and the overrides over it, by
-  /// the rules of docs/recipes.md.
+  /// the rules of docs/guide/recipes.md.
   ///
   /// Throws: Error(kIo) if the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key (the
   ///         nearest known one named), a wrong type, a value out of range, keys that exclude each other in the same

@@ -17,7 +17,7 @@ struct Settled {
   std::vector<std::string> gaps;  ///< Keys that must be set and are not.
 };
 
-/// Lays sources over each other and fills in defaults, by the rules of docs/recipes.md.
+/// Lays sources over each other and fills in defaults, by the rules of docs/guide/recipes.md.
 ///
 /// `raw` is ordered by source, lowest first. Within a source the last of two equal keys holds.
 /// Throws: as Recipe::load does, but for gaps.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/commands.md has every command and flag, and docs/profile-keys.md every key of a profile, as the program prints them:
+"""docs/guide/commands.md has every command and flag, and docs/cluster/profile-keys.md every key of a profile, as the program prints them:
 documented_test.py LOCKSTEP [--update]"""
 import pathlib
 import re
@@ -57,13 +57,13 @@ class Documented(unittest.TestCase):
     def test_each_command_and_flag_stands_in_the_page(self):
         text = COMMANDS + "\n" + "\n".join(sections())
         self.assertGreater(text.count("\n## "), 30)
-        self.hold("commands.md", text)
+        self.hold("guide/commands.md", text)
 
     def test_each_key_of_a_profile_stands_in_the_page(self):
         text = KEYS + "".join(rows())
         _, _, keys = told("profile", "ls").partition("\nKeys,")
         self.assertEqual(text.count("\n| `"), keys.strip().count("\n"), "a key for each line")
-        self.hold("profile-keys.md", text)
+        self.hold("cluster/profile-keys.md", text)
 
 
 unittest.main(verbosity=2)

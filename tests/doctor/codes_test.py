@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every code that doctor can report has a heading in docs/doctor.md, an injected fault in a test, and no heading is left over."""
+"""Every code that doctor can report has a heading in docs/cluster/doctor.md, an injected fault in a test, and no heading is left over."""
 import pathlib
 import re
 import sys
@@ -23,9 +23,9 @@ def main():
     root = pathlib.Path(sys.argv[1])
     table = set(re.findall(rf"^\[({CODE})\]", (root / "profiles/doctor/variables.toml").read_text(), re.M))
     codes = reported(root) | table
-    headings = re.findall(rf"^### ({CODE})$", (root / "docs/doctor.md").read_text(), re.M)
+    headings = re.findall(rf"^### ({CODE})$", (root / "docs/cluster/doctor.md").read_text(), re.M)
     tests = "".join(path.read_text() for path in (root / "lockstep/cluster/doctor").glob("*_test.cc"))
-    faults = [f"{code}: no heading in docs/doctor.md" for code in sorted(codes - set(headings))]
+    faults = [f"{code}: no heading in docs/cluster/doctor.md" for code in sorted(codes - set(headings))]
     faults += [f"{code}: a heading, but nothing reports it" for code in sorted(set(headings) - codes)]
     faults += [f"{code}: two headings" for code in sorted({code for code in headings if headings.count(code) > 1})]
     # The variables' rows are tested by one loop over the table.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The order of an epoch's samples and its batches in plain Python, as docs/batches.md has them.
+"""The order of an epoch's samples and its batches in plain Python, as docs/formats/batches.md has them.
 
     python epoch_order.py > epoch_order.json       writes what core_epoch_order_test.cc compares with
 

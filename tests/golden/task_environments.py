@@ -3,7 +3,7 @@
 """Writes task_environments.json: what `lockstep exec` must give each rank of the recorded launches.
 
 For each launch in environments/, a row for each rank: RANK, WORLD_SIZE, LOCAL_RANK, device, MASTER_PORT. The first four are what
-the command line asks for (`expected` there). The port follows docs/exec.md, read here a second time: one that the launcher or the
+the command line asks for (`expected` there). The port follows docs/cluster/exec.md, read here a second time: one that the launcher or the
 script gave; else the last that Slurm reserved; else "derived" from the start's name; else "free" for one process, and "refused" for
 several that have nothing to agree by.
 """

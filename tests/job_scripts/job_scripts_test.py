@@ -58,7 +58,7 @@ class Corpus(unittest.TestCase):
     def test_every_code_has_a_heading_and_a_script(self):
         sources = "".join(path.read_text() for path in (ROOT / "lockstep/cluster/script").glob("*_checks.cc"))
         codes = set(re.findall(r'"(script-[a-z-]+)"', sources))
-        headings = re.findall(r"^### (script-[a-z-]+)$", (ROOT / "docs/job-scripts.md").read_text(), re.M)
+        headings = re.findall(r"^### (script-[a-z-]+)$", (ROOT / "docs/cluster/job-scripts.md").read_text(), re.M)
         expected = set(re.findall(r"^# expect: (script-\S+)", "".join(path.read_text() for path in SCRIPTS), re.M))
         guides = {"script-cache-unset"}
         self.assertEqual(sorted(codes), sorted(headings))

@@ -185,7 +185,7 @@ def contents(folder, leave_out=()):
 
 @functools.lru_cache(None)
 def digits_digest(steps, global_batch=DIGITS_BATCH):
-    """The sample digest of a run over digits after so many steps, by docs/batches.md and not by Lockstep's own hand."""
+    """The sample digest of a run over digits after so many steps, by docs/formats/batches.md and not by Lockstep's own hand."""
     per_epoch = -(-DIGITS_SIZE // global_batch)
     sums = [0, 0]
     for epoch in range(-(-steps // per_epoch)):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/launch-lines.md: every launch line of launch_lines.py, what Lockstep makes of it, and what Lightning makes of the
+"""Writes docs/measured/launch-lines.md: every launch line of launch_lines.py, what Lockstep makes of it, and what Lightning makes of the
 environments that the same line gives its tasks: launch_lines_table.py LIGHTNING_PYTHON [OUT]. LOCKSTEP_BIN as in the tests."""
 import datetime
 import json
@@ -59,7 +59,7 @@ def lightning_says(line, ranks):
 
 
 def main():
-    python, out = sys.argv[1], pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "docs/launch-lines.md")
+    python, out = sys.argv[1], pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "docs/measured/launch-lines.md")
     with tempfile.TemporaryDirectory() as name, test_bed.Bed() as bed:
         folder = pathlib.Path(name)
         (folder / "say.py").write_text(SAY)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `lockstep snapshot export` writes, read by the real PyTorch: weights by strict names, and an optimizer that goes
-on as if it had never stopped. Snapshots are written here, in the format of docs/snapshot-format.md."""
+on as if it had never stopped. Snapshots are written here, in the format of docs/formats/snapshot-format.md."""
 import json
 import os
 import pathlib

@@ -24,7 +24,7 @@ enum class Severity { kNote, kWarning, kError };
 /// "note", "warning" or "error".
 std::string_view name_of(Severity severity);
 
-/// One thing that is not as a run needs it. docs/doctor.md has a heading for each code.
+/// One thing that is not as a run needs it. docs/cluster/doctor.md has a heading for each code.
 struct Finding {
   std::string code{};  ///< The family of checks and the fault, such as "layout-one-core". Scripts may rely on it.
   Severity severity = Severity::kNote;

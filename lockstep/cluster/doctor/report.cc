@@ -78,7 +78,7 @@ std::string text_of(std::vector<Finding> findings, const CheckCounts& checks, st
   }
   if (findings.empty()) return nothing_found(checks, tasks);
   return text + counted(findings, Severity::kError) + ", " + counted(findings, Severity::kWarning) + ", " +
-         counted(findings, Severity::kNote) + "; docs/doctor.md explains each code\n";
+         counted(findings, Severity::kNote) + "; docs/cluster/doctor.md explains each code\n";
 }
 
 }  // namespace lockstep

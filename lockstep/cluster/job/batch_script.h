@@ -12,7 +12,7 @@ namespace lockstep {
 ///
 /// It asks for the plan's nodes, loads modules, tries the program on one node, starts `lockstep exec -- PROGRAM` as
 /// each task, and goes on in a next job where the program ended with 75 or, for a chain, where the time is up. Source:
-/// docs/submit.md explains each part.
+/// docs/cluster/submit.md explains each part.
 std::string batch_script(const JobPlan& plan);
 
 /// "job.sh" in the run folder.

@@ -19,7 +19,7 @@ constexpr double kDeviceSpread = 0.08 / 5.4;
 // 3 × 8.2 GFLOP: 0.19 of the data sheet's 312 TFLOPS.
 constexpr double kShareOfPeak = 0.2;
 
-// Measured by strace of one rank's first step, and of a synced snapshot of 1 GB (docs/plan.md).
+// Measured by strace of one rank's first step, and of a synced snapshot of 1 GB (docs/cluster/plan.md).
 constexpr double kStartCalls = 470;
 constexpr double kSaveSecondsPerByte = 0.64e-9;
 

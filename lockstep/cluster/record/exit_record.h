@@ -34,7 +34,7 @@ struct JobExit {
   std::string state{};  ///< Slurm's word, such as "TIMEOUT". Empty in the script's own line.
 };
 
-/// The exit records of a run, in the order in which they were written. docs/run-folder.md describes the files.
+/// The exit records of a run, in the order in which they were written. docs/formats/run-folder.md describes the files.
 struct ExitRecords {
   std::vector<RankExit> ranks{};
   std::vector<JobExit> jobs{};

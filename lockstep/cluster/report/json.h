@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// Returns one object with schema, runs and scaling. Absent values are null, and numbers are not rounded.
-/// docs/report.md lists the keys.
+/// docs/cluster/report.md lists the keys.
 nlohmann::ordered_json report_json(const ReportPage& page);
 
 }  // namespace lockstep

@@ -86,7 +86,7 @@ std::string text_of(const ScriptFindings& findings, const BatchFile& file) {
     counts += (counts.empty() ? "" : ", ") +
               counted(std::ranges::count(findings, severity, &ScriptFinding::severity), name_of(severity));
   }
-  return text + counts + "; docs/job-scripts.md explains each code\n";
+  return text + counts + "; docs/cluster/job-scripts.md explains each code\n";
 }
 
 nlohmann::json json_of(const ScriptFinding& finding) {

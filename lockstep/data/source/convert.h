@@ -31,7 +31,7 @@ struct Converted {
 };
 
 /// Writes image folders into one HDF5 file. Each part has the encoded bytes unchanged ("images"), their "index",
-/// "labels", "names" and "xxh3" sums, and there are "/classes". docs/data.md has the layout, and h5py reads it.
+/// "labels", "names" and "xxh3" sums, and there are "/classes". docs/guide/data.md has the layout, and h5py reads it.
 ///
 /// The file is `to`.part until it is complete, and valid HDF5 at any time. The next call continues one that ended
 /// halfway, after comparing the existing bytes with their sums. `tell` is called about ten times a second, and at the

@@ -33,7 +33,7 @@ std::unique_ptr<SampleSource> relabelled(std::shared_ptr<const SampleSource> sou
 /// a share of `samples`, rounded. From 1 on it is a whole number of them.
 ///
 /// Throws: Error(kRecipe) if it is neither, or if either part would be empty.
-/// Source: docs/batches.md: the first entries of the order of epoch -1.
+/// Source: docs/formats/batches.md: the first entries of the order of epoch -1.
 struct Split {
   std::vector<std::int64_t> train;
   std::vector<std::int64_t> validation;

@@ -11,7 +11,7 @@ namespace lockstep {
 /// A sequence of random numbers for one read of a sample. It depends only on the key and on `stream`, which separates
 /// the draws of one transform from those of another.
 ///
-/// Source: docs/data.md, which has every detail.
+/// Source: docs/guide/data.md, which has every detail.
 class SampleRng {
  public:
   SampleRng(const SampleKey& key, std::uint64_t stream)

@@ -52,7 +52,7 @@ bool is_manifest_file_name(std::string_view file);
 /// True if `text` is a run's id, which is 32 lower-case hexadecimal digits.
 bool is_run_id(std::string_view text);
 
-/// Returns a MANIFEST's text. It is of version 2 if a step is given, else of version 1. docs/snapshot-format.md
+/// Returns a MANIFEST's text. It is of version 2 if a step is given, else of version 1. docs/formats/snapshot-format.md
 /// describes its lines.
 std::string manifest_text(const Manifest& manifest);
 

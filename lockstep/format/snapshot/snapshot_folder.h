@@ -25,7 +25,7 @@
 namespace lockstep {
 
 /// A snapshot is a folder `snapshots/step-NNNNNNNNNN/` with files and a MANIFEST. It is written under a temporary name,
-/// synced, and then renamed. `snapshots/latest` is a symbolic link to the one written last. docs/snapshot-format.md
+/// synced, and then renamed. `snapshots/latest` is a symbolic link to the one written last. docs/formats/snapshot-format.md
 /// describes the bytes.
 
 /// A snapshot found on disk.

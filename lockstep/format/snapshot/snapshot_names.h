@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Names within a `snapshots/` folder. docs/snapshot-format.md explains each.
+/// Names within a `snapshots/` folder. docs/formats/snapshot-format.md explains each.
 
 inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";

@@ -55,7 +55,7 @@ struct PlacementFlags {
 ///
 /// Throws: Error(kEnvironment) if a source is incomplete or out of range, or if two sources disagree; it names both.
 ///         Error(kUsage) if flags are out of range.
-/// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/placement.md cites a page for each launcher.
+/// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/cluster/placement.md cites a page for each launcher.
 Placement placement_from(const Environment& env, const PlacementFlags& flags = {});
 
 /// Returns the number of devices that the environment's variables show to this process; nothing if none is set.

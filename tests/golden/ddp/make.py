@@ -5,7 +5,7 @@
     python tests/golden/ddp/make.py
 
 needs a full PyTorch. It writes weights.safetensors, from which both sides start, and digits.json, whose losses
-tests/ranks/numerics_test.py compares with Lockstep's. Order, batches and weights of samples are those of docs/batches.md.
+tests/ranks/numerics_test.py compares with Lockstep's. Order, batches and weights of samples are those of docs/formats/batches.md.
 """
 import gzip
 import json

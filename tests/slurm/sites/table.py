@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sites that have a profile, each as a Slurm that this machine can start: what its nodes are, how its Slurm is configured,
 what a login shell there has. Written from the sites' pages and apart from the profiles, so that a wrong mask or order of a
-profile does not agree with itself; docs/clusters.md and each profile's `sources` name the pages."""
+profile does not agree with itself; docs/cluster/clusters.md and each profile's `sources` name the pages."""
 import dataclasses
 
 from pretended_machine import Machine
