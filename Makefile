@@ -9,7 +9,7 @@ help:
 	@echo 'make setup    only install what is missing: Debian packages (as root) and LibTorch'
 	@echo 'make install  into PREFIX (/usr/local)'
 	@echo 'make dist     dist/: lockstep as one file for any Linux, a wheel, and a source bundle'
-	@echo 'make check    format, tidy, layers, folders, budgets, headers, docs'
+	@echo 'make check    format, tidy, layers, folders, budgets, headers, docs, words'
 	@echo 'make format   put every source into the agreed format'
 	@echo 'make soak     the long counts, all sanitizers, other LibTorch versions; writes docs/measured/soak.md (hours)'
 	@echo 'make bench    the benchmarks; writes bench/RESULTS.md'
