@@ -21,6 +21,7 @@ GENERATED = {"docs/guide/commands.md", "docs/cluster/profile-keys.md", "docs/dev
 GENERATED_FOLDERS = ("docs/measured/",)
 # Pages that are still to be rewritten. Nothing may be added.
 PAGES_TO_DO = ROOT / "tools/words_to_do.txt"
+ITEM_TERM = re.compile(r"^((?:`[^`]*`|\[[^\]]*\]\([^)]*\)|\*\*[^*]*\*\*)(?:,? (?:and )?(?:`[^`]*`|\[[^\]]*\]\([^)]*\)))*):\s")
 # Labels of a contract, which join nothing: "Throws: Error(kIo) naming the path."
 LABEL = re.compile(r"\b(?:Throws|Returns|Blocks|Collective|Threads|Units?|LOCKSTEP_ASSERT|Example|Source):\s")
 BANNED = {
@@ -42,7 +43,8 @@ def prose(text):
         starts = re.match(r"([-*]|\d+\.)\s+", stripped)
         if not stripped or stripped[0] in "|#<" or starts:
             paragraphs.append(" ".join(current))
-            current = [stripped[starts.end():]] if starts else []
+            # The colon after an item's term, such as a file's name or a link, joins nothing.
+            current = [ITEM_TERM.sub(r"\1 ", stripped[starts.end():])] if starts else []
         else:
             current.append(stripped)
     return [each for each in paragraphs if each]
