@@ -12,12 +12,15 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cluster/record/exit_record.h"
+#include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
+#include "lockstep/launch/placement/host_list.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
 
@@ -162,6 +165,67 @@ void run_and_keep(const ExecOptions& options, Context& context) {
   }
 }
 
+/// The arguments of `lockstep after-step`.
+struct AfterStep {
+  EndedStep ended;
+  std::string nodes;  ///< Slurm's list.
+  int tasks_per_node = 1;
+  int most = 0;
+};
+
+/// Returns those of the nodes that the job has no more, or that Slurm has as down, drained or silent; none if Slurm
+/// does not answer. A node that was down for a moment may be in service again, but not in this job.
+std::vector<std::string> lost_nodes(const EndedStep& ended, const Environment& env) {
+  const auto has = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  };
+  const auto held =
+      run_process({"timeout", "30", "squeue", "--noheader", "--jobs=" + ended.job, "--format=%N"}, env).output;
+  const auto left = trimmed(held).empty() ? std::vector<std::string>{} : expanded_hosts(trimmed(held));
+  std::vector<std::string> lost;
+  std::ranges::copy_if(ended.nodes, std::back_inserter(lost),
+                       [&](const auto& node) { return !left.empty() && !has(left, node); });
+  const auto told = run_process(
+      {"timeout", "30", "sinfo", "--noheader", "--Node", "--nodes=" + joined(ended.nodes, ","), "--format=%N %T"}, env);
+  for (const auto& line : split(told.output, '\n')) {
+    const auto words = split(trimmed(line), ' ');
+    const auto& state = words.back();
+    const bool is_lost =
+        state.starts_with("down") || state.starts_with("drain") || state.starts_with("fail") || state.ends_with('*');
+    if (words.size() == 2 && is_lost && !has(lost, words.front())) lost.push_back(words.front());
+  }
+  return lost;
+}
+
+/// Says on standard output where the step that has ended is to run again, and nothing if it is not.
+void decide_after_step(AfterStep& after, const Context& context) {
+  auto& ended = after.ended;
+  const auto number = [&](const char* name) { return context.env.get_int(name).value_or(0); };
+  ended.job = context.env.get("SLURM_JOB_ID").value_or("");
+  ended.start = number("SLURM_RESTART_COUNT");
+  ended.restart = number("LOCKSTEP_RESTARTS");
+  ended.nodes = expanded_hosts(after.nodes);
+  ended.tasks = after.tasks_per_node * static_cast<int>(ended.nodes.size());
+  ended.lost = lost_nodes(ended, context.env);
+  const auto verdict = decide_and_keep_restart(ended, task_run_dir({}, context.env), after.most);
+  if (verdict.reason.empty()) return;
+  verdict.is_again ? context.log.warning(verdict.reason) : context.log.error(verdict.reason);
+  if (verdict.is_again) print_text(joined(verdict.nodes, ",") + "\n");
+}
+
+/// What the script of a job with --restarts calls.
+void add_after_step(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("after-step", "Decide whether a job's step is started again, and where");
+  command->group("");
+  auto after = std::make_shared<AfterStep>();
+  command->add_option("--code", after->ended.code, "What srun ended with")->required();
+  command->add_option("--seconds", after->ended.seconds, "How long the step lasted")->required();
+  command->add_option("--nodes", after->nodes, "Where it ran")->required();
+  command->add_option("--tasks-per-node", after->tasks_per_node, "Ranks of each node")->required();
+  command->add_option("--most", after->most, "Restarts in one job")->required();
+  command->callback([&context, after] { decide_after_step(*after, context); });
+}
+
 }  // namespace
 
 void add_exec(CLI::App& app, Context& context) {
@@ -187,6 +251,7 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_flag("--no-agent", options->no_agent, "Start no agent on the node");
   command->add_flag("--dry-run", options->dry_run, "Print as JSON what would be set, and start nothing");
   context.program_takers.push_back(command);
+  add_after_step(app, context);
   command->callback(
       [&context, options] { options->stays() ? run_and_keep(*options, context) : run(*options, context); });
 }

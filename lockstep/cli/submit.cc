@@ -279,6 +279,10 @@ void add_going_on(CLI::App& command, SubmitRequest& request) {
       .add_option("--requeue", request.requeue,
                   "Whether the run may start again after its time limit, exit code 75 or a lost node (default: yes)")
       ->type_name("yes|no");
+  command
+      .add_option("--restarts", request.restarts,
+                  "Start a program that fails again within its job, up to R times, without the node to blame")
+      ->type_name("R");
 }
 
 /// Options for data and software on the nodes' local disks.

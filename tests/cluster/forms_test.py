@@ -58,6 +58,11 @@ class Forms(unittest.TestCase):
         self.script("form-signal.sbatch", "--cluster", "lumi-g", "--account", "project_123456789", "--time", "2:00:00",
                     "--signal", "SIGUSR2@120", "--container", "none", "--", "python3", "train.py")
 
+    def test_a_program_is_started_again_within_its_job(self):
+        text = self.script("form-restarts.sbatch", "--cluster", "juwels-booster", "--account", "a", "--nodes", "4", "--chain", "2", "--restarts", "3",
+                           "--", "python3", "train.py")
+        self.assertIn("#SBATCH --no-kill\n", text)
+
     def test_data_are_staged_and_shown_in_a_container(self):
         text = self.script("form-data.sbatch", "--stage-data", "/p/my data:/data", "--cluster", "frontier", "--account", "a", "--container",
                            "/images/torch.sif", "--nodes", "2", "--", "python3", "train.py")
@@ -79,10 +84,13 @@ class Forms(unittest.TestCase):
                             (("--signal", "KILL@60"), "want USR1, USR2, TERM, INT or HUP before the @"),
                             (("--time", "00:01:00", "--signal", "USR1@60"), "is before its begin"),
                             (("--requeue", "maybe"), "--requeue is 'maybe', want yes or no"),
+                            (("--restarts", "-1"), "--restarts is -1, want 0 or more"),
                             (("--requeue", "no", "--chain", "2"), "--chain is 2, but with --requeue no")):
             self.refused(fact, "hint: ", *flags, "--", "true")
         self.refused("--sbatch=--signal=USR1@60: job.sh waits", "give it as --signal NAME@S", "--sbatch=--signal=USR1@60", "--", "true")
         self.refused("--signal tells a program", "a recipe goes by the clock", str(RECIPES / "digits.toml"), "--signal", "USR1@60")
+        self.refused("--restarts starts a program again", "goes on from the newest snapshot", str(RECIPES / "digits.toml"), "--restarts", "1")
+        self.refused("--restarts is 1, but packed trials", "leave out --pack", "--pack", "--sweep", "lr=1,2", "--restarts", "1", "--", "true", "{lr}")
         self.refused("packed trials of a program are not warned", "leave out --pack", "--pack", "--sweep", "lr=1,2", "--signal", "USR1@60", "--", "true", "{lr}")
         self.refused("there is no folder '/no/data'", "the folder that holds the data", "--stage-data", "/no/data", "--", "true")
         self.refused("names '/data' in a container, but the job has none", "under $LOCKSTEP_DATA", "--stage-data", "/usr/bin:/data", "--", "true")

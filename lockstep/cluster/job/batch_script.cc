@@ -29,7 +29,7 @@ std::string summary(const JobPlan& plan) {
 }
 
 std::string step(const JobPlan& plan) {
-  std::string text = "srun";
+  std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
   // Since Slurm 22.05 srun does not take it over from sbatch.
   if (plan.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(plan.size.cores_per_task);
   text += step_flags(plan);
@@ -73,19 +73,46 @@ void add_trackers(ScriptText& out, const JobPlan& plan) {
   out.line("fi");
 }
 
+/// Runs the step once. `indent` stands before each line.
+void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& indent) {
+  if (!is_warned_program(plan)) return out.line(indent + step(plan) + " || status=$?");
+  out.line(indent + step(plan) + " &");
+  out.line(indent + "step=$!");
+  out.line(indent + "wait \"$step\" || status=$?");
+  out.line(indent +
+           "if [ -n \"$warned\" ]; then status=0; wait \"$step\" || status=$?; fi  # the warning ended the first wait");
+}
+
+/// Runs the step until it ends well, or nothing speaks for another start. Slurm may refuse a step that finds what the
+/// one before it held not free yet, so a later one starts with --overlap (see kShortStep).
+void add_step_loop(ScriptText& out, const JobPlan& plan) {
+  const auto tasks = std::to_string(plan.size.tasks);
+  out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +
+           " times at most, without the node to blame.");
+  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=()");
+  out.line("while :; do");
+  out.line("  export LOCKSTEP_RESTARTS=$restart");
+  out.line("  status=0 begun=$SECONDS");
+  add_step_line(out, plan, "  ");
+  const std::string warned = is_warned_program(plan) ? " || [ -n \"$warned\" ]" : "";
+  out.line("  if [ -e " + kAgainMark + " ] || [ -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ]" + warned +
+           "; then break; fi");
+  out.line("  nodes=$(" + shell_quoted(plan.paths.lockstep.string()) +
+           " after-step --code \"$status\" --seconds $((SECONDS - begun)) \\");
+  out.line("    --nodes \"$nodes\" --tasks-per-node " + tasks + " --most " + std::to_string(plan.queue.restarts) +
+           ") || break");
+  out.line("  [ -n \"$nodes\" ] || break");
+  out.line("  IFS=, read -ra names <<< \"$nodes\"");
+  out.line("  where=(--overlap --nodes=${#names[@]} --ntasks=$((${#names[@]} * " + tasks + ")) --nodelist=\"$nodes\")");
+  out.line("  restart=$((restart + 1))");
+  out.line("done");
+}
+
 void add_step(ScriptText& out, const JobPlan& plan) {
   out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
   out.line("status=0");
-  if (is_warned_program(plan)) {
-    if (plan.queue.signal) out.line("if [ -n \"$warned\" ]; then next_job; exit 75; fi  # too late to begin");
-    out.line(step(plan) + " &");
-    out.line("step=$!");
-    out.line("wait \"$step\" || status=$?");
-    out.line(
-        "if [ -n \"$warned\" ]; then status=0; wait \"$step\" || status=$?; fi  # the warning ended the first wait");
-  } else {
-    out.line(step(plan) + " || status=$?");
-  }
+  if (plan.queue.signal) out.line("if [ -n \"$warned\" ]; then next_job; exit 75; fi  # too late to begin");
+  plan.queue.restarts > 0 ? add_step_loop(out, plan) : add_step_line(out, plan, "");
   if (plan.program.is_recipe) {
     out.paragraph("75: the time was up and a snapshot is written. The next job goes on from it.");
   } else {

@@ -32,6 +32,7 @@ struct JobQueue {
   std::optional<std::chrono::seconds> time{};
   int chain = 0;  ///< Jobs that a run may take, one after the other; 0: as many as a recipe needs, one for a program.
   std::optional<LimitSignal> signal{};  ///< What a program's ranks get before the time is up.
+  int restarts = 0;                     ///< How often a program's step is started again within a job.
   bool goes_on = true;                  ///< A run whose time was up, or that asks for it, is started again.
 };
 

@@ -274,6 +274,8 @@ void add_head(ScriptText& out, const JobPlan& plan) {
     out.line(directive("--signal=B:USR1@" + std::to_string(plan.signal_lead.count())));
   }
   out.line(directive(plan.can_requeue ? "--requeue" : "--no-requeue"));
+  // Else the job ends with its first node that is lost.
+  if (plan.queue.restarts > 0) out.line(directive("--no-kill"));
   if (plan.exports_nothing) out.line(directive("--export=NONE"));
   for (const auto& flag : plan.sbatch) out.line(directive(flag));
   out.line("");

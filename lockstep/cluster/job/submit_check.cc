@@ -28,6 +28,18 @@ void check_going_on(const SubmitRequest& request) {
     refuse("--chain is " + std::to_string(request.chain) + ", but packed trials of a program are not warned",
            "leave out --pack or --chain; a trial that ends with 75 is started again without");
   }
+  if (request.restarts < 0) {
+    refuse("--restarts is " + std::to_string(request.restarts) + ", want 0 or more",
+           "it is how often the program may be started again within a job");
+  }
+  if (request.restarts > 0 && !request.flags.recipe.empty()) {
+    refuse("--restarts starts a program again within its job, but a recipe was given",
+           "leave it out: the next job goes on from the newest snapshot");
+  }
+  if (request.restarts > 0 && request.is.pack) {
+    refuse("--restarts is " + std::to_string(request.restarts) + ", but packed trials have one node",
+           "leave out --pack or --restarts");
+  }
   if (request.signal.empty()) return;
   limit_signal(request.signal);
   if (!request.flags.recipe.empty()) {
@@ -50,8 +62,8 @@ void check_request(const SubmitRequest& request) {
            "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
   }
   if (request.is.interactive) {
-    if (has_recipe || !request.sweeps.empty() || request.chain > 0 || !request.signal.empty()) {
-      refuse("--interactive takes no recipe, sweep, chain or signal: it gives a shell",
+    if (has_recipe || !request.sweeps.empty() || request.chain > 0 || !request.signal.empty() || request.restarts > 0) {
+      refuse("--interactive takes no recipe, sweep, chain, signal or restarts: it gives a shell",
              "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
     }
     return;

@@ -200,6 +200,7 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   flags.has_stage = !request.stage.empty();
   JobRequest job = job_request(target.settings, flags, target.profile, by.env);
   job.queue.chain = request.chain;
+  job.queue.restarts = request.restarts;
   job.queue.goes_on = may_requeue(request.requeue);
   if (!request.signal.empty()) job.queue.signal = limit_signal(request.signal);
   job.paths = job_paths(request, target, by);

@@ -27,6 +27,7 @@ struct SubmitRequest {
   std::vector<std::string> sweeps{};
   int chain = 0;
   std::string signal{};             ///< "NAME@S"; empty for none.
+  int restarts = 0;                 ///< Of a program's step within a job.
   std::string requeue{};            ///< "yes" or "no"; empty is yes.
   std::optional<int> at_most{};     ///< Jobs of a sweep that run at once.
   std::optional<int> per_device{};  ///< Packed trials that share a device.

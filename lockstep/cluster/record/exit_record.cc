@@ -39,6 +39,7 @@ std::optional<LauncherFailure> launcher_failure_in(const json& object) {
 RankExit rank_exit(const json& object) {
   return {.job = object.at("job"),
           .start = object.at("start"),
+          .restart = object.value("restart", 0),
           .rank = object.at("rank"),
           .node = object.at("node"),
           .code = object.at("code"),
@@ -101,6 +102,7 @@ const JobExit* ExitRecords::end_of_job(const std::string& job) const {
 void append_exit(const fs::path& run_dir, const RankExit& exit) {
   json object = {{"job", exit.job},   {"start", exit.start},   {"rank", exit.rank}, {"node", exit.node},
                  {"code", exit.code}, {"signal", exit.signal}, {"time", exit.time}};
+  if (exit.restart > 0) object["restart"] = exit.restart;
   if (!exit.last.empty()) object["last"] = exit.last;
   if (exit.launched) {
     object["launched"] = {
@@ -128,8 +130,9 @@ std::optional<FirstExit> first_exit(const ExitRecords& records, const std::strin
   std::vector<RankExit> ranks;
   std::ranges::copy_if(records.ranks, std::back_inserter(ranks), [&](const auto& each) { return each.job == job; });
   if (ranks.empty()) return std::nullopt;
-  const int start = std::ranges::max(ranks, {}, &RankExit::start).start;
-  std::erase_if(ranks, [start](const auto& each) { return each.start != start; });
+  const auto turn = [](const RankExit& each) { return std::pair(each.start, each.restart); };
+  const auto last = turn(std::ranges::max(ranks, {}, turn));
+  std::erase_if(ranks, [&](const auto& each) { return turn(each) != last; });
   const auto known = static_cast<int>(ranks.size());
   std::erase_if(ranks, [](const auto& each) { return each.code == 0 || each.code == kExitStopped; });
   if (ranks.empty()) return std::nullopt;

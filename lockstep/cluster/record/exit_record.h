@@ -15,6 +15,7 @@ namespace lockstep {
 struct RankExit {
   std::string job{};  ///< Slurm's number.
   int start = 0;      ///< Number of times that the job had been requeued before.
+  int restart = 0;    ///< How often its step had been started again within this start of the job.
   int rank = 0;
   std::string node{};
   int code = 0;                               ///< As a shell reports it, 128 + n for signal n.

@@ -201,6 +201,7 @@ RankExit exit_record(const ExecTask& task, const Environment& env, const Program
   const auto said = end.code == 0 ? std::vector<std::string>{} : end.last;
   return {.job = env.get("SLURM_JOB_ID").value_or(""),
           .start = task.at.restart,
+          .restart = env.get_int("LOCKSTEP_RESTARTS").value_or(0),
           .rank = task.at.rank,
           .node = task.node,
           .code = end.code,
@@ -214,6 +215,7 @@ RankExit exit_record_before_start(const Environment& env, const Error& error) {
   const auto number = [&env](const char* name) { return parsed_int<int>(env.get(name).value_or("")).value_or(0); };
   return {.job = env.get("SLURM_JOB_ID").value_or(""),
           .start = number("SLURM_RESTART_COUNT"),
+          .restart = number("LOCKSTEP_RESTARTS"),
           .rank = number("SLURM_PROCID"),
           .node = env.get("SLURMD_NODENAME").value_or(split(host_name(), '.').front()),
           .code = exit_code(error.kind()),

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/record/step_end.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kAtOnce = 60;  // Seconds.
+constexpr int kKilled = 128 + SIGKILL;
+constexpr int kTerminated = 128 + SIGTERM;
+
+ExitRecords of_this_step(ExitRecords records, const EndedStep& ended) {
+  std::erase_if(records.ranks, [&](const auto& each) {
+    return each.job != ended.job || each.start != ended.start || each.restart != ended.restart;
+  });
+  return records;
+}
+
+/// A lost node is no proof for srun, which then may end with 0: each rank has to say that it ended well.
+bool ended_well(const EndedStep& ended, const ExitRecords& records) {
+  const auto well = std::ranges::count_if(records.ranks, [](const auto& each) { return each.code == 0; });
+  return ended.code == 0 && (ended.lost.empty() || well >= ended.tasks);
+}
+
+bool is_error_at_once(const EndedStep& ended) {
+  return ended.lost.empty() && ended.seconds < kAtOnce && ended.code != kKilled && ended.code != kTerminated;
+}
+
+/// "step started again without n2 (restart 1 of 3): …".
+std::string again_words(const EndedStep& ended, const std::vector<std::string>& left_out, int most,
+                        const std::string& why) {
+  return "the step is started again" + (left_out.empty() ? "" : " without " + joined(left_out, ", ")) + " (restart " +
+         std::to_string(ended.restart + 1) + " of " + std::to_string(most) + "): " + why;
+}
+
+json to_json(const EndedStep& ended, const StepRestart& verdict) {
+  return {{"job", ended.job},         {"start", ended.start}, {"restart", ended.restart},  {"code", ended.code},
+          {"seconds", ended.seconds}, {"lost", ended.lost},   {"again", verdict.is_again}, {"reason", verdict.reason}};
+}
+
+/// The last line of this job's start; nothing if there is none, or if it is torn.
+std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path) {
+  std::optional<EndedStep> found;
+  for (const auto& line : split(text_or_nothing(path), '\n')) {
+    const auto object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) continue;
+    try {
+      EndedStep before{.job = object.at("job"),
+                       .start = object.at("start"),
+                       .restart = object.at("restart"),
+                       .code = object.at("code"),
+                       .seconds = object.at("seconds"),
+                       .lost = object.at("lost")};
+      if (before.job == ended.job && before.start == ended.start) found = std::move(before);
+    } catch (const json::exception&) {
+      // Of another version.
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, const EndedStep* before, int most) {
+  const auto own = of_this_step(records, ended);
+  if (ended_well(ended, own)) return {};
+  const auto first = first_exit(own, ended.job);
+  const std::string why = !ended.lost.empty() ? "Slurm has lost " + joined(ended.lost, ", ")
+                          : first             ? to_text(*first)
+                                              : "it ended with " + exit_code_text(ended.code);
+  if (ended.restart >= most) {
+    return {.reason = "the step is not started again after " + counted(most, "restart") + ": " + why};
+  }
+  if (before != nullptr && is_error_at_once(ended) && is_error_at_once(*before) && ended.code == before->code) {
+    return {.reason =
+                "the step is not started again, the same code came within a minute of each of two starts: " + why};
+  }
+  StepRestart verdict{.is_again = true, .nodes = ended.nodes};
+  auto left_out = ended.lost;
+  if (left_out.empty() && first && ended.nodes.size() > 1) left_out = {first->rank.node};
+  std::erase_if(verdict.nodes, [&](const auto& node) { return std::ranges::find(left_out, node) != left_out.end(); });
+  if (verdict.nodes.empty()) return {.reason = "the step is not started again, no node is left: " + why};
+  verdict.reason = again_words(ended, left_out, most, why);
+  return verdict;
+}
+
+StepRestart decide_and_keep_restart(const EndedStep& ended, const fs::path& run_dir, int most) {
+  const auto path = run_dir / "restarts.jsonl";
+  const auto before = end_before(ended, path);
+  // The first rank's own code: srun tells the highest of all, of those that were ended for it too.
+  auto told = ended;
+  const auto records = read_exits(run_dir);
+  if (const auto first = first_exit(of_this_step(records, ended), ended.job)) told.code = first->rank.code;
+  auto verdict = decide_restart(told, records, before ? &*before : nullptr, most);
+  if (verdict.reason.empty()) return verdict;
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file) throw io_error("open", path, errno);
+  const auto line = to_json(told, verdict).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  write_all(file.get(), std::as_bytes(std::span(line)), path);
+  return verdict;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/record/exit_record.h"
+
+namespace lockstep {
+
+/// One start of a job's step, as the job's script saw it end.
+struct EndedStep {
+  std::string job{};
+  int start = 0;    ///< How often the job had been requeued before.
+  int restart = 0;  ///< How often the step had been started again in this job before.
+  int code = 0;     ///< srun's.
+  double seconds = 0;
+  int tasks = 1;
+  std::vector<std::string> nodes{};  ///< Where it ran.
+  std::vector<std::string> lost{};   ///< Those of them that Slurm has as down, drained or silent now.
+};
+
+/// Whether a step is started again, where, and why.
+struct StepRestart {
+  bool is_again = false;
+  std::vector<std::string> nodes{};  ///< Where it runs then.
+  std::string reason{};              ///< One line for a person; empty if the step ended well.
+};
+
+/// Decides whether a program's step is started again, at most `most` times in a job.
+///
+/// Lost nodes are left out. If none is lost, the node of the rank that failed first is left out, unless it is the only
+/// one. An error that came within a minute of each of two starts is not tried a third time; a lost node or a SIGKILL is
+/// no such error. `records` holds how ranks ended; `before` is the start before this one, or null.
+StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, const EndedStep* before, int most);
+
+/// Decides the same with what the run folder knows, and keeps this end there, in restarts.jsonl, for the next time.
+///
+/// Throws: Error(kIo) if the line cannot be written.
+StepRestart decide_and_keep_restart(const EndedStep& ended, const std::filesystem::path& run_dir, int most);
+
+}  // namespace lockstep
