@@ -206,8 +206,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"early_stopping.patience", kInteger, "3", kCount, "", "validations without a gain that are borne"},
     {"early_stopping.min_delta", kReal, "0", kAtLeast0, "", "what counts as a gain"},
 
-    {"guard.on_nonfinite", kText, "stop", one_of("stop skip ignore"), "",
-     "what a loss or gradient that is not finite does: end the run, leave out its step, or nothing", {}, kAside},
+    {"guard.on_nonfinite", kText, "stop", one_of("stop skip rollback ignore"), "",
+     "what a loss or gradient that is not finite does: end the run, leave out its step, go back to the newest save, or nothing", {}, kAside},
     {"guard.every_steps", kInteger, "", kCountOr0, "steps",
      "from one comparison of the ranks' weights to the next; 0 for none; by default at most 1 % of the time", {}, kAside},
     {"guard.on_difference", kText, "stop", one_of("stop heal"), "",
