@@ -149,12 +149,12 @@ TEST(RecipeErrors, NameWhatAnOptimizerTakes) {
 
 TEST(RecipeErrors, NameWhatMustBeSet) {
   expect_refused("[model]\nname = 'cnn'\n[data]\nkind = 'idx'\n",
-                 "r.toml: data.path has no value, want a path: the folder or file of the data set\n"
+                 "r.toml: data.path has no value, want a path: folder or file of the data set\n"
                  "  hint: say --set data.path=…, or write it under [data] in the recipe");
   expect_refused("",
                  "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
-                 "resnet152, vit_b_16, bert, script:FILE, plugin:FILE: the network; its number of classes comes from "
-                 "the data\n  hint: say --set model.name=…, or write it under [model] in the recipe");
+                 "resnet152, vit_b_16, bert, script:FILE, plugin:FILE: the network; the data determines its "
+                 "number of classes\n  hint: say --set model.name=…, or write it under [model] in the recipe");
 }
 
 TEST(RecipeErrors, RefuseNesterovWithoutMomentum) {

@@ -33,7 +33,7 @@ class Laid {
     const auto rows = rows_of(raw.key);
     if (rows.empty()) refuse_unknown(raw);
     const auto& row = *rows.front();
-    const std::string key(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+    const std::string key(row.ties.same_as.empty() ? std::string_view(raw.key) : row.ties.same_as);
     Setting setting{.value = typed_value(row, raw), .origin = raw.origin, .base = raw.base};
     const auto before = settings_.find(key);
     if (before != settings_.end() && before->second.origin.source == raw.origin.source && spelling_[key] != raw.key &&
@@ -56,7 +56,7 @@ class Laid {
 
 struct Selected {
   std::string key;    ///< "optimizer.name"
-  std::string value;  ///< "adam"; empty where nothing was chosen
+  std::string value;  ///< "adam". Empty if nothing was chosen.
   Origin origin;
 };
 
@@ -83,7 +83,8 @@ std::string what_is_taken(const Selected& choice) {
   return choice.value + " takes " + joined(keys, ", ");
 }
 
-/// Drops what the chosen `kind` or `name` does not take where a lower source gave it, and refuses it elsewhere.
+/// Drops settings that the chosen `kind` or `name` does not take if a lower source set them, and refuses them
+/// otherwise.
 void keep_to_selection(Settings& settings, std::vector<std::string>& notes) {
   for (auto it = settings.begin(); it != settings.end();) {
     const auto& [key, setting] = *it;
@@ -151,7 +152,7 @@ void add_defaults(Settled& result) {
   }
 }
 
-/// PyTorch's SGD refuses the same; here the error can name the line.
+/// PyTorch's SGD refuses the same. Here the error can name the line.
 void check_nesterov(const Settings& settings) {
   const auto found = settings.find("optimizer.nesterov");
   if (found == settings.end() || !std::get<bool>(found->second.value)) return;
