@@ -5,7 +5,7 @@
     bench/crash_peers.py TRIALS
 
 torch.save writes one file anew, as many scripts do; DCP's async_save a new folder for each step, of which the newest is
-loaded. Lockstep's own count is `tools/soak crash`. Prints one JSON line for each.
+loaded. Lockstep's own count is `tools/soak kills`. Prints one JSON line for each.
 """
 import json
 import logging

@@ -228,7 +228,9 @@ WrittenFile write_safetensors(int fd, const std::filesystem::path& path, std::sp
                            [](const TensorEntry* tensor) { return dtype_bytes(tensor->dtype); });
   const std::string header = header_text(ordered, metadata);
   const std::uint64_t length = header.size();
-  HashedFile file(fd, path);
+  std::uint64_t data = 0;
+  for (const TensorEntry* tensor : ordered) data += tensor->bytes.size();
+  HashedFile file(fd, path, data);
   file.append(std::as_bytes(std::span(&length, 1)));
   file.append(std::as_bytes(std::span(header)));
   for (const TensorEntry* tensor : ordered) file.append(tensor->bytes);

@@ -105,6 +105,24 @@ class Kill(harness.RanksTest):
                 self.assertEqual(resumed["sample_digest"], harness.digits_digest(STEPS))
                 self.assertGreaterEqual(resumed["val_accuracy"], 0.95)
 
+    def test_a_chain_of_other_numbers_of_ranks_trains_each_sample_once(self):
+        """1, 2, 3, 4 and again 1 rank, each killed in the middle of an epoch."""
+        for seed in range(5 if harness.SOAK else 1):
+            with self.subTest(seed=seed):
+                draw, run = random.Random(seed), f"chain-{seed}"
+                for place, ranks in enumerate((1, 2, 3, 4)):
+                    command = self.start_train(*self.settings(), ranks=ranks, run=run)
+                    command.wait_for_step(self.folder / run, 29 * 2 * place + draw.randrange(8, 29))
+                    if ranks == 1:
+                        command.kill_all()
+                    else:
+                        os.kill(command.ranks()[draw.randrange(ranks)], signal.SIGKILL)
+                    self.assertNotEqual(command.finish().code, 0)
+                resumed = self.trained(*self.settings(), ranks=1, run=run)
+                self.assertIsNotNone(resumed["resumed_from"])
+                self.assertEqual((resumed["steps"], resumed["samples"]), (STEPS, 10 * harness.DIGITS_SIZE))
+                self.assertEqual(resumed["sample_digest"], harness.digits_digest(STEPS))
+
     def test_a_batch_per_rank_resumed_on_another_number_of_ranks_misses_no_sample(self):
         """data.batch makes the global batch another on two ranks than on three, from the place where the first run died."""
         batch = ("data.batch=20",)

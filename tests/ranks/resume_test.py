@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import struct
+import subprocess
 
 import harness
 
@@ -51,6 +52,30 @@ class Resume(harness.RanksTest):
         (left / "model.safetensors").write_text("half")
         self.trained("trainer.max_epochs=2", "trainer.max_steps=20")
         self.assertEqual(harness.snapshots(self.folder / "run"), [harness.snapshot_name(step) for step in (10, 20)])
+
+    def on_host(self, name):
+        """`lockstep`, on a machine of that name."""
+        wrapper = self.folder / f"lockstep-on-{name}"
+        wrapper.write_text(f"#!/bin/sh\nexec unshare --uts sh -c 'hostname {name}; exec \"$0\" \"$@\"' '{harness.BIN / 'lockstep'}' \"$@\"\n")
+        wrapper.chmod(0o755)
+        return wrapper
+
+    def test_a_start_on_a_second_machine_removes_what_a_killed_writer_on_a_first_one_left(self):
+        if subprocess.run(["unshare", "--uts", "true"], check=False, capture_output=True).returncode != 0:
+            self.skipTest("this machine gives no host name of one's own")
+        words = ["train", harness.DIGITS, "--devices", 1, "--run-dir", self.folder / "run"]
+        words += [word for each in ("model.hidden=[512,512]", "snapshot.every_steps=1", "snapshot.keep=1") for word in ("--set", each)]
+        left = []
+        while not left:  # A save may have ended before the kill.
+            command = self.start(*words, "--set", "trainer.max_epochs=1000", program=self.on_host("first"))
+            command.wait_until(lambda: list(self.snapshots().glob(".tmp-first-*.step-*")), "a save is on its way")
+            command.kill_all()
+            left = list(self.snapshots().glob(".tmp-first-*"))
+        whole = [path for path in self.snapshots().glob("step-*")]
+        result = self.start(*words, "--set", "trainer.max_epochs=1", "--json", program=self.on_host("second")).finish()
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(list(self.snapshots().glob(".tmp-*")), [])
+        self.assertEqual(result.object["resumed_from"] is not None, bool(whole))
 
     def test_the_first_snapshot_of_each_span_of_time_stays(self):
         hours = 10**6  # Since 1970 there is one such span.

@@ -232,15 +232,20 @@ std::string may_go_on(const JobPlan& plan) {
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
 }
 
-/// The command that puts the job, or a next one, into the queue. A program may have put its job back by itself.
+/// The command that puts the job, or a next one, into the queue. A program may have put its job back by itself. Where
+/// Slurm's commands do not work, the job still ends with the code of its program.
 std::string next_job(const JobPlan& plan) {
+  const std::string or_tell =
+      " || echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
   if (plan.can_requeue) {
     return "case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in\n"
-           "        RUNNING | '') scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
+           "        RUNNING | '') scontrol requeue \"$SLURM_JOB_ID\"" +
+           or_tell +
+           " ;;\n"
            "      esac";
   }
   return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
-         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"";
+         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"" + or_tell;
 }
 
 }  // namespace

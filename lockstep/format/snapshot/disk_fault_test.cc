@@ -47,6 +47,9 @@ const std::map<std::uint64_t, const char*>& changing_calls() {
 
 class DiskFault : public ::testing::Test {
  protected:
+  DiskFault() : DiskFault(::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir(), 9000) {}
+  DiskFault(const std::string& place, std::size_t bytes) : folder_(place), bytes_(bytes) {}
+
   void SetUp() override {
     if (!testing::can_trace()) GTEST_SKIP() << "ptrace is not allowed here";
   }
@@ -78,7 +81,7 @@ class DiskFault : public ::testing::Test {
       begin();
       int seen = 0;
       std::string what;
-      const int status = testing::traced([&] { write_snapshot(snapshots(), 3, std::string(9000, 'x')); },
+      const int status = testing::traced([&] { write_snapshot(snapshots(), 3, std::string(bytes_, 'x')); },
                                          [&](const SystemCall& call) -> Interference {
                                            const auto it = changing_calls().find(call.number);
                                            if (it == changing_calls().end()) return {};
@@ -94,8 +97,36 @@ class DiskFault : public ::testing::Test {
     }
   }
 
-  testing::TemporaryFolder folder_{::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir()};
+  testing::TemporaryFolder folder_;
+  std::size_t bytes_;
 };
+
+// On a disk, with a file that goes past the page cache where the file system is a local one.
+class LargeDiskFault : public DiskFault {
+ protected:
+  LargeDiskFault() : DiskFault(::testing::TempDir(), (std::size_t{33} << 20U) + 5) {}
+
+  std::map<int, std::string> endings(const Interference& interference) const {
+    std::map<int, std::string> found;
+    const int tried = fail_each(
+        [&](const SystemCall& call) { return call.number == SYS_writev ? std::optional(interference) : std::nullopt; },
+        "a large write", found);
+    EXPECT_GE(tried, 5);
+    return found;
+  }
+};
+
+TEST_F(LargeDiskFault, OfAnyWriteIsAnErrorAndLosesNothing) {
+  const auto found = endings({.error = EIO});
+  EXPECT_TRUE(found.size() == 1 && found.contains(6)) << found.begin()->second;
+}
+
+TEST_F(LargeDiskFault, AShortOrInterruptedWriteIsGoneOnWith) {
+  for (const auto& each : {Interference{.length = 1}, Interference{.length = 8192}, Interference{.error = EINTR}}) {
+    const auto found = endings(each);
+    EXPECT_TRUE(found.size() == 1 && found.contains(0)) << found.begin()->second;
+  }
+}
 
 TEST_F(DiskFault, OfAnyKindAtAnyCallIsAnErrorOrChangesNothing) {
   const std::vector<std::pair<int, std::string>> errors = {
