@@ -117,7 +117,7 @@ TEST_F(SnapshotCommand, SaysWhereThereIsNone) {
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { output_of("verify", run() / "other"); }),
              "holds no snapshot, want at least one");
   EXPECT_HAS(message_of(ErrorKind::kIo, [&] { output_of("ls", run() / "nowhere"); }),
-             "is no folder, want a run folder, its snapshots folder, or a snapshot");
+             "is not a folder, want a run folder, its snapshots folder, or a snapshot");
 }
 
 }  // namespace

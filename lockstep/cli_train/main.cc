@@ -10,7 +10,8 @@
 #include "lockstep/cli_train/find_command.h"
 #include "lockstep/cli_train/train_command.h"
 
-// Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
+// `lockstep` starts this program, and has checked the command line before. Remaining errors are reported in the same
+// way.
 int main(int argc, char** argv) {
   const lockstep::Environment env = lockstep::Environment::of_process();
   const lockstep::Log log(2, "lockstep: ");

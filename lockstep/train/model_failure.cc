@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// TorchScript tells the stack first, and what went wrong behind the last "Error: ". LibTorch adds its own stack below.
+// TorchScript prints the stack first, and the reason after the last "Error: ". LibTorch adds its own stack below.
 std::string told(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();

@@ -20,7 +20,7 @@ std::string summary(const PackedJob& job) {
   return text + (size.cores_per_task > 0 ? counted(size.cores_per_task, "core") : "a task") + " of its own.";
 }
 
-/// The whole node's job, with the software and variables of a trial: its devices are not to be put in order.
+/// The whole node's job, with the software and variables of a trial. Its devices keep their order.
 JobPlan surroundings_of(const PackedJob& job) {
   JobPlan plan = job.node;
   plan.env = job.trial.env;
@@ -34,7 +34,7 @@ std::string step_of_trial(const PackedJob& job) {
   const auto& trial = job.trial;
   std::string text = "srun --exact --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=\"$1\"" + step_flags(trial);
   if (trial.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(trial.size.cores_per_task);
-  // Without a share of its own a step takes all of the job's memory, and the next one waits; 0 is not counted.
+  // Without its own share, a step takes all of the job's memory, and the next one waits. 0 does not count.
   text += " --mem=" + (trial.size.memory.empty() ? "0" : trial.size.memory);
   if (!trial.devices_flag.empty()) text += " " + shell_quoted(trial.devices_flag);
   for (const auto& flag : trial.srun) text += " " + shell_quoted(flag);
@@ -48,7 +48,7 @@ void add_trials(ScriptText& out, const PackedJob& job) {
   out.line("start() {");
   out.line("  local -x LOCKSTEP_RUN_DIR=$sweep/$1");
   out.line("  [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || return 0");
-  // A recipe knows by its snapshot that it is done; a program would do all of it again.
+  // A recipe knows from its snapshot that it is done. A program would repeat all of its work.
   if (!job.node.program.is_recipe && job.node.queue.goes_on) {
     out.line("  [ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || return 0");
   }

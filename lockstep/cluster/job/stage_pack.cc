@@ -148,7 +148,7 @@ std::vector<fs::path> libraries_in(const std::string& loader_output) {
     if (target == "not found") {
       throw Error(ErrorKind::kEnvironment,
                   "the library " + std::string(trimmed(line.substr(0, arrow))) + " of the training half is not found",
-                  "`lockstep doctor` tells why; build it again with `lockstep setup`");
+                  "`lockstep doctor` says why; build it again with `lockstep setup`");
     }
     if (!is_of_the_system(target)) found.emplace_back(target);
   }

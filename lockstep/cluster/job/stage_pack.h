@@ -12,7 +12,7 @@ namespace lockstep {
 /// 16 digits that change with any file at or below `roots`: its name, size, time of change or target. Links are not
 /// followed.
 ///
-/// Blocks: for one lstat a file. Throws: Error(kIo) where a folder cannot be read.
+/// Blocks: for one lstat a file. Throws: Error(kIo) if a folder cannot be read.
 std::string key_of(const std::vector<std::filesystem::path>& roots);
 
 /// All of `folder` as the file `pack`, made under another name and renamed. Compiled Python files go along, so that no
@@ -24,7 +24,7 @@ void pack_folder(const std::filesystem::path& folder, const std::filesystem::pat
 /// `trainer`, the program `lockstep` beside it, and all libraries that they load from elsewhere than the system's own
 /// folders, flat in one folder: the programs in the pack look for libraries beside themselves.
 ///
-/// Throws: Error(kEnvironment) where a library is not found, or with tar's message.
+/// Throws: Error(kEnvironment) if a library is not found, or with tar's message.
 void pack_program(const std::filesystem::path& trainer, const std::filesystem::path& pack, const Environment& env);
 
 /// The libraries in what the loader prints of a program ("libz.so.1 => /lib/libz.so.1 (0x7f…)"), but for those in the
@@ -33,9 +33,9 @@ void pack_program(const std::filesystem::path& trainer, const std::filesystem::p
 /// Throws: Error(kEnvironment) naming one that is not found.
 std::vector<std::filesystem::path> libraries_in(const std::string& loader_output);
 
-/// `program`'s bytes with its library search path replaced by $ORIGIN; unchanged where it has none.
+/// `program`'s bytes with its library search path replaced by $ORIGIN. Unchanged if it has none.
 ///
-/// Throws: Error(kEnvironment) where the path that is there is shorter than that.
+/// Throws: Error(kEnvironment) if the path that is there is shorter than that.
 std::string with_own_folder(std::string program, const std::string& search_path);
 
 }  // namespace lockstep

@@ -54,7 +54,7 @@ std::string submitted_id(const fs::path& script, const Environment& env, const s
   if (!parsed_int<long long>(id)) {
     throw Error(ErrorKind::kEnvironment,
                 "sbatch said '" + std::string(trimmed(result.output)) + "', want a job's number",
-                "`squeue --me` tells whether the job is queued");
+                "`squeue --me` shows whether the job is queued");
   }
   return id;
 }
@@ -210,7 +210,7 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),
-                "`squeue --me` tells what is queued");
+                "`squeue --me` shows what is queued");
   }
 }
 

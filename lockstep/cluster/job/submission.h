@@ -34,13 +34,13 @@ struct JobRecord {
   std::int64_t submitted = 0;  ///< Seconds since 1970.
   JobBilling billing{};
   JobAsk asked{};
-  std::string packed_in{};  ///< The folder of the job that this trial shares with others; its step has its name.
+  std::string packed_in{};  ///< The folder of the job that this trial shares with others. Its step has its name.
 };
 
 /// Makes the run folder, writes job.sh into it, hands that to sbatch, and keeps what came of it as job.json.
 ///
-/// Throws: Error(kEnvironment) with sbatch's own message where it refuses: the folder is then gone again if it was made
-///         here, and with how to go on where there is no sbatch; Error(kIo) where the folder cannot be made.
+/// Throws: Error(kEnvironment) with sbatch's own message if it refuses: the folder is then gone again if it was made
+///         here, and with how to go on if there is no sbatch; Error(kIo) if the folder cannot be made.
 ///
 /// The job waits until the job `after` has ended, whatever its end, if that is not empty.
 JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after = {});
@@ -52,8 +52,8 @@ JobRecord submit_packed(const PackedJob& job, const Environment& env, const std:
 /// the script says.
 Environment environment_for_sbatch(const Environment& env);
 
-/// The job.json of a run folder, or nothing where it has none. Where the run went on in a job of another number, it is
-/// that one; a trial's is that of the job that holds it.
+/// The job.json of a run folder, or nothing if it has none. Where the run went on in a job of another number, it is
+/// that one. A trial's is that of the job that holds it.
 ///
 /// Throws: Error(kData) for one that holds something else.
 std::optional<JobRecord> job_record(const std::filesystem::path& run_dir);

@@ -23,10 +23,10 @@ struct SubmitRequest {
   std::string cluster{};             ///< A profile's name or file; empty: the recipe's, else "auto".
   std::string run_dir{};
   std::string stage{};
-  std::string stage_data{};  ///< "DIR" or "DIR:INSIDE"; empty for none.
+  std::string stage_data{};  ///< "DIR" or "DIR:INSIDE". Empty for none.
   std::vector<std::string> sweeps{};
   int chain = 0;
-  std::string signal{};          ///< "NAME@S"; empty for none.
+  std::string signal{};          ///< "NAME@S". Empty for none.
   std::string requeue{};         ///< "yes" or "no"; empty is yes.
   std::optional<int> at_most{};  ///< Jobs of a sweep that run at once.
   struct {

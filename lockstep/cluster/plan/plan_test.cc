@@ -334,7 +334,7 @@ TEST(PlanMachines, WantARateForTheDevice) {
   auto facts = some_facts();
   facts.precision = "bf16";
   EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { plan_machine(profile_named("crukci-rocm"), facts, {}); }),
-             "nothing tells how fast AMD Instinct MI50 32GB computes in bf16");
+             "it is unknown how fast AMD Instinct MI50 32GB computes in bf16");
   auto profile = profile_named("lumi-g");
   profile.devices.peak_tflops = {"bf16"};
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { plan_machine(profile, facts, {}); }),

@@ -11,7 +11,7 @@ namespace lockstep {
 /// task alone, `local_rank` where it shows several to all, nothing where it shows none or says nothing. Asks no
 /// hardware.
 ///
-/// Throws: Error(kEnvironment) where there are several for all, but fewer than local_world: on every rank of the node.
+/// Throws: Error(kEnvironment) if there are several for all, but fewer than local_world: on every rank of the node.
 std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);
 
 /// True if Slurm started this task and has shown it devices of its own, as --gpus-per-task does.

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostHosts = 1'000'000;
 constexpr std::string_view kSeparators = ", \t\n";
 
-/// Reads one expression from left to right; knows the place for its complaints.
+/// Reads one expression from left to right. Knows the place for its complaints.
 class HostListReader {
  public:
   explicit HostListReader(std::string_view text) : text_(text) {}

@@ -24,7 +24,7 @@ std::string described(const Placement& at) {
 [[noreturn]] void fail_for_disagreement(const Placement& a, const Placement& b) {
   throw Error(ErrorKind::kEnvironment, described(a) + "; " + described(b),
               "unset the variables of the one that did not start this process: RANK, WORLD_SIZE, LOCAL_RANK and "
-              "LOCAL_WORLD_SIZE where a script exports them");
+              "LOCAL_WORLD_SIZE if a script exports them");
 }
 
 /// Of schedulers whose variables are all there, the one that started this process. Flux inside a Slurm step is the

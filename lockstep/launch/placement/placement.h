@@ -22,19 +22,19 @@ struct Endpoint {
 
 /// The position of this process in a run, and the source that told it. Ranks count from zero.
 struct Placement {
-  int rank = 0;                    ///< In [0, world). It decides who is first; a host's name never does.
+  int rank = 0;                    ///< In [0, world). It decides who is first. A host's name never does.
   int world = 1;                   ///< Processes in the run.
   int local_rank = 0;              ///< In [0, local_world): the rank among this node's processes.
   int local_world = 1;             ///< Processes of the run on this node.
   int node_rank = 0;               ///< In [0, nodes).
   int nodes = 1;                   ///< Nodes in the run.
-  std::optional<int> device;       ///< Index among the devices that this process sees; nothing if it sees none.
+  std::optional<int> device;       ///< Index among the devices that this process sees. Nothing if it sees none.
   std::string source = "single";   ///< flags lockstep torchrun openmpi pmi slurm lsf flux single
-  std::string job;                 ///< Names this start: job, step, restart, e.g. "4711_3.0-r1"; empty if unknown.
+  std::string job;                 ///< Names this start: job, step, restart, e.g. "4711_3.0-r1". Empty if unknown.
   std::string run;                 ///< As `job`, but the same after a requeue, e.g. "4711_3.0": for the run folder.
   int restart = 0;                 ///< Number of times that the job was requeued, or torchrun restarted its ranks.
   std::optional<Endpoint> master;  ///< The address of rank 0, if the launcher gave one.
-  std::vector<std::string> hosts;  ///< Host names by node_rank; empty if unknown.
+  std::vector<std::string> hosts;  ///< Host names by node_rank. Empty if unknown.
 
   bool is_main() const { return rank == 0; }
 };
@@ -58,7 +58,7 @@ struct PlacementFlags {
 /// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/placement.md cites a page for each launcher.
 Placement placement_from(const Environment& env, const PlacementFlags& flags = {});
 
-/// Returns the number of devices that the environment's variables show to this process; nothing if none is set.
+/// Returns the number of devices that the environment's variables show to this process. Nothing if none is set.
 std::optional<int> shown_devices(const Environment& env);
 
 }  // namespace lockstep

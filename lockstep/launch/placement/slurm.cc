@@ -26,9 +26,8 @@ bool is_task_of_step(const Environment& env) {
   if (!step || !env.get("SLURM_PROCID")) return false;
   // From 0xfffffff0 up are the steps that Slurm makes for itself: batch script, extern, salloc's interactive shell.
   if (const auto number = parsed_int<std::uint32_t>(*step); number && *number >= 0xfffffff0U) return false;
-  // A job that was submitted from within a step inherits that step's variables. Its own SLURM_NTASKS tells; where it
-  // does not, the two say the same place. `srun --preserve-env` differs too, but from a step of one task to the same
-  // end.
+  // A job that was submitted from within a step inherits that step's variables. Its own SLURM_NTASKS tells; if it does
+  // not, the two say the same place. `srun --preserve-env` differs too, but from a step of one task to the same end.
   const auto tasks_of_step = env.get("SLURM_STEP_NUM_TASKS");
   return tasks_of_step != "1" || env.get("SLURM_NTASKS").value_or("1") == "1";
 }
