@@ -59,7 +59,7 @@ class SnapshotFiles : public ::testing::Test {
 
   fs::path path(const std::string& name) const { return folder_.path() / name; }
 
-  /// What `lockstep snapshot …` writes to standard output, with the folder's name left out.
+  /// Returns the standard output of `lockstep snapshot …`, without the folder's name.
   std::string output_of(std::vector<std::string> words) const {
     CLI::App app("lockstep");
     Context context;

@@ -41,7 +41,7 @@ struct Round {
   bool knows_total = false;         // The caller says how many samples all ranks bring.
   std::int64_t samples = 0;         // This rank's so far.
   double scale = 0;                 // Of what is added up in half precision: a gradient per sample is multiplied by it.
-  std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
+  std::vector<at::Tensor> earlier;  // Gradients from before, by parameter. Undefined if there were none.
 };
 
 }  // namespace

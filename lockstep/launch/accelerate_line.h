@@ -13,7 +13,7 @@ namespace lockstep {
 struct AccelerateNode {
   int nodes = 1;            ///< Tasks of the job, each of which runs `accelerate launch` once.
   int node = 0;             ///< This one, in [0, nodes).
-  Endpoint master{};        ///< The address where they meet.
+  Endpoint master{};        ///< The address of the meeting point.
   int devices = 0;          ///< Devices of this task. 0 if unknown.
   bool has_config = false;  ///< Accelerate finds a config file of the user's own.
 };

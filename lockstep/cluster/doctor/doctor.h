@@ -88,7 +88,7 @@ struct NvidiaLibrary {
   int devices = 0;         ///< That it counts.
 };
 
-/// What checks read of the system apart from files. Tests put in values of their own.
+/// The facts that checks read from the system, apart from files. Tests put in their own values.
 struct SystemView {
   ProcessLimits limits{};
   CpuSet allowed{};  ///< The CPUs that the launcher allowed this task.

@@ -37,7 +37,7 @@ void check_data(const Recipe& settings) {
   try {
     data = settings.path("data.path");
   } catch (const Error&) {
-    return;  // It names a variable that may be set where the tasks run.
+    return;  // It names a variable that may be set on the nodes.
   }
   if (!is_there(data)) refuse(ErrorKind::kData, "data set (data.path)", data);
 }

@@ -62,7 +62,8 @@ std::vector<std::string> activation_lines(const JobStage& stage);
 /// Returns the program to start, for a shell, if it is itself staged.
 std::optional<std::string> staged_program(const JobStage& stage);
 
-/// A command's first word as it is found in the staged environment: "python" for one in the environment's own bin/.
+/// Returns a command's first word as found in the staged environment, such as "python" for one in the environment's own
+/// bin/.
 std::string staged_word(const JobStage& stage, const std::string& word);
 
 }  // namespace lockstep

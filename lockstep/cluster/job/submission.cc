@@ -64,7 +64,7 @@ struct NextJob {
   std::int64_t submitted = 0;  ///< Seconds since 1970.
 };
 
-/// The job that a script has submitted for the run to go on in, as it left it.
+/// Returns the job that a script has submitted to continue the run, from the script's record.
 std::optional<NextJob> next_job(const fs::path& run_dir) {
   const auto path = run_dir / "job.next";
   struct stat status {};

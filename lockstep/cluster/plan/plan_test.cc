@@ -210,7 +210,7 @@ TEST(Launches, RuleSmallBatchesAndLessSoInAGraphOrCompiled) {
   EXPECT_NEAR(eager.launch_s, 603 * 10e-6 - arithmetic, 1e-9);
   EXPECT_EQ(eager.limit, "launches");
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, false, 1).step.compute_s, arithmetic + 603 * 3.4e-6, 1e-9);
-  // Twice its products, 300 kernels; the update stays.
+  // Twice its products, 300 kernels. The update stays.
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, true, 1).step.compute_s, arithmetic + 303 * 3.4e-6, 1e-9);
   const auto large = point_with(facts, LaunchWay::kEager, false, 1000);
   EXPECT_NEAR(large.step.compute_s, 1000 * arithmetic + 600 * 3.4e-6 + 3 * 10e-6, 1e-9);

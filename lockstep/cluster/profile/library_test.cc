@@ -97,7 +97,7 @@ TEST(ProfileDetection, GoesByVariablesThenFilesThenHostNames) {
   EXPECT_EQ(name({.env = {}, .host = "jwb0021.juwels"}), "juwels-booster");
   EXPECT_EQ(name({.env = {}, .host = "lrdn0042.leonardo.local"}), "leonardo");
   EXPECT_EQ(name({.env = {}, .host = "nid001234"}), "generic") << "a name that many machines have";
-  // What a variable says goes before what a name looks like.
+  // A variable takes precedence over a host's name.
   EXPECT_EQ(name({.env = {{"SYSTEMNAME", "juwelsbooster"}}, .host = "frontier01234"}), "juwels-booster");
 }
 

@@ -270,7 +270,7 @@ class Translation {
     into_.request.settings.push_back({key, "[" + joined(quoted, ", ") + "]", {SettingSource::kFlag, flag}});
   }
 
-  /// What the user typed beside --from.
+  /// Adds the options that the user typed beside --from.
   void take_given() {
     for (auto& each : script_settings_) {
       auto value = each.value;
@@ -296,7 +296,7 @@ class Translation {
       program.push_back(word.value.text);
       raw.push_back(for_shell(word));
     }
-    // What only the job's shell knows is left to a shell in each task.
+    // Values that only the job's shell knows are left to a shell in each task.
     if (!is_known) program = {"bash", "-c", "exec " + joined(raw, " ")};
     into_.arguments.emplace_back("--");
     into_.arguments.insert(into_.arguments.end(), program.begin(), program.end());

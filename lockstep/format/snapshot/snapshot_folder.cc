@@ -178,7 +178,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
 }
 
 void verify_snapshot(const std::filesystem::path& snapshot) {
-  names_in(snapshot);  // Throws where it is no folder.
+  names_in(snapshot);  // Throws if it is not a folder.
   const SnapshotCheck check = checked_snapshot(snapshot);
   if (check.faults.empty()) return;
   throw Error(ErrorKind::kData, snapshot.string() + " is not whole: " + joined(check.faults, "; "),

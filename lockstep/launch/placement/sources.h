@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// The names under which a launcher tells the four numbers.
+/// The variables in which a launcher gives the four numbers.
 struct RankVariables {
   std::string rank;
   std::string world;
@@ -37,7 +37,7 @@ bool spread_over_nodes(Placement& at, int nodes);
 /// Sets nodes and node_rank from rank and local counts, as if ranks were dealt out node by node.
 void derive_nodes(Placement& at);
 
-/// Whether two sources put this process in the same place.
+/// True if two sources put this process in the same place.
 bool agree(const Placement& a, const Placement& b);
 
 }  // namespace lockstep

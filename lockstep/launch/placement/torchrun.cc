@@ -41,7 +41,7 @@ std::optional<Placement> placement_from_lockstep(const Environment& env) {
 }
 
 std::optional<Placement> placement_from_torchrun(const Environment& env) {
-  // Scripts often export one or two of these names for purposes of their own: only the full set is a launcher's word.
+  // Scripts often export one or two of these names for their own purposes. Only the full set comes from a launcher.
   const bool is_full_set = env.get("RANK") && env.get("WORLD_SIZE") && env.get("LOCAL_RANK") &&
                            env.get("LOCAL_WORLD_SIZE") && env.get("MASTER_ADDR") && env.get("MASTER_PORT");
   if (!is_full_set && !is_torchrun_agent(env)) return std::nullopt;

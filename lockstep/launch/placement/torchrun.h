@@ -18,7 +18,7 @@ std::optional<Placement> placement_from_lockstep(const Environment& env);
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_torchrun(const Environment& env);
 
-/// Whether torchrun's own agent set the variables, rather than a script that exports the same names.
+/// True if torchrun's own agent set the variables, and not a script that exports the same names.
 bool is_torchrun_agent(const Environment& env);
 
 }  // namespace lockstep
