@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -143,8 +144,7 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 void make_durable_folder(const std::filesystem::path& folder) {
-  auto whole = std::filesystem::absolute(folder).lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();
+  const auto whole = absolute_folder(folder);
   auto made = missing_folders(whole);
   make_folder(whole);
   if (made.empty()) made.push_back(whole);

@@ -121,13 +121,12 @@ void examine_node(const DoctorOptions& options, Context& context) {
   const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
                                             run_of(options, context.env));
   const auto look = look_at_node(of, {.command = context.program, .is_python = options.asks_torch});
-  const auto node = context.env.get("SLURMD_NODENAME").value_or(of.host);
   for (const auto& finding : look.findings) {
     if (finding.severity == Severity::kNote) continue;
-    const std::string text = node + ": " + finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
+    const std::string text = look.node + ": " + finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
     finding.severity == Severity::kError ? context.log.error(text) : context.log.warning(text);
   }
-  if (look.is_sick) print_text("sick node: " + node + "\n");
+  if (look.is_sick) print_text("sick node: " + look.node + "\n");
   if (!look.has_started) context.exit_code = 1;
   if (has_error(look.findings)) context.exit_code = exit_code(ErrorKind::kEnvironment);
 }
@@ -216,7 +215,7 @@ void add_doctor(CLI::App& app, Context& context) {
       "Check this node alone, within 2 s, and start the program after --, as job.sh does before the ranks");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python; ask whether its PyTorch sees devices")
+                 "With --node: the program is a Python, or starts one; ask whether its PyTorch sees devices")
       ->needs(node);
   context.program_takers.push_back(command);
   command->callback([&context, options] { examine(*options, context); });

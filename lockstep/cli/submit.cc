@@ -329,6 +329,8 @@ void add_submit(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->add_option("--at-most", request.at_most, "Run at most N jobs of a sweep at once")->type_name("N");
   command->add_flag("--pack", request.is.pack, "Run as many trials of a sweep on a node as it has GPUs");
+  command->add_option("--per-device", request.per_device, "With --pack: run K trials on each GPU (default: 1)")
+      ->type_name("K");
   command->add_flag("--interactive", request.is.interactive,
                     "Start a shell on a node, or `-- jupyter lab`, set up like a batch job");
   add_stages(*command, request);

@@ -10,8 +10,10 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -227,11 +229,11 @@ void add_sizes(Json& object, const Subject& subject) {
   object["buffer_bytes"] = bytes_of(subject.module->buffers());
 }
 
-Json described(const DescribeRequest& request, const Recipe& recipe, Group& group) {
+Json described(const DescribeRequest& request, const Recipe& recipe, Group& group, PythonHost* python) {
   RecipeData data(recipe, group);
   data.setup();
   Subject subject;
-  subject.module = task_of(recipe, data.sets(), group.device());
+  subject.module = task_of(recipe, data.sets(), group.device(), python);
   if (!group.device().is_cpu()) subject.module->to(group.device().device);
   subject.device = &group.device();
   subject.module->train();
@@ -278,11 +280,13 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
 
 }  // namespace
 
-int run_describe(const DescribeRequest& request, const Environment& env) {
+int run_describe(const DescribeRequest& request, const TrainerProcess& process) {
+  const auto& env = process.env;
   return with_placement(env, [&](const Placement& placement) {
-    const Recipe recipe = recipe_of(request.train, env, std::filesystem::read_symlink("/proc/self/exe"));
+    const Recipe recipe = recipe_of(request.train, env, own_file());
+    become_python_if_needed(recipe, process);
     auto group = join_ranks(recipe, placement, env);
-    const auto object = described(request, recipe, group);
+    const auto object = described(request, recipe, group, process.python);
     if (group.is_main()) std::cout << object.dump() << std::endl;
     return 0;
   });

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/base/environment.h"
+#include "lockstep/cli_train/trainer_process.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep {
@@ -20,6 +20,6 @@ struct DescribeRequest {
 /// time their steps side by side, without averaging gradients, then all-reduces alone.
 ///
 /// Returns the exit code. Collective: yes.
-int run_describe(const DescribeRequest& request, const Environment& env);
+int run_describe(const DescribeRequest& request, const TrainerProcess& process);
 
 }  // namespace lockstep

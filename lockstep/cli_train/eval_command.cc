@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli_data/recipe_settings.h"
+#include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -103,7 +104,17 @@ Recipe own_recipe(const EvalRequest& request, const Environment& env) {
   return Recipe::load(RunFolder::open(request.run).recipe(), Environment(std::move(values)));
 }
 
-Subject subject_of(const EvalRequest& request, Recipe recipe, const Recipe& own, Group& group, bool predicts) {
+struct SubjectRequest {
+  const EvalRequest& request;
+  const Recipe& own;  ///< The recipe that the run was trained with.
+  PythonHost* python = nullptr;
+  bool predicts = false;
+};
+
+Subject subject_of(const SubjectRequest& wanted, Recipe recipe, Group& group) {
+  const auto& request = wanted.request;
+  const auto& own = wanted.own;
+  const bool predicts = wanted.predicts;
   Subject subject{.recipe = std::move(recipe)};
   std::string snapshot;
   on_rank_zero(group, [&] { snapshot = wanted_snapshot(request, rank_log(group.placement())).string(); });
@@ -117,7 +128,7 @@ Subject subject_of(const EvalRequest& request, Recipe recipe, const Recipe& own,
                                          .needs_labels = !predicts || !is_new,
                                          .can_draw = !predicts || !is_new});
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
-  subject.task = task_of(subject.recipe, subject.data->sets(), group.device());
+  subject.task = task_of(subject.recipe, subject.data->sets(), group.device(), wanted.python);
   restore_weights(subject.snapshot, *subject.task);
   if (!group.device().is_cpu()) subject.task->to(group.device().device);
   subject.loader = subject.data->model_loader({group.rank(), group.world()});
@@ -161,11 +172,14 @@ std::string csv_header(const std::vector<std::string>& classes, std::int64_t col
 
 }  // namespace
 
-int run_eval(const EvalRequest& request, const Environment& env) {
+int run_eval(const EvalRequest& request, const TrainerProcess& process) {
+  const auto& env = process.env;
   return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
+    become_python_if_needed(recipe, process);
+    const Recipe own = own_recipe(request, env);
     auto group = join_ranks(recipe, placement, env);
-    auto subject = subject_of(request, recipe, own_recipe(request, env), group, /*predicts=*/false);
+    auto subject = subject_of({request, own, process.python, /*predicts=*/false}, recipe, group);
     const auto metrics = evaluated(*subject.task, *subject.loader, group, subject.precision);
     if (!group.is_main()) return 0;
     std::string line;
@@ -186,11 +200,14 @@ int run_eval(const EvalRequest& request, const Environment& env) {
   });
 }
 
-int run_predict(const EvalRequest& request, const Environment& env) {
+int run_predict(const EvalRequest& request, const TrainerProcess& process) {
+  const auto& env = process.env;
   return with_placement(env, [&](const Placement& placement) {
     const Recipe recipe = recipe_of_run(request, placement, env);
+    become_python_if_needed(recipe, process);
+    const Recipe own = own_recipe(request, env);
     auto group = join_ranks(recipe, placement, env);
-    auto subject = subject_of(request, recipe, own_recipe(request, env), group, /*predicts=*/true);
+    auto subject = subject_of({request, own, process.python, /*predicts=*/true}, recipe, group);
     std::string text;
     predict(*subject.task, *subject.loader, group, subject.precision, [&](std::int64_t first, const at::Tensor& rows) {
       if (first == 0) text = csv_header(subject.data->sets().class_names, rows[0].numel());

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -31,25 +33,26 @@ constexpr int kBatchSteps = 4;        // Of one trial; the first is left out of 
 constexpr double kMemoryShare = 0.9;  // Of what is free: the rest is for what other batches may need.
 constexpr double kGoodSpeed = 0.95;   // Of the best: a smaller batch that has it is to be preferred.
 
-Recipe changed(const TrainRequest& request, std::vector<std::string> sets, const Environment& env) {
+Recipe changed(const TrainRequest& request, std::vector<std::string> sets, const TrainerProcess& process) {
   auto with = request;
   with.sets.insert(with.sets.end(), sets.begin(), sets.end());
-  return recipe_of(with, env, std::filesystem::read_symlink("/proc/self/exe"));
+  return recipe_of(with, process.env, own_file());
 }
 
 std::string number(double value) { return significant(value, 3); }
 
-int find_rate(const TrainRequest& request, const Placement& placement, const Environment& env) {
+int find_rate(const TrainRequest& request, const Placement& placement, const TrainerProcess& process) {
   const auto recipe = changed(
       request,
       {"optimizer.lr=" + number(kFirstRate), "scheduler.name=exponential", "scheduler.interval=step",
        "scheduler.warmup=0", "scheduler.gamma=" + std::to_string(std::pow(kLastRate / kFirstRate, 1.0 / kRateSteps)),
        "trainer.max_steps=" + std::to_string(kRateSteps), "trainer.validate_every=0", "observe.log_every=1"},
-      env);
-  auto group = join_ranks(recipe, placement, env);
+      process);
+  become_python_if_needed(recipe, process);
+  auto group = join_ranks(recipe, placement, process.env);
   RecipeData data(recipe, group);
   data.setup();
-  const auto module = task_of(recipe, data.sets(), group.device());
+  const auto module = task_of(recipe, data.sets(), group.device(), process.python);
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   options.guard = {.on_nonfinite = OnNonfinite::kIgnore, .sanity_check = false};
@@ -104,18 +107,19 @@ class StepClock final : public Listener {
 };
 
 // Runs on this rank alone. If a rank ran out of memory in the middle of a sum, the others would wait for it.
-Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& placement, const Environment& env) {
+Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& placement,
+            const TrainerProcess& process) {
   const auto recipe =
       changed(request,
               {"data.batch=" + std::to_string(batch), "trainer.max_steps=" + std::to_string(kBatchSteps),
                "trainer.validate_every=0", "trainer.sync_batchnorm=false", "observe.log_every=0"},
-              env);
+              process);
   // The same device as in the run, but no company.
   Placement single;
   single.local_rank = placement.local_rank;
   single.local_world = placement.local_world;
   single.device = placement.device;
-  auto group = join(single, env, join_options(recipe));
+  auto group = join(single, process.env, join_options(recipe));
   const auto& device = group.device();
   RecipeData data(recipe, group);
   data.setup();
@@ -130,7 +134,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   trainer.add(clock);
   device.backend->forget_peak(device.index());
   try {
-    const auto module = task_of(recipe, data.sets(), device);
+    const auto module = task_of(recipe, data.sets(), device, process.python);
     trainer.fit(*module, data, group);
     trial.fits = true;
   } catch (const OutOfMemory&) {
@@ -178,9 +182,10 @@ std::string table_of(const std::vector<Trial>& trials, std::int64_t chosen) {
   return out;
 }
 
-int find_batch(const TrainRequest& request, const Placement& placement, const Environment& env) {
-  const auto recipe = changed(request, {}, env);
-  auto group = join_ranks(recipe, placement, env);
+int find_batch(const TrainRequest& request, const Placement& placement, const TrainerProcess& process) {
+  const auto recipe = changed(request, {}, process);
+  become_python_if_needed(recipe, process);
+  auto group = join_ranks(recipe, placement, process.env);
   const Log log = rank_log(placement);
   const auto memory = group.device().memory();
   // Ranks have the machine's memory in common, a device's each for itself.
@@ -196,7 +201,7 @@ int find_batch(const TrainRequest& request, const Placement& placement, const En
             human_bytes(static_cast<std::uint64_t>(limit)) + " are there for a rank";
       break;
     }
-    const auto trial = tried(request, batch, placement, env);
+    const auto trial = tried(request, batch, placement, process);
     if (!all_can(group, trial.fits)) {
       end = "a batch of " + std::to_string(batch) +
             (trial.has_data ? " runs out of memory" : " is more than the data set has");
@@ -229,10 +234,10 @@ int find_batch(const TrainRequest& request, const Placement& placement, const En
 
 }  // namespace
 
-int run_find(const TrainRequest& request, const Environment& env) {
-  return with_placement(env, [&](const Placement& placement) {
-    if (request.find == "lr") return find_rate(request, placement, env);
-    if (request.find == "batch") return find_batch(request, placement, env);
+int run_find(const TrainRequest& request, const TrainerProcess& process) {
+  return with_placement(process.env, [&](const Placement& placement) {
+    if (request.find == "lr") return find_rate(request, placement, process);
+    if (request.find == "batch") return find_batch(request, placement, process);
     throw Error(ErrorKind::kUsage, "--find is '" + request.find + "', want lr or batch",
                 "lr finds a learning rate, batch a batch size");
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lockstep/base/environment.h"
+#include "lockstep/cli_train/trainer_process.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep {
@@ -11,6 +11,6 @@ namespace lockstep {
 /// lr is a range test on all ranks. For batch, each rank by itself doubles the batch, all at the same time, until one
 /// of them runs out of memory or data. All ranks come to the same answer.
 /// Collective: yes. Returns the exit code.
-int run_find(const TrainRequest& request, const Environment& env);
+int run_find(const TrainRequest& request, const TrainerProcess& process);
 
 }  // namespace lockstep

@@ -68,15 +68,19 @@ NetworkOptions network_of(const Recipe& recipe, const DataSchema& data) {
   return network;
 }
 
-std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOptions& network) {
+std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
+  if (recipe.python_name("model.name")) {
+    LOCKSTEP_ASSERT(python != nullptr);
+    return python->network(recipe, network);
+  }
   const auto file = recipe.named_file("model.name");
   if (!file) return make_network(network);
   return network.name.starts_with("script:") ? make_script_network(*file, network)
                                              : make_plugin_network(*file, network);
 }
 
-std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network) {
-  auto plain = plain_network(recipe, network);
+std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
+  auto plain = plain_network(recipe, network, python);
   if (!recipe.has("model.compiled")) return plain;
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
@@ -172,7 +176,7 @@ GuardOptions guard_of(const Recipe& recipe) {
 }  // namespace
 
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
-                                     std::vector<std::string>* notes) {
+                                     PythonHost* python, std::vector<std::string>* notes) {
   const auto network = network_of(recipe, sets.schema);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
@@ -182,8 +186,8 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.normalisation = sets.normalisation;
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
-  task.is_recordable = !recipe.named_file("model.name");
-  task.rebuild = [recipe, network] { return built_network(recipe, network); };
+  task.is_recordable = recipe.text("model.name").find(':') == std::string::npos;
+  task.rebuild = [recipe, network, python] { return built_network(recipe, network, python); };
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
   std::unique_ptr<NetworkTask> module;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "lockstep/cli_train/trainer_process.h"
 #include "lockstep/data/source/data_sets.h"
 #include "lockstep/recipe/recipe.h"
 #include "lockstep/train/fit/trainer.h"
@@ -12,10 +13,11 @@
 namespace lockstep {
 
 /// Returns the model of [model] with its loss. Its initial weights are drawn by [trainer] seed or read from
-/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. It is laid out for
-/// `device`, and still on the CPU.
+/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model is laid out
+/// for `device`, and still on the CPU. `python` makes a network that [model] names in Python, and must outlive the
+/// model.
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
-                                     std::vector<std::string>* notes = nullptr);
+                                     PythonHost* python, std::vector<std::string>* notes = nullptr);
 
 /// Returns the options of [trainer], [scheduler] and [snapshot]. Snapshots go to `snapshots`.
 TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::path& snapshots);

@@ -8,7 +8,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
 #include "lockstep/cli_train/recipe_training.h"
@@ -197,7 +199,8 @@ int held_memory(const Environment& env, const Log& log) {
   return -1;
 }
 
-int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
+int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const TrainerProcess& process) {
+  const auto& env = process.env;
   const Log log = rank_log(group.placement());
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
   const auto trace = trace_of(recipe, run_dir, group, log);
@@ -222,7 +225,7 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
   }
   if (group.is_main() && !resume_from.empty()) note_other_buckets(resume_from, recipe, group.world(), log);
-  const auto module = task_of(recipe, data.sets(), group.device(), &notes);
+  const auto module = task_of(recipe, data.sets(), group.device(), process.python, &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);
   }
@@ -244,11 +247,13 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
 
 }  // namespace
 
-int run_train(const TrainRequest& request, const Environment& env) {
+int run_train(const TrainRequest& request, const TrainerProcess& process) {
+  const auto& env = process.env;
   return with_placement(env, [&](const Placement& placement) {
-    const Recipe recipe = recipe_of(request, env, std::filesystem::read_symlink("/proc/self/exe"));
+    const Recipe recipe = recipe_of(request, env, own_file());
+    become_python_if_needed(recipe, process);
     auto group = join_ranks(recipe, placement, env, request.run_dir);
-    return run_training(request, recipe, group, env);
+    return run_training(request, recipe, group, process);
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lockstep/base/environment.h"
+#include "lockstep/cli_train/trainer_process.h"
 #include "lockstep/recipe/train_request.h"
 
 namespace lockstep {
@@ -10,6 +10,6 @@ namespace lockstep {
 ///
 /// Returns the exit code, which is 0, or kExitStopped if a stop was requested.
 /// Collective: yes.
-int run_train(const TrainRequest& request, const Environment& env);
+int run_train(const TrainRequest& request, const TrainerProcess& process);
 
 }  // namespace lockstep

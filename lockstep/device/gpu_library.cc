@@ -8,6 +8,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/device/gpu_hooks.h"
 
 namespace lockstep {
@@ -67,7 +68,7 @@ const DeviceBackend& load_gpu_backend(const std::string& library, std::span<cons
 
 const DeviceBackend& gpu_backend() {
   static const DeviceBackend& loaded = []() -> const DeviceBackend& {
-    const fs::path programs = fs::read_symlink("/proc/self/exe").parent_path();
+    const fs::path programs = own_file().parent_path();
     const std::array<fs::path, 2> folders{programs, (programs / LOCKSTEP_LIBRARIES_FROM_PROGRAMS).lexically_normal()};
     return load_gpu_backend(gpu_library_name(), folders);
   }();

@@ -174,7 +174,13 @@ std::vector<RawSetting> raw_settings(const SettingsText& text) {
       refuse_table(place(text, name.source()), table_name, table != nullptr);
     }
     for (const auto& [key, value] : *table) {
-      settings.push_back({.key = table_name + "." + std::string(key.str()),
+      const auto inner_name = table_name + "." + std::string(key.str());
+      const auto* inner = value.as_table();
+      if (inner != nullptr && !rows_of(inner_name + ".NAME").empty()) {
+        flatten(*inner, inner_name + ".", text, settings);
+        continue;
+      }
+      settings.push_back({.key = inner_name,
                           .value = value_of(value),
                           .origin = {.source = text.source, .where = place(text, key.source())},
                           .base = text.folder});

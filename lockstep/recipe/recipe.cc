@@ -2,6 +2,7 @@
 #include "lockstep/recipe/recipe.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <optional>
 #include <system_error>
@@ -20,6 +21,8 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kPython = "python:";
 
 void append(std::vector<RawSetting>& all, std::vector<RawSetting> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -118,11 +121,24 @@ bool is_file_named(const SettingRow& row, const std::string& text) {
   return std::any_of(names.begin(), names.end(), [&](const auto& name) { return names_file(name, text); });
 }
 
+/// A name of the user's may hold what a bare key cannot.
+std::string key_in_toml(const std::string& key) {
+  const auto quoted = [](const std::string& part) {
+    const bool is_bare = std::ranges::all_of(
+        part, [](unsigned char c) { return (std::isalnum(c) != 0 && c < 0x80) || c == '_' || c == '-'; });
+    return is_bare && !part.empty() ? part : toml_quoted(part);
+  };
+  return joined(map_each(split(key, '.'), quoted), ".");
+}
+
 std::string value_in_toml(const SettingRow& row, const Setting& setting) {
   const auto* text = std::get_if<std::string>(&setting.value);
+  if (row.type == SettingType::kAny) return toml_of_any(setting.value);
   if (row.type == SettingType::kPath) return toml_quoted(portable(setting, *text));
   if (text == nullptr || !is_file_named(row, *text)) return toml_of(setting.value);
   const auto colon = text->find(':') + 1;
+  // Of Python, a module is no file: it is looked for where Python looks.
+  if (text->starts_with(kPython) && !text->substr(0, text->rfind(':')).ends_with(".py")) return toml_quoted(*text);
   return toml_quoted(text->substr(0, colon) + portable(setting, text->substr(colon)));
 }
 
@@ -177,14 +193,14 @@ void Recipe::settle(const SettingsText& text, const std::vector<Override>& overr
 
 const Setting& Recipe::setting(std::string_view key) const {
   const auto& row = row_of(key);
-  const auto found = settings_.find(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+  const auto found = settings_.find(row.ties.same_as.empty() ? key : row.ties.same_as);
   LOCKSTEP_ASSERT(found != settings_.end());
   return found->second;
 }
 
 bool Recipe::has(std::string_view key) const {
   const auto& row = row_of(key);
-  return settings_.contains(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+  return settings_.contains(row.ties.same_as.empty() ? key : row.ties.same_as);
 }
 
 bool Recipe::flag(std::string_view key) const { return held<bool>(setting(key)); }
@@ -214,9 +230,20 @@ fs::path Recipe::path(std::string_view key) const {
   return resolved(key, held<std::string>(setting(key)));
 }
 
+std::optional<PythonName> Recipe::python_name(std::string_view key) const {
+  if (!has(key)) return std::nullopt;
+  const auto& text = held<std::string>(setting(key));
+  if (!text.starts_with(kPython)) return std::nullopt;
+  const auto colon = text.rfind(':');
+  auto source = text.substr(kPython.size(), colon - kPython.size());
+  const bool is_file = source.ends_with(".py");
+  if (is_file) source = resolved(key, source).string();
+  return PythonName{.source = std::move(source), .object = text.substr(colon + 1), .is_file = is_file};
+}
+
 std::optional<fs::path> Recipe::named_file(std::string_view key) const {
   const auto& text = held<std::string>(setting(key));
-  if (!is_file_named(row_of(key), text)) return std::nullopt;
+  if (!is_file_named(row_of(key), text) || text.starts_with(kPython)) return std::nullopt;
   return resolved(key, text.substr(text.find(':') + 1));
 }
 
@@ -232,19 +259,30 @@ fs::path Recipe::resolved(std::string_view key, const std::string& text) const {
 
 const Origin& Recipe::origin(std::string_view key) const { return setting(key).origin; }
 
+std::vector<std::pair<std::string, const Setting*>> Recipe::settings_of(const SettingRow& row) const {
+  std::vector<std::pair<std::string, const Setting*>> found;
+  if (!stands_for_many(row)) {
+    if (const auto one = settings_.find(row.key); one != settings_.end()) found.emplace_back(one->first, &one->second);
+    return found;
+  }
+  for (const auto& [key, setting] : settings_) {
+    if (&row_of(key) == &row) found.emplace_back(key, &setting);
+  }
+  return found;
+}
+
 std::string Recipe::to_toml() const {
   std::string out;
   for (const auto& table : setting_tables()) {
     std::string lines;
     std::string_view last;
     for (const auto& row : schema()) {
-      const auto found = settings_.find(row.key);
-      if (table_of(row.key) != table || row.key == last || found == settings_.end()) continue;
+      if (table_of(row.key) != table || row.key == last) continue;
       last = row.key;
-      const auto& setting = found->second;
-      const std::string value = value_in_toml(row, setting);
-      lines += std::string(row.key.substr(table.size() + 1)) + " = " + value + "  # " +
-               as_comment(setting.origin.where) + "\n";
+      for (const auto& [key, setting] : settings_of(row)) {
+        lines += key_in_toml(key.substr(table.size() + 1)) + " = " + value_in_toml(row, *setting) + "  # " +
+                 as_comment(setting->origin.where) + "\n";
+      }
     }
     if (!lines.empty()) out += (out.empty() ? "[" : "\n[") + table + "]\n" + lines;
   }

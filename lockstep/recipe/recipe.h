@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,14 @@ Override override_of(std::string_view text);
 std::vector<Override> overrides_of(std::span<const std::string> texts);
 
 struct SettingsText;
+struct SettingRow;
+
+/// What "python:net.py:Net" or "python:torchvision.models:resnet18" names.
+struct PythonName {
+  std::string source;  ///< A file's absolute path, or the name of a module.
+  std::string object;  ///< A class or function in it: "Net".
+  bool is_file = false;
+};
 
 /// Whether a required setting may be missing. A run refuses it, a command that only shows a recipe does not.
 enum class Gaps { kRefused, kAllowed };
@@ -93,6 +102,9 @@ class Recipe {
   /// no such form.
   std::optional<std::filesystem::path> named_file(std::string_view key) const;
 
+  /// Returns the class or function of a value such as "python:net.py:Net"; nothing if the value has another form.
+  std::optional<PythonName> python_name(std::string_view key) const;
+
   /// Returns the origin, such as "digits.toml:7", "--set" or "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
 
@@ -116,6 +128,7 @@ class Recipe {
   Recipe(const std::string& file_name, const Environment& env);
   void settle(const SettingsText& text, const std::vector<Override>& overrides);
   const Setting& setting(std::string_view key) const;
+  std::vector<std::pair<std::string, const Setting*>> settings_of(const SettingRow& row) const;
   std::filesystem::path resolved(std::string_view key, const std::string& text) const;
 
   std::string name_;

@@ -35,6 +35,8 @@ constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kSha
 
 constexpr std::string_view kResNets = "resnet18 resnet34 resnet50 resnet101 resnet152";
 
+constexpr std::string_view kPythonModel = "python:FILE:CLASS";
+
 constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
 constexpr SettingTies only_for(std::string_view names) { return {.only_for = names}; }
 constexpr SettingTies excluding(std::string_view keys) { return {.excludes = keys}; }
@@ -44,7 +46,7 @@ constexpr SettingTies same_as(std::string_view key) { return {.same_as = key}; }
 // Folded by hand, since the formatter would give some rows a line for each field.
 // clang-format off
 constexpr auto kRows = std::to_array<SettingRow>({
-    {"model.name", kText, kMustBeSet, one_of("mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert script:FILE plugin:FILE"), "",
+    {"model.name", kText, kMustBeSet, one_of("mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert python:FILE:CLASS script:FILE plugin:FILE"), "",
      "the network; the data determines its number of classes"},
     {"model.hidden", kIntegers, "[128]", kWidths, "", "width of each hidden layer, from input to output", only_for("mlp")},
     {"model.stem", kText, "imagenet", one_of("imagenet cifar"), "",
@@ -62,6 +64,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.max_positions", kInteger, "512", kCount, "", "longest sequence, in tokens", only_for("bert")},
     {"model.dropout", kReal, "0", kShare, "", "dropout probability", only_for("vit_b_16")},
     {"model.dropout", kReal, "0.1", kShare, "", "dropout probability", only_for("bert")},
+    {"model.args.NAME", kAny, "", {}, "", "an argument of the Python class or function, by its name", only_for(kPythonModel)},
     {"model.weights", kPath, "", {}, "", "pretrained weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder or a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "parameters that keep their random initialization, by name pattern: \"fc.*\""},
@@ -258,6 +261,16 @@ constexpr auto kCommon = std::to_array<std::string_view>(
 
 std::string_view leaf_of(std::string_view key) { return key.substr(key.rfind('.') + 1); }
 
+constexpr std::string_view kAnyName = ".NAME";
+
+/// True if `key` is the row's own, or one of the many that "model.args.NAME" stands for.
+bool is_key_of(const SettingRow& row, std::string_view key) {
+  if (row.key == key) return true;
+  if (!stands_for_many(row)) return false;
+  const auto stem = row.key.substr(0, row.key.size() - kAnyName.size() + 1);
+  return key.starts_with(stem) && key.size() > stem.size();
+}
+
 }  // namespace
 
 std::span<const SettingRow> schema() { return kRows; }
@@ -267,10 +280,12 @@ std::span<const std::string_view> common_settings() { return kCommon; }
 std::vector<const SettingRow*> rows_of(std::string_view key) {
   std::vector<const SettingRow*> rows;
   for (const auto& row : kRows) {
-    if (row.key == key) rows.push_back(&row);
+    if (is_key_of(row, key)) rows.push_back(&row);
   }
   return rows;
 }
+
+bool stands_for_many(const SettingRow& row) { return row.key.ends_with(kAnyName); }
 
 std::vector<std::string> setting_tables() {
   std::vector<std::string> tables;
@@ -297,7 +312,8 @@ std::string_view table_of(std::string_view key) { return key.substr(0, key.find(
 bool is_taken_by(const SettingRow& row, std::string_view selected) {
   if (row.ties.only_for.empty()) return true;
   const auto takers = words(row.ties.only_for);
-  return std::find(takers.begin(), takers.end(), selected) != takers.end();
+  return std::ranges::any_of(takers,
+                             [&](const auto& taker) { return taker == selected || names_file(taker, selected); });
 }
 
 std::optional<std::string> nearest_setting(std::string_view key) {
@@ -322,6 +338,7 @@ std::string wanted(const SettingRow& row) {
                    : row.type == kDuration ? "\"HH:MM:SS\" or seconds"
                    : row.type == kIntegers ? "a list of whole numbers"
                    : row.type == kTexts    ? "a list of texts, or one text"
+                   : row.type == kAny      ? "true or false, a number, text, or a list of one of them"
                                            : "a list of numbers");
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
@@ -329,10 +346,13 @@ std::string wanted(const SettingRow& row) {
 }
 
 bool names_file(std::string_view name, std::string_view text) {
-  constexpr std::string_view kFile = "FILE";
-  if (!name.ends_with(std::string(":").append(kFile))) return false;
-  name.remove_suffix(kFile.size());
-  return text.starts_with(name) && text.size() > name.size();
+  const auto file = name.find(":FILE");
+  if (file == std::string_view::npos) return false;
+  const auto kind = name.substr(0, file + 1);
+  if (!text.starts_with(kind) || text.size() == kind.size()) return false;
+  // What is in a Python file or module is named behind a second colon.
+  const auto second = text.rfind(':');
+  return name.ends_with(":FILE") || (second > file + 1 && second + 1 < text.size());
 }
 
 std::vector<std::string> words(std::string_view list) {

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals, kTexts };
+enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals, kTexts, kAny };
 
 /// Limits of a value beyond its type. Each number of a list must meet them.
 struct SettingRule {
@@ -23,7 +23,8 @@ struct SettingRule {
   std::size_t max_length = std::numeric_limits<std::size_t>::max();
 };
 
-/// True if `name` has the form "script:FILE" and `text` matches it, such as "script:net.pt".
+/// True if `name` has a form such as "script:FILE" or "python:FILE:CLASS" and `text` matches it: "script:net.pt",
+/// "python:net.py:Net".
 bool names_file(std::string_view name, std::string_view text);
 
 /// The dependencies of a setting on others. Lists are separated by spaces.
@@ -39,7 +40,8 @@ enum class SettingRole { kDecides, kAside };
 
 inline constexpr std::string_view kMustBeSet = "(must be set)";
 
-/// One row of the table of settings. A key whose default depends on the selector has a row for each.
+/// One row of the table of settings. A key whose default depends on the selector has a row for each; one that ends in
+/// ".NAME" stands for any number of them, each with a name of the user's.
 struct SettingRow {
   std::string_view key;  ///< "trainer.seed"
   SettingType type = SettingType::kText;
@@ -59,6 +61,9 @@ std::span<const std::string_view> common_settings();
 
 /// Returns the rows of one key. Empty if there is no such key.
 std::vector<const SettingRow*> rows_of(std::string_view key);
+
+/// True for a row such as "model.args.NAME", whose last word stands for any name.
+bool stands_for_many(const SettingRow& row);
 
 /// The tables, "model", "data"…, in the schema's order.
 std::vector<std::string> setting_tables();

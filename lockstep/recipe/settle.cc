@@ -33,7 +33,7 @@ class Laid {
     const auto rows = rows_of(raw.key);
     if (rows.empty()) refuse_unknown(raw);
     const auto& row = *rows.front();
-    const std::string key(row.ties.same_as.empty() ? row.key : row.ties.same_as);
+    const std::string key(row.ties.same_as.empty() ? std::string_view(raw.key) : row.ties.same_as);
     Setting setting{.value = typed_value(row, raw), .origin = raw.origin, .base = raw.base};
     const auto before = settings_.find(key);
     if (before != settings_.end() && before->second.origin.source == raw.origin.source && spelling_[key] != raw.key &&

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -95,6 +96,25 @@ SettingValue scalar_value(const SettingRow& row, const RawSetting& raw) {
   return *whole;
 }
 
+SettingValue any_value(const SettingRow& row, const RawSetting& raw) {
+  const auto is_all = [](const std::vector<RawScalar>& items, auto holds) { return std::ranges::all_of(items, holds); };
+  if (const auto* list = std::get_if<std::vector<RawScalar>>(&raw.value.data)) {
+    if (is_all(*list, [](const auto& item) { return std::holds_alternative<std::string>(item); })) {
+      return map_each(*list, [](const auto& item) { return std::get<std::string>(item); });
+    }
+    if (is_all(*list, [](const auto& item) { return std::holds_alternative<std::int64_t>(item); })) {
+      return list_value<std::int64_t>(row, raw);
+    }
+    return list_value<double>(row, raw);
+  }
+  const auto& scalar = std::get<RawScalar>(raw.value.data);
+  if (const auto* flag = std::get_if<bool>(&scalar)) return *flag;
+  if (const auto* whole = std::get_if<std::int64_t>(&scalar)) return *whole;
+  if (const auto* text = std::get_if<std::string>(&scalar)) return *text;
+  if (const auto value = number(scalar)) return *value;
+  refuse(row, raw);
+}
+
 std::string toml_number(double value) {
   std::string text = shortest(value);
   // Without a point TOML reads a whole number, which a real setting takes too, but not past 64 bits.
@@ -139,6 +159,8 @@ SettingValue typed_value(const SettingRow& row, const RawSetting& raw) {
       return list_value<double>(row, raw);
     case SettingType::kTexts:
       return texts_value(row, raw);
+    case SettingType::kAny:
+      return any_value(row, raw);
   }
   LOCKSTEP_ASSERT(false);
 }
@@ -149,6 +171,19 @@ SettingValue default_value(const SettingRow& row) {
                            .value = raw_value(row.fallback),
                            .origin = {.source = SettingSource::kDefault, .where = "default"},
                            .base = {}});
+}
+
+// What has no type of its own is to read back as what it was: 1.0 is no whole number.
+std::string toml_of_any(const SettingValue& value) {
+  const auto with_point = [](double number) {
+    auto text = toml_number(number);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  };
+  if (const auto* number = std::get_if<double>(&value)) return with_point(*number);
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    return "[" + joined(map_each(*numbers, with_point), ", ") + "]";
+  }
+  return toml_of(value);
 }
 
 std::string toml_of(const SettingValue& value) {

@@ -22,6 +22,9 @@ SettingValue default_value(const SettingRow& row);
 /// Returns `value` as TOML, as a recipe would hold it.
 std::string toml_of(const SettingValue& value);
 
+/// Formats the value of a row of type kAny, so that it reads back as the same type.
+std::string toml_of_any(const SettingValue& value);
+
 /// Returns kUsage for a flag and kRecipe otherwise, by what the user has to change.
 ErrorKind error_kind(const Origin& origin);
 

@@ -6,14 +6,18 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/device/device_failure.h"
+#include "lockstep/models/model_exception.h"
 
 namespace lockstep {
 namespace {
 
 // TorchScript prints the stack first, and the reason after the last "Error: ". LibTorch adds its own stack below.
 std::string told(const std::exception& error) {
+  if (dynamic_cast<const ModelException*>(&error) != nullptr) return error.what();
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
+  // An exception of a backward in Python comes through LibTorch, with the stack below these words.
+  if (text.find("\n\nAt:\n") != std::string::npos) return text;
   const auto at = text.rfind("Error: ");
   if (text.find("TorchScript interpreter") == std::string::npos || at == std::string::npos) {
     return std::string(first_line(text));

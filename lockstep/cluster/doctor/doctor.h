@@ -137,14 +137,11 @@ void place(DoctorContext& context, Findings& findings);
 /// begin.
 std::vector<Finding> quick_findings(DoctorContext context);
 
-/// A check of one thing, with a name for a person.
-struct NamedCheck {
-  const char* name;
-  void (*make)(const DoctorContext&, Findings&);
-};
+/// A check of one thing. It adds its findings.
+using MakeCheck = void (*)(const DoctorContext&, Findings&);
 
 /// Runs a check. If the check throws, that becomes a finding, and the other checks still run.
-void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings);
+void run_check(MakeCheck make, const DoctorContext& of, Findings& findings);
 
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);

@@ -23,14 +23,15 @@ struct ProgramTrial {
 
 /// Findings on a node before a job's ranks start there.
 struct NodeLook {
+  std::string node{};  ///< Slurm's name, by which it may be left out. The kernel's may be another.
   std::vector<Finding> findings{};
   bool is_sick = false;     ///< True if one of the errors is the node's own, so that another node would do.
   bool has_started = true;  ///< The program started, or was not tried.
 };
 
 /// Checks this node alone. It looks at devices, their health and links, and on the job's first node at the run folder's
-/// quota and at the program. A call that hangs in a driver does not block it, since it works in child processes, and an
-/// exceeded limit is a finding. LOCKSTEP_DOCTOR=off skips all but the program's start.
+/// quota, the account's budget and the program. A call that hangs in a driver does not block it, since it works in
+/// child processes, and an exceeded limit is a finding. LOCKSTEP_DOCTOR=off skips all but the program's start.
 ///
 /// Blocks: until `limits` at most, but for a program that is no Python, which has all the time it takes.
 /// Throws: Error(kEnvironment) if no process can be started.

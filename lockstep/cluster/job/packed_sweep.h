@@ -23,6 +23,7 @@ struct PackedJob {
                                 ///< program.
   std::filesystem::path sweep;  ///< The folder that holds those of the trials.
   std::vector<PackedTrial> trials{};
+  int per_device = 1;  ///< Trials that share a device.
 };
 
 /// Returns the number of trials that a node takes, one per device, or one per task if it has no devices.
@@ -31,8 +32,9 @@ struct PackedJob {
 int trials_on_a_node(const RequestedShape& shape, const Profile& profile);
 
 /// Returns the batch script of such a job. Each trial is a step with one device, its share of cores and memory, its own
-/// run folder and its own log. A trial that fails does not affect the others, and the job then ends with its code. If
-/// the time was up for one, the job continues.
+/// run folder and its own log. Trials that share a device are tasks of one step, since Slurm gives a device to only one
+/// step. Each is still a separate world. A trial that fails does not affect the others, and the job then ends with its
+/// code. If the time was up for one, the job continues.
 std::string packed_script(const PackedJob& job);
 
 }  // namespace lockstep

@@ -44,14 +44,8 @@ std::string arguments_of(const JobPlan& plan);
 /// Returns " --export=ALL" if srun would pass on no variables by itself.
 std::string step_flags(const JobPlan& plan);
 
-/// srun for a short step before or after the ranks' step, which takes no core, memory or device from it.
-///
-/// Slurm frees the resources of a step a moment after its srun has returned. A next step that finds too little may be
-/// refused for good, since Slurm 22.05 treats cores that are not free yet as if they never would be
-/// (src/slurmctld/step_mgr.c, _pick_step_nodes). `--overlap` exists since Slurm 20.11.
-constexpr std::string_view kShortStep = "srun --overlap";
-
-/// srun for one short task on each node.
+/// Returns srun for one short task on each node. It may run beside the ranks' step, and takes no core, memory or device
+/// from it.
 std::string step_on_each_node(const JobPlan& plan);
 
 /// True if the job is warned before its time is up, so that a program without snapshots continues.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 
@@ -25,6 +26,9 @@ struct AccountBudget {
 /// Blocks: until sshare has answered, for 10 seconds at most.
 std::optional<AccountBudget> account_budget(const std::string& account, const std::string& unit,
                                             const Environment& env);
+
+/// Returns the command whose output parsed_budget() reads. It ends after 10 seconds at most.
+std::vector<std::string> budget_question(const std::string& account);
 
 /// Parses the output of `sshare --noheader --parsable2 --format=Account,User,GrpTRESMins,GrpTRESRaw`. Both columns are
 /// minutes of each kind of resource, such as "cpu=6000,node=600,gres/gpu=1200".

@@ -10,6 +10,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/script/signal_option.h"
 #include "lockstep/recipe/raw_setting.h"
 
 namespace lockstep {
@@ -87,6 +88,7 @@ class Translation {
     take_typed_flags();
     take_shape(launch);
     take_queue();
+    take_end();
     take_other_options();
     take_software(launch);
     take_given();
@@ -126,7 +128,7 @@ class Translation {
     for (const auto& flag : request.flags.sbatch) into_.arguments.push_back("--sbatch=" + flag);
   }
 
-  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be seen: its number of tasks is
+  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be read. Its number of tasks is
   /// part of how it works.
   bool keeps_tasks(const LaunchLine& launch) const {
     if (!launch.shell_text() && !launch.shell_script()) return false;
@@ -149,7 +151,7 @@ class Translation {
       add("--devices", std::to_string(*flags.devices));
     }
     const bool has_devices = flags.devices.value_or(static_cast<int>(of_.profile.devices.count)) > 0;
-    // One task for each device is ours; without devices the script's number stands.
+    // Our script has one task per device. Without devices the script's number is kept.
     if (!has_devices && tasks && !launch.node_launcher && !flags.tasks) {
       flags.tasks = tasks;
       add("--tasks-per-node", std::to_string(*tasks));
@@ -178,6 +180,24 @@ class Translation {
     if (name.empty() || !into_.request.flags.name.empty()) return;
     into_.request.flags.name = name;
     add("--name", name);
+  }
+
+  /// Takes over the signal before the time limit, and whether the job may run twice.
+  void take_end() {
+    auto& request = into_.request;
+    const auto& options = of_.file.options;
+    const auto* no = options.find("no-requeue");
+    const auto* yes = options.find("requeue");
+    if (no != nullptr && (yes == nullptr || yes < no) && request.requeue.empty()) {
+      request.requeue = "no";
+      add("--requeue", "no");
+    }
+    const auto* option = options.find("signal");
+    if (option == nullptr || !request.signal.empty()) return;
+    const auto signal = signal_request(option->value, of_.file.lines);
+    if (signal.value.empty()) return leave_out(option->line, "--signal=" + option->value, signal.left_out);
+    request.signal = signal.value;
+    add("--signal", signal.value);
   }
 
   void take_other_options() {

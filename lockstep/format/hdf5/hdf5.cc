@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/format/hdf5/backend.h"
 
 namespace lockstep {
@@ -28,7 +29,7 @@ fs::path place_of_library(std::span<const fs::path> folders) {
 
 const Hdf5Backend& backend() {
   static const Hdf5Backend& loaded = [&]() -> const Hdf5Backend& {
-    const fs::path programs = fs::read_symlink("/proc/self/exe").parent_path();
+    const fs::path programs = own_file().parent_path();
     const std::array<fs::path, 2> folders{programs, (programs / LOCKSTEP_LIBRARIES_FROM_PROGRAMS).lexically_normal()};
     return load_hdf5_backend(folders);
   }();

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/python/host.h"
+
+#include <pybind11/stl.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/models/model_exception.h"
+#include "lockstep/python/in_python.h"
+#include "lockstep/python/network.h"
+
+namespace py = pybind11;
+
+namespace lockstep {
+namespace {
+
+// Returns the settings of [model.args] as keyword arguments. A table within it is a dict.
+py::dict arguments_of(const Recipe& recipe, const std::string& table) {
+  py::dict out;
+  for (const auto& [key, setting] : recipe.settings()) {
+    if (!key.starts_with(table)) continue;
+    auto words = split(std::string_view(key).substr(table.size()), '.');
+    py::dict place = out;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (!place.contains(words[i].c_str())) place[words[i].c_str()] = py::dict();
+      place = py::cast<py::dict>(place[words[i].c_str()]);
+    }
+    place[words.back().c_str()] = py::cast(setting.value);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<Network> ThisPython::network(const Recipe& recipe, const NetworkOptions& options) {
+  const auto name = *recipe.python_name("model.name");
+  try {
+    return in_python([&] {
+      const auto modules = py::module_::import("lockstep_host.modules");
+      py::object module =
+          modules.attr("built")(name.source, name.object, arguments_of(recipe, "model.args."), options.classes);
+      modules.attr("require_fit")(module, options.input_shape, options.classes, options.takes_text);
+      return make_python_network(PythonObject(std::move(module)));
+    });
+  } catch (const ModelException& error) {
+    throw Error(ErrorKind::kRecipe, recipe.text("model.name") + " cannot be built: " + error.what(),
+                "the last lines of the traceback say where");
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds, builds and checks the module that a recipe names."""
+import importlib
+import importlib.util
+import inspect
+import pathlib
+import sys
+
+import torch
+
+from lockstep_host.errors import IO, RECIPE, Refusal, nearest, told
+
+CLASSES = ("num_classes", "num_labels")
+
+
+def source_module(source):
+    """The Python module of a file's path or of a module's name."""
+    if not source.endswith(".py"):
+        try:
+            return importlib.import_module(source)
+        except ModuleNotFoundError as error:
+            if error.name and not (source + ".").startswith(error.name + "."):
+                raise
+            raise Refusal(RECIPE, f"{sys.executable} finds no module '{source}'",
+                          "install it there; a file is named with its .py: python:net.py:Net") from None
+    path = pathlib.Path(source)
+    if not path.is_file():
+        near = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
+        raise Refusal(IO, f"there is no file '{source}'", f"did you mean '{near}'?" if near else "a path is relative to the recipe")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    name = path.stem if known is None else f"lockstep_file_{path.stem}"
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def found(source, name):
+    """The class or function `name` of a file or module."""
+    module = source_module(source)
+    value = getattr(module, name, None)
+    if callable(value):
+        return value
+    names = [each for each in vars(module) if not each.startswith("_") and callable(getattr(module, each))]
+    near = nearest(name, names)
+    if value is not None:
+        raise Refusal(RECIPE, f"'{name}' in '{source}' is {type(value).__name__}, want a class or function", "")
+    raise Refusal(RECIPE, f"'{source}' has no class or function '{name}'",
+                  f"did you mean '{near}'?" if near else "it has " + ", ".join(sorted(names)[:8]))
+
+
+def signature_of(make):
+    try:
+        return inspect.signature(make)
+    except (TypeError, ValueError):
+        return None
+
+
+def named_parameters_of(signature):
+    return [] if signature is None else [name for name, each in signature.parameters.items()
+                                         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+
+
+def takes_any(signature):
+    return signature is not None and any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+
+
+def called(name, make, signature, arguments):
+    if signature is not None:
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            taken = named_parameters_of(signature)
+            near = next(filter(None, (nearest(each, taken) for each in arguments if each not in taken)), None)
+            raise Refusal(RECIPE, f"{name} does not take these [model.args]: {error}; it is {name}{signature}",
+                          f"did you mean '{near}'?" if near else "[model.args] go to it by name, as they are") from None
+    return make(**arguments)
+
+
+def with_classes(name, make, arguments, classes):
+    """Fills in the data's number of classes where the signature has a name for it."""
+    signature = signature_of(make)
+    if any(each in arguments for each in CLASSES):
+        return called(name, make, signature, arguments)
+    for each in CLASSES:
+        if each in named_parameters_of(signature):
+            return called(name, make, signature, arguments | {each: classes})
+    if not takes_any(signature):
+        return called(name, make, signature, arguments)
+    # torchvision's functions hand on what they do not name.
+    seed = torch.initial_seed()
+    try:
+        return called(name, make, signature, arguments | {"num_classes": classes})
+    except TypeError as error:
+        if "num_classes" not in str(error):
+            raise
+        torch.manual_seed(seed)
+        return called(name, make, signature, arguments)
+
+
+def built(source, name, arguments, classes):
+    make = found(source, name)
+    config = getattr(make, "config_class", None)
+    if config is not None and inspect.isclass(make) and "config" not in arguments:
+        # Of Hugging Face, whose models take their settings as one object.
+        module = make(with_classes(config.__name__, config, arguments, classes))
+    else:
+        module = with_classes(name, make, arguments, classes)
+    if not isinstance(module, torch.nn.Module):
+        raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module", "")
+    return module
+
+
+def output_of(output):
+    """The tensor that the loss is for, of a module with several outputs: what is named so, or the first."""
+    if isinstance(output, torch.Tensor):
+        return output
+    for name in ("logits", "out"):
+        value = output.get(name) if isinstance(output, dict) else getattr(output, name, None)
+        if isinstance(value, torch.Tensor):
+            return value
+    values = list(output.values()) if isinstance(output, dict) else list(output) if isinstance(output, (list, tuple)) else []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            return value
+    raise TypeError(f"forward() returns {type(output).__name__}, want a tensor, or a dict, tuple or list that holds one")
+
+
+def require_fit(module, shape, classes, takes_text):
+    """One forward of two samples of zeros: shapes are best told before a run is under way. Lazy layers are made by it."""
+    batch = [2, *shape]
+    wanted = [*batch, classes] if takes_text else [2, classes]
+    name = type(module).__name__
+    module.eval()
+    try:
+        with torch.no_grad():
+            output = output_of(module(torch.zeros(batch, dtype=torch.long if takes_text else torch.get_default_dtype())))
+    except Exception as error:
+        raise Refusal(RECIPE, f"{name} cannot take a batch of {batch}: {told(error)}",
+                      "give it the data set's shape, or change the data with data.transforms") from None
+    module.train()
+    if list(output.shape) != wanted:
+        raise Refusal(RECIPE, f"{name} makes {list(output.shape)} of a batch of {batch}, the data set's "
+                      f"{'text' if takes_text else 'classes'} want {wanted}",
+                      f"give its last layer {classes} outputs" + (" for each place of the text" if takes_text else ""))
+    if not any(each.requires_grad for each in module.parameters()):
+        raise Refusal(RECIPE, f"{name} has no parameter to train", "is each layer an attribute of the module, not in a plain list?")
