@@ -453,7 +453,7 @@ def _file_fault(snapshot, name, checksum, size, kind):
     with open(fd, "rb", buffering=0) as file:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            return name + " is no plain file"
+            return name + " is not a plain file"
         if found.st_size != size:
             return "%s has %d bytes, want %d" % (name, found.st_size, size)
         total = {"crc32": _Crc32, "xxh3": _Xxh3}[kind]()
@@ -1075,7 +1075,7 @@ class _Metrics:
             lines = file.read().split(b"\n")
         parsed = [_parsed_line(line) for line in lines]
         if len(lines) > 1 and parsed[0] is None:
-            raise Error("'%s' is there, and its first line is no metrics line of Lockstep" % self.path,
+            raise Error("'%s' is there, and its first line is not a metrics line of Lockstep" % self.path,
                         "choose another folder, or move that file away")
         def is_again(line):
             return line["event"] == "validation" and (line.get("epoch") or 0) >= first_epoch

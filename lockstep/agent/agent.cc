@@ -209,7 +209,7 @@ class Agent {
   std::optional<NetworkWatch> network_;
   NodeHealth health_;
   std::optional<CachePack> caches_;
-  std::int64_t given_back_ns_ = 0;  // What was written until then is in the pack.
+  std::int64_t given_back_ns_ = 0;  // Files written until then are in the pack.
   int looks_ = 0;
   bool holds_standard_error_ = true;
   Clock::time_point started_ = Clock::now();

@@ -23,7 +23,7 @@ struct HealthLimits {
 /// A state that begins, or one that is over, which has no text.
 struct HealthFinding {
   std::string code{};  ///< "tasks-stuck" or "device-idle".
-  std::string text{};  ///< What is wrong, since when, and what to do.
+  std::string text{};  ///< The fault, its beginning, and the advice.
 };
 
 /// Finds idle tasks and idle devices from a node's samples. It knows nothing of the program.

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// A node whose samples come every ten seconds; two tasks, and what each moment's test says of them.
+/// A node whose samples come every ten seconds. Two tasks, and what each moment's test says of them.
 class Node {
  public:
   explicit Node(int devices = 0) {

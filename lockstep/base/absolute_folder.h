@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Returns the absolute, normal path of a folder, without the slash that a shell's completion leaves at its end: so
+/// Returns the absolute, normal path of a folder. It drops the slash that a shell's completion leaves at the end, so
 /// filename() is the folder's name. The folder need not exist.
 std::filesystem::path absolute_folder(const std::filesystem::path& folder);
 

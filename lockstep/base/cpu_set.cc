@@ -26,7 +26,7 @@ struct KernelSet {
 };
 
 [[noreturn]] void fail(std::string_view text, std::string_view wanted) {
-  throw Error(ErrorKind::kEnvironment, "'" + std::string(text) + "' is no set of CPUs, want " + std::string(wanted));
+  throw Error(ErrorKind::kEnvironment, "'" + std::string(text) + "' is not a set of CPUs, want " + std::string(wanted));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace lockstep {
 
 std::filesystem::path own_file() {
   Dl_info info{};
-  // Of the program itself it tells only the word that it was started by.
+  // For the program itself it gives only the word that started it.
   if (::dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname != nullptr) {
     const std::filesystem::path file(info.dli_fname);
     if (file.extension() == ".so") return std::filesystem::absolute(file);

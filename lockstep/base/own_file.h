@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Returns the file that this code was loaded from: the program, or the shared library that a Python has loaded. What
-/// Lockstep opens at run time lies beside it.
+/// Returns the file that this code was loaded from. It is the program, or the shared library that a Python has loaded.
+/// The files that Lockstep opens at run time are beside it.
 std::filesystem::path own_file();
 
 }  // namespace lockstep

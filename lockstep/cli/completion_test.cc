@@ -35,7 +35,7 @@ class Completion : public ::testing::Test {
     app_.add_subcommand("internal", "")->group("");
   }
 
-  /// What bash offers after `line`, the last word of which is being typed.
+  /// Returns the words that bash offers after `line`, whose last word is being typed.
   std::string offered_by_bash(const std::string& line) const { return output_of("bash", "offer " + line, kOffer); }
 
   /// Standard output of `shell` that runs the completion script, `more`, then `command`.

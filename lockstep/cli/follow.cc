@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{500};
 constexpr std::chrono::seconds kBetweenQuestionsAtItsEnd{1};
-constexpr std::streamoff kMostOfThePast = 64 << 10;  // What a person who comes late is shown of the log.
+constexpr std::streamoff kMostOfThePast = 64 << 10;  // The part of the log for a person who comes late.
 
 /// A log that another process appends to.
 class Tail {

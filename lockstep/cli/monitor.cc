@@ -150,8 +150,8 @@ class Watched {
         watch_ ? watch_->look(watch_->has_job() ? queue_.jobs() : std::nullopt, now()) : RunStatus{.job = job_};
     if (!options_.live) return status;
     if (watch_ && status.job.empty()) {
-      throw Error(ErrorKind::kUsage, "'" + status.run_dir.string() + "' has no job, whose nodes --live could ask",
-                  "leave out --live: the folder tells what the run has written");
+      throw Error(ErrorKind::kUsage, "'" + status.run_dir.string() + "' has no job, so --live has no nodes to ask",
+                  "leave out --live; the folder shows what the run has written");
     }
     if (status.job.empty()) {
       status.node_list = {this_machine("", context_.env, kBetweenSamples)};

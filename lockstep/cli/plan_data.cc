@@ -134,7 +134,7 @@ std::optional<PlanData> plan_data(const Recipe& recipe, const std::vector<std::s
   const std::string fact = "the data set of '" + recipe.name() + "' cannot be read here" +
                            (absent.empty() ? ", and neither is the shape of its samples known" : ": " + absent);
   throw Error(ErrorKind::kUsage, fact,
-              sample ? "say how many samples it has: --samples N[,VALIDATION]; or where it is: --set data.path=DIR"
+              sample ? "give its number of samples with --samples N[,VALIDATION]; or where it is: --set data.path=DIR"
                      : "say where it is: --set data.path=DIR; or describe it: --set data.kind=synthetic --set "
                        "data.samples=N --set data.shape=[3,224,224] --set data.classes=10");
 }

@@ -114,7 +114,7 @@ int check(const CheckRequest& request, const Context& context) {
 int check_live(const CheckRequest& request, const Context& context) {
   if (request.files.size() > 1) {
     throw Error(ErrorKind::kUsage, "--live was given " + std::to_string(request.files.size()) + " profiles, want one",
-                "each takes a job of its own: call it once for each");
+                "each takes a separate job, so call it once for each");
   }
   const auto report = checked_live(request.files.empty() ? "auto" : request.files.front(), running_lockstep(),
                                    context.env, context.log);

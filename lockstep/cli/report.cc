@@ -125,7 +125,7 @@ void report(const ReportOptions& options, const Context& context) {
   const auto folders = folders_of(options.runs, context);
   if (folders.empty()) {
     throw Error(ErrorKind::kData, "the study or sweep in '" + options.runs.front() + "' has no run's folder yet",
-                "`lockstep ls` shows the runs that there are; `lockstep scale STUDY` goes on with a study");
+                "`lockstep ls` shows the runs that there are; `lockstep scale STUDY` continues a study");
   }
   const auto page = page_of(folders, sweep_of(options.runs, context), context);
   if (!options.html.empty()) {

@@ -46,7 +46,7 @@ std::vector<Found> checked_in(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     throw Error(ErrorKind::kIo,
-                "'" + path.string() + "' is no folder, want a run folder, its snapshots folder, or a snapshot",
+                "'" + path.string() + "' is not a folder, want a run folder, its snapshots folder, or a snapshot",
                 "check the spelling; `train` prints where its run lies");
   }
   std::vector<Found> found;

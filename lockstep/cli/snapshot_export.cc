@@ -48,7 +48,7 @@ Format format_of(const fs::path& to) {
 fs::path snapshot_in(const fs::path& run, const Log& log) {
   std::error_code error;
   if (!fs::is_directory(run, error)) {
-    throw Error(ErrorKind::kIo, "'" + run.string() + "' is no folder, want a run folder or a snapshot",
+    throw Error(ErrorKind::kIo, "'" + run.string() + "' is not a folder, want a run folder or a snapshot",
                 "check the spelling; `train` prints where its run lies");
   }
   if (auto snapshot = whole_snapshot(run, log)) return *snapshot;
@@ -68,7 +68,7 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
     }
     return optimizer;
   } catch (const Json::exception& error) {
-    throw Error(ErrorKind::kData, file.string() + " does not tell the optimizer's settings: " + error.what(),
+    throw Error(ErrorKind::kData, file.string() + " does not hold the optimizer's settings: " + error.what(),
                 "--weights exports the model alone; a snapshot that this version of Lockstep writes has them");
   }
 }
@@ -86,7 +86,7 @@ SafetensorsFile averages_of(const fs::path& snapshot) {
                   snapshot.string() +
                       " has averaged weights without their BatchNorm statistics: the run was stopped "
                       "before the pass that takes them",
-                  "go on with the run to its end, or leave out --averaged for the last weights");
+                  "continue the run to its end, or leave out --averaged to export the last weights");
     }
     if (count != nullptr && !std::ranges::all_of(count->bytes, [](std::byte each) { return each == std::byte{0}; })) {
       return averages;

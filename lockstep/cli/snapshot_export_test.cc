@@ -59,7 +59,7 @@ class SnapshotFiles : public ::testing::Test {
 
   fs::path path(const std::string& name) const { return folder_.path() / name; }
 
-  /// What `lockstep snapshot …` writes to standard output, with the folder's name left out.
+  /// Returns the standard output of `lockstep snapshot …`, without the folder's name.
   std::string output_of(std::vector<std::string> words) const {
     CLI::App app("lockstep");
     Context context;
@@ -136,7 +136,7 @@ TEST_F(SnapshotFiles, AreNotExportedWhereThereIsNothingToTake) {
                         [&] {
                           output_of({"export", path("x").string(), "--to", "x.pt"});
                         }),
-             "is no folder, want a run folder or a snapshot");
+             "is not a folder, want a run folder or a snapshot");
   fs::create_directories(path("empty/snapshots"));
   EXPECT_HAS(message_of(ErrorKind::kData,
                         [&] {
@@ -152,7 +152,7 @@ TEST_F(SnapshotFiles, AreNotExportedWhereThereIsNothingToTake) {
                         [&] {
                           output_of({"export", path("old").string(), "--to", path("x.pt").string()});
                         }),
-             "state.json does not tell the optimizer's settings");
+             "state.json does not hold the optimizer's settings");
   EXPECT_FALSE(fs::exists(path("x.pt")));
 }
 

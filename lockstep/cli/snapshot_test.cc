@@ -32,7 +32,7 @@ class SnapshotCommand : public ::testing::Test {
   fs::path snapshot(const std::string& name) const { return run() / "snapshots" / name; }
   void damage(const std::string& name) const { std::ofstream(snapshot(name) / "state.json") << "{}"; }
 
-  /// What the command writes to standard output.
+  /// Returns the standard output of the command.
   static std::string output_of(const std::string& action, const fs::path& path, bool json = false) {
     CLI::App app("lockstep");
     Context context;
@@ -117,7 +117,7 @@ TEST_F(SnapshotCommand, SaysWhereThereIsNone) {
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { output_of("verify", run() / "other"); }),
              "holds no snapshot, want at least one");
   EXPECT_HAS(message_of(ErrorKind::kIo, [&] { output_of("ls", run() / "nowhere"); }),
-             "is no folder, want a run folder, its snapshots folder, or a snapshot");
+             "is not a folder, want a run folder, its snapshots folder, or a snapshot");
 }
 
 }  // namespace

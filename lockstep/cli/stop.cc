@@ -14,7 +14,7 @@ namespace {
 
 void stop_local(const std::filesystem::path& run) {
   if (!ask_to_stop(run)) {
-    throw Error(ErrorKind::kEnvironment, "nobody trains in '" + run.string() + "'",
+    throw Error(ErrorKind::kEnvironment, "no training runs in '" + run.string() + "'",
                 "it has ended, or has not taken its first step yet");
   }
   print_text("the run writes a snapshot and ends\n");

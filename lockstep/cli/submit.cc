@@ -153,8 +153,8 @@ void check_quickly(const JobPlan& plan, const Context& context) {
            (code.starts_with("variable-") && !plan.exports_nothing);
   };
   if (!tell_quick_findings({.cluster = plan.paths.profile, .concerns = travels}, context.env, context.log)) return;
-  throw Error(ErrorKind::kEnvironment, "the job would meet what is said above",
-              "mend it first; or, where it is of no concern here: LOCKSTEP_DOCTOR=off lockstep submit …");
+  throw Error(ErrorKind::kEnvironment, "the job would meet the problems above",
+              "fix them first or, if they do not matter here, run LOCKSTEP_DOCTOR=off lockstep submit …");
 }
 
 /// Creates the planned run folder, unless the user named it. If another submission has taken the name, the jobs are
@@ -223,7 +223,7 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
           [&settings](const std::string& value) {
             if (value.find(':') == std::string::npos) {
               throw Error(ErrorKind::kUsage, "--time is '" + value + "', want HH:MM:SS or D-HH:MM:SS",
-                          "minutes and seconds look alike without colons");
+                          "without colons, minutes and seconds cannot be told apart");
             }
             settings.push_back({"cluster.time", toml_quoted(value), {SettingSource::kFlag, "--time"}});
           },

@@ -101,7 +101,7 @@ void require_paths(const Recipe& recipe) {
     if (::access(path.c_str(), R_OK) == 0) continue;
     throw Error(
         ErrorKind::kIo, std::string(key) + " (" + recipe.origin(key).where + "): " + system_fact("open", path, errno),
-        "set it to where the data lie, relative to the recipe's folder, or with --set " + std::string(key) + "=PATH");
+        "set it to the data's path, relative to the recipe's folder, or with --set " + std::string(key) + "=PATH");
   }
 }
 
@@ -150,7 +150,7 @@ int train(const TrainRequest& request, const Context& context) {
   }
   if (const auto result = result_already_there(request, recipe, run_dir)) {
     if (!part.placement.is_main()) return 0;
-    context.log.info("the run in " + run_dir.string() + " is finished; --resume none starts anew");
+    context.log.info("the run in " + run_dir.string() + " is finished; --resume none starts from scratch");
     if (request.json) print_text(*result + "\n");
     return 0;
   }

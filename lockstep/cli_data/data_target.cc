@@ -51,7 +51,7 @@ DataSettings settings_of_path(const DataRequest& request) {
   // A set whose only part is called a test part is one to be split.
   settings.split = 0.1;
   if (!settings.kind.empty()) return settings;
-  throw Error(ErrorKind::kUsage, "'" + request.path + "': what kind of data it holds cannot be told",
+  throw Error(ErrorKind::kUsage, "'" + request.path + "': its kind of data is not recognized",
               "name it: --kind folder, idx, cifar10, cifar100, hdf5, text or csv");
 }
 
@@ -87,7 +87,7 @@ DataSettings data_target(const DataRequest& request, const Environment& env, con
   const Recipe recipe = Recipe::load(recipe_file(request.path, program), env, overrides_of(request.sets));
   if (recipe.text("data.kind") == "synthetic") {
     throw Error(ErrorKind::kRecipe, "data.kind (" + recipe.origin("data.kind").where +
-                                        ") is synthetic: such data are made up, and nothing lies on disk");
+                                        ") is synthetic: such data are generated, so there is nothing on disk");
   }
   return data_settings_of(recipe);
 }

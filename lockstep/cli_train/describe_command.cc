@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kWarmSteps = 3;
 constexpr int kFewestSteps = 5;
 constexpr double kTimedSeconds = 3;
-constexpr double kLongestSeconds = 20;  ///< Of timed steps: a large model has few of them.
+constexpr double kLongestSeconds = 20;  ///< Limit for timed steps. A large model has few of them.
 
 /// One rank's time in a step.
 struct StepSeconds {
@@ -39,7 +39,7 @@ struct StepSeconds {
   double all() const { return forward + backward + update; }
 };
 
-/// What is trained, as the trainer would.
+/// The training, set up as the trainer would.
 struct Subject {
   std::unique_ptr<NetworkTask> module;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -108,7 +108,7 @@ Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
     const double passed = seconds_between(start, Clock::now());
     if (passed > kLongestSeconds || (passed > kTimedSeconds && all.size() >= kFewestSteps)) break;
   }
-  // Half of what lies between the 16th and 84th of a hundred steps: a pause of the machine does not count.
+  // Half of the range between the 16th and 84th of a hundred steps, so a pause of the machine does not count.
   const double spread = (at_share(all, 0.84) - at_share(all, 0.16)) / 2 / median(all);
   return {{"samples", batch.samples()},
           {"forward_s", over_ranks(group, median(forwards))},
@@ -117,7 +117,7 @@ Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
           {"spread", over_ranks(group, spread)}};
 }
 
-/// Adds what a step of this batch computes and keeps for its backward pass.
+/// Adds the computation of a step of this batch, and the memory that it keeps for its backward pass.
 void add_cost(Json& entry, const Subject& subject, const Batch& batch) {
   const StepCostScope scope;
   const auto loss = forward(subject, batch);
@@ -144,7 +144,7 @@ std::int64_t optimizer_bytes(const Subject& subject, const Batch& batch) {
   return after - before;
 }
 
-/// For each parameter that is trained: its size, and when in the backward pass its gradient comes.
+/// Returns for each trained parameter its size, and the place of its gradient in the backward pass.
 Json gradients_of(const Subject& subject, const Batch& batch) {
   std::vector<Clock::time_point> came(subject.trained.size());
   std::vector<unsigned> hooks;

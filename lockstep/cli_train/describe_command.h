@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// What `lockstep-train describe` was asked for: what `lockstep plan` needs to know of a training.
+/// The command line of `lockstep-train describe`, which measures what `lockstep plan` needs to know of a training.
 struct DescribeRequest {
   TrainRequest train;
-  std::vector<std::int64_t> batches;  ///< Of one rank, each to be timed; by default the recipe's.
-  bool counts_only = false;           ///< Two samples, nothing timed: for another kind of device.
+  std::vector<std::int64_t> batches;  ///< Batches of one rank to time. By default the recipe's.
+  bool counts_only = false;           ///< Runs two samples and times nothing, for another kind of device.
 };
 
-/// One rank of `describe`: takes steps on the recipe's first samples, and on rank 0 prints one JSON object. Ranks time
-/// their steps side by side, without averaging gradients, then all-reduces alone.
+/// Runs one rank of `describe`. It takes steps on the recipe's first samples, and rank 0 prints one JSON object. Ranks
+/// time their steps side by side, without averaging gradients, then all-reduces alone.
 ///
 /// Returns the exit code. Collective: yes.
 int run_describe(const DescribeRequest& request, const TrainerProcess& process);

@@ -22,14 +22,14 @@
 namespace lockstep {
 namespace {
 
-/// A run's network with its weights, and the samples to show it. `data` and `recipe` are what the others point into.
+/// A run's network with its weights, and the samples to evaluate. The other members point into `data` and `recipe`.
 struct Subject {
   Recipe recipe;
   std::unique_ptr<RecipeData> data{};
   std::unique_ptr<NetworkTask> task{};
   std::unique_ptr<Loader> loader{};
   std::filesystem::path snapshot{};
-  std::string split{};  ///< For people: the part, or "all".
+  std::string split{};  ///< For people, the part or "all".
   Precision precision = Precision::kFp32;
 };
 
@@ -65,7 +65,8 @@ std::filesystem::path wanted_snapshot(const EvalRequest& request, const Log& log
               "`lockstep snapshot ls` shows what is there");
 }
 
-// What the model was trained on, by its snapshot; older snapshots do not say, so the run's own data have to.
+// Returns the schema of the training data, from the snapshot. Older snapshots do not hold it, so the run's own data are
+// used.
 DataSchema trained_schema(const std::filesystem::path& snapshot, const Recipe& own, Group& group) {
   std::string text;
   on_rank_zero(group, [&] { text = saved_data(snapshot); });
@@ -137,7 +138,7 @@ Subject subject_of(const SubjectRequest& wanted, Recipe recipe, Group& group) {
   return subject;
 }
 
-// One line for each sample: its name, the numbers of its row, and the place of the largest.
+// Returns one line for each sample, with its name, the numbers of its row, and the index of the largest.
 std::string csv_lines(const SampleSource& source, std::int64_t first, const at::Tensor& rows) {
   const auto flat = rows.reshape({rows.size(0), -1}).contiguous();
   const auto* numbers = flat.const_data_ptr<double>();
@@ -147,7 +148,7 @@ std::string csv_lines(const SampleSource& source, std::int64_t first, const at::
     for (std::size_t at = 0; (at = name.find('"', at)) != std::string::npos; at += 2) name.insert(at, 1, '"');
     text += '"' + name + '"';
     const auto* begin = numbers + row * flat.size(1);
-    // Where there are no classes, the one number is the prediction.
+    // Without classes, the one number is the prediction.
     if (flat.size(1) > 1) {
       text += ',';
       text += std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);

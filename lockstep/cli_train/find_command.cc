@@ -87,7 +87,7 @@ struct Trial {
   bool fits = false;
 };
 
-// How long steps take, the first left out.
+// Measures the time of steps, without the first.
 class StepClock final : public Listener {
  public:
   using Listener::on;
@@ -106,7 +106,7 @@ class StepClock final : public Listener {
   std::int64_t samples_ = 0;
 };
 
-// On this rank alone: a rank that ran out of memory in the middle of a sum would leave the others waiting.
+// Runs on this rank alone. If a rank ran out of memory in the middle of a sum, the others would wait for it.
 Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& placement,
             const TrainerProcess& process) {
   const auto recipe =
@@ -145,7 +145,8 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   return trial;
 }
 
-// Memory grows with the batch along a line; a CPU's must not be overrun to find out, for the kernel ends who does.
+// Memory grows linearly with the batch. A CPU's memory must not be exceeded to find out, since the kernel kills the
+// process.
 std::int64_t bytes_expected(const std::vector<Trial>& trials, std::int64_t batch) {
   const auto& last = trials.back();
   if (trials.size() < 2) return last.peak_bytes;
@@ -160,7 +161,7 @@ bool all_can(Group& group, bool can) {
   return std::all_of(answers.begin(), answers.end(), [](auto each) { return each == 1; });
 }
 
-// The slowest rank's speed, and the largest need: what the run would have.
+// The slowest rank's speed and the largest need, as the run would have.
 Trial over_ranks(Group& group, Trial trial) {
   const auto speeds = group.all_gather(std::llround(trial.samples_per_second * 1e3));
   const auto peaks = group.all_gather(trial.peak_bytes);

@@ -6,10 +6,10 @@
 
 namespace lockstep {
 
-/// `train RECIPE --find lr|batch`: what to set, found by short trainings of which nothing is kept.
+/// Runs `train RECIPE --find lr|batch`. It finds a setting by short trainings and saves nothing.
 ///
-/// lr: a range test on all ranks. batch: each rank by itself tries batches of twice the size before, all at the same
-/// time, until one of them runs out of memory or data; all ranks come to the same answer.
+/// lr is a range test on all ranks. For batch, each rank by itself doubles the batch, all at the same time, until one
+/// of them runs out of memory or data. All ranks come to the same answer.
 /// Collective: yes. Returns the exit code.
 int run_find(const TrainRequest& request, const TrainerProcess& process);
 

@@ -33,7 +33,7 @@ std::string python_of(const Environment& env) {
               "activate the environment that has your PyTorch, or set LOCKSTEP_PYTHON to its Python");
 }
 
-// The folder that Python runs as a program: beside this one, or where an installation keeps its data.
+// Returns the folder that Python runs as a program. It is beside this one, or in an installation's data folder.
 fs::path host_folder() {
   const auto own = own_file().parent_path();
   for (const auto& place : {own / "lockstep_host", (own / "../share/lockstep/lockstep_host").lexically_normal()}) {

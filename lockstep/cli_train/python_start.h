@@ -8,10 +8,10 @@ namespace lockstep {
 /// True if the recipe names something in Python.
 bool needs_python(const Recipe& recipe);
 
-/// Where the recipe needs a Python and none hosts this process, this process becomes one that does: LOCKSTEP_PYTHON,
-/// else the active environment's, else `python3`. It starts over there with the same arguments.
+/// If the recipe needs a Python and none hosts this process, this process becomes one that does. It is LOCKSTEP_PYTHON,
+/// or else the active environment's, or else `python3`. The process starts over there with the same arguments.
 ///
-/// Throws: Error(kEnvironment) where there is no Python, or this Lockstep was built without that part.
+/// Throws: Error(kEnvironment) if there is no Python, or this Lockstep was built without that part.
 void become_python_if_needed(const Recipe& recipe, const TrainerProcess& process);
 
 }  // namespace lockstep

@@ -13,13 +13,13 @@
 namespace lockstep {
 namespace {
 
-// Validation batches hold no gradients, so they may be larger than those of training: fewer of them cost less. How much
-// larger depends on the memory that a sample takes, which the training batch tells.
+// Validation batches hold no gradients, so they may be larger than those of training, and fewer of them cost less. How
+// much larger depends on the memory of a sample, which the training batch indicates.
 constexpr std::int64_t kValidationBatch = 256;
 constexpr std::int64_t kTimesTrainingBatch = 4;
 
-// Where a GPU computes, this rank's cores have nothing to do but to decode, however few threads compute; one is left to
-// the loop, which decodes too where it has to wait.
+// If a GPU computes, this rank's cores only decode, however few threads compute. One is left to the loop, which also
+// decodes when it has to wait.
 int decoders_of(const Group& group) {
   constexpr int kMost = 16;
   if (group.device().is_cpu()) return -1;
@@ -40,7 +40,7 @@ DataSets synthetic_sets(const Recipe& recipe) {
   return sets;
 }
 
-/// Returns the global batch for what is only evaluated, of data that are trained on in batches of `global_batch`.
+/// Returns the global batch for evaluation, for data that are trained on in batches of `global_batch`.
 std::int64_t validation_batch(const Recipe& recipe, std::int64_t global_batch, Shard shard) {
   if (recipe.has("data.eval_batch")) return recipe.integer("data.eval_batch") * shard.count;
   return std::max(global_batch, std::min(kTimesTrainingBatch * global_batch, kValidationBatch * shard.count));
@@ -114,7 +114,7 @@ void RecipeData::setup_for_model(const DataSchema& training, const ModelRequest&
   sets_.validation = split == "train" ? sets.train : split == "validation" || split.empty() ? sets.validation : nullptr;
   if (!sets_.validation) {
     throw Error(ErrorKind::kData, "the generated data have no part '" + (split.empty() ? "validation" : split) + "'",
-                "ask for train, or for validation where data.split is set");
+                "ask for train, or for validation if data.split is set");
   }
   require_fit(*sets_.validation, training, "data.kind = 'synthetic'");
 }

@@ -13,7 +13,7 @@ namespace lockstep {
 /// Returns the number of samples that trainer.limit_val_batches counts as one batch, the same for any number of ranks.
 std::int64_t validation_unit(const Recipe& recipe);
 
-/// Which data a trained model is shown.
+/// The data that a trained model is evaluated on.
 struct ModelRequest {
   ModelPart part{};
   bool needs_labels = true;
@@ -27,7 +27,7 @@ class RecipeData : public DataModule {
   RecipeData(const Recipe& recipe, const Group& group);
 
   /// Opens the data once, however often it is called.
-  /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) where settings do not fit the data.
+  /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) if settings do not fit the data.
   void setup() override;
   std::unique_ptr<Loader> train_loader(Shard shard) override;
   std::unique_ptr<Loader> validation_loader(Shard shard) override;
@@ -46,7 +46,7 @@ class RecipeData : public DataModule {
   LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
 
   const Recipe& recipe_;
-  int decoders_;  ///< Threads for what has to be decoded; -1 for the loader's own choice.
+  int decoders_;  ///< Threads that decode. -1 for the loader's own choice.
   DataSets sets_;
 };
 

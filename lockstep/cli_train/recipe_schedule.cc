@@ -7,14 +7,14 @@
 namespace lockstep {
 namespace {
 
-// Epochs or steps of the whole run; a limit of steps says how many epochs there are if nothing else does.
+// Returns the epochs or steps of the whole run. If only a limit of steps is given, it determines the epochs.
 std::int64_t planned_length(const TrainingPlan& plan, bool by_step) {
   if (by_step) return plan.steps;
   if (plan.epochs > 0 || plan.steps <= 0 || plan.steps_per_epoch <= 0) return plan.epochs;
   return (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
 }
 
-// The length of a schedule: the recipe's, or else what the warm-up leaves of the run.
+// Returns the length of a schedule, from the recipe, or else the run without the warm-up.
 std::int64_t schedule_length(const Recipe& recipe, const std::string& key, std::int64_t run_length) {
   if (recipe.has(key)) return recipe.integer(key);
   if (run_length <= 0) {

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What [scheduler] says, for a training of this length.
+/// Returns the options of [scheduler] for a training of this length.
 ScheduleOptions schedule_of(const Recipe& recipe, const TrainingPlan& plan);
 
 }  // namespace lockstep

@@ -85,7 +85,7 @@ std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOption
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 
-// What is done between ranks, one rank cannot do; better to hear that than to believe it was done.
+// One rank cannot do what is done between ranks. An error is better than a silent difference.
 void require_ranks_for(const Recipe& recipe, const std::string& key, bool is_set) {
   const auto strategy = recipe.text("trainer.strategy");
   if (!is_set || strategy == "auto" || strategy == "ddp") return;
@@ -135,8 +135,8 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
-// Narrow convolutions gain by it wherever they run: a ResNet-18's step in bf16 on AMD EPYC takes a fifth of the time.
-// In float32 they gain nothing, and with few channels they lose.
+// Convolutions in narrow types gain by it on any device. A ResNet-18's step in bf16 on AMD EPYC takes a fifth of the
+// time. In float32 they gain nothing, and with few channels they lose.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
   const auto layout = recipe.text("trainer.channels_last");
   if (layout != "auto") return layout == "on";

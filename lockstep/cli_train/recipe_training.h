@@ -12,13 +12,14 @@
 
 namespace lockstep {
 
-/// The model of [model] with what is learnt from it, its initial weights drawn by [trainer] seed or read from
-/// `model.weights`; `notes`, where given, are told which were taken from there and which were not. It is laid out for
-/// `device`, and still on the CPU. `python` makes what [model] names in Python; it must outlive the model.
+/// Returns the model of [model] with its loss. Its initial weights are drawn by [trainer] seed or read from
+/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model is laid out
+/// for `device`, and still on the CPU. `python` makes a network that [model] names in Python, and must outlive the
+/// model.
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
                                      PythonHost* python, std::vector<std::string>* notes = nullptr);
 
-/// What [trainer], [scheduler] and [snapshot] say. Snapshots go to `snapshots`.
+/// Returns the options of [trainer], [scheduler] and [snapshot]. Snapshots go to `snapshots`.
 TrainerOptions trainer_options_of(const Recipe& recipe, const std::filesystem::path& snapshots);
 
 /// Returns `trainer.seed`.

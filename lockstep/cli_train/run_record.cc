@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A new folder for what is left behind. Two starts may fall into one second.
+// Makes a new folder for files of an abandoned run. Two starts may fall into one second.
 fs::path make_aside(const fs::path& run) {
   const auto first = run / ("abandoned-" + utc_stamp(std::chrono::system_clock::now()));
   auto aside = first;
@@ -41,7 +41,7 @@ void copy_to(const fs::path& from, const fs::path& folder) {
   if (error) throw Error(ErrorKind::kIo, system_fact("copy", from, error.value()), "choose another --run-dir");
 }
 
-// The links that point to no snapshot. They are relative, so they hold again beside the snapshots that were moved.
+// Moves links that point to no snapshot. They are relative, so they are valid again beside the moved snapshots.
 void move_broken_links(const fs::path& snapshots, const fs::path& aside) {
   std::error_code error;
   for (const char* name : {"best", "latest"}) {
@@ -66,7 +66,7 @@ Verdict RunRecord::on(const RunStarted& event) {
   } else if (!is_auto_) {
     put_aside_after(event.first_step);
   }
-  // What was final before is so no longer; the end of this start writes it again.
+  // The earlier result is no longer final. The end of this start writes it again.
   const auto result = folder_.path() / "result.json";
   if (::unlink(result.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorKind::kIo, system_fact("remove", result, errno), "choose another --run-dir");
@@ -88,7 +88,7 @@ void RunRecord::put_run_aside() {
   const auto aside = make_aside(run);
   copy_to(folder_.recipe(), aside);
   copy_to(folder_.layout(), aside);
-  // The links go first: a start that is killed here leaves none that names a snapshot of the new run.
+  // The links go first, so a start that is killed here leaves none that names a snapshot of the new run.
   move_to(folder_.snapshots() / "best", aside);
   move_to(folder_.snapshots() / "latest", aside);
   move_to(folder_.snapshots() / kRunIdName, aside);

@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// Writes down what the run is, once everything that could refuse it has been passed: recipe.toml and layout.json. A
-/// start anew in a used folder moves the run before into `abandoned-<time>/`: its snapshots with `best` and `latest`,
-/// its metrics, event files, traces and result. A start from an earlier snapshot moves the later ones there. So nobody
-/// takes them for this run's. Rank 0 has one.
+/// Writes recipe.toml and layout.json, once everything that could refuse the run has passed. A start from scratch in a
+/// used folder moves the earlier run into `abandoned-<time>/`, with its snapshots, `best`, `latest`, metrics, event
+/// files, traces and result. A start from an earlier snapshot moves the later ones there. So nobody takes them for this
+/// run's. Rank 0 has one.
 class RunRecord final : public Listener {
  public:
   struct Text {
@@ -21,7 +21,7 @@ class RunRecord final : public Listener {
     std::string layout;
   };
 
-  /// `is_auto`: the newest whole snapshot is gone on from, and nothing is left behind.
+  /// If `is_auto`, the run continues from the newest intact snapshot, and nothing is abandoned.
   RunRecord(RunFolder folder, Text text, bool is_auto, Log log)
       : folder_(std::move(folder)), text_(std::move(text)), is_auto_(is_auto), log_(std::move(log)) {}
 

@@ -17,7 +17,7 @@ double product_flops(const at::Tensor& a, const at::Tensor& b) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
 }
 
-/// `places` are the output's, of all samples: each takes the whole kernel once.
+/// `places` are the output's, of all samples. Each takes the whole kernel once.
 double convolution_flops(double places, const at::Tensor& weight) {
   return 2.0 * places * static_cast<double>(weight.numel());
 }
@@ -26,7 +26,7 @@ double output_places(const at::Tensor& output) {
   return static_cast<double>(output.numel()) / static_cast<double>(output.size(1));
 }
 
-// The arguments of aten::convolution: input, weight, bias, stride, padding, dilation, transposed…
+// The arguments of aten::convolution are input, weight, bias, stride, padding, dilation, transposed and so on.
 double forward_places(Inputs inputs) {
   const auto input = inputs[0].toTensor();
   const auto weight = inputs[1].toTensor();
@@ -71,7 +71,7 @@ double flops_of(std::string_view name, Inputs inputs) {
   return 0;
 }
 
-/// True if an operation of that name computes nothing: it makes a view, or memory for another one.
+/// True if an operation of that name computes nothing, but makes a view, or memory for another one.
 bool only_looks(std::string_view name) {
   static constexpr auto kLooking = std::to_array<std::string_view>({"aten::empty",
                                                                     "aten::empty_like",

@@ -13,12 +13,12 @@ namespace lockstep {
 /// Operations and memory of this thread's work, and of the backward passes that it starts.
 class StepCost final : public c10::MemoryReportingInfoBase {
  public:
-  /// Of matrix products, convolutions and attention; a multiplication and an addition are two.
+  /// Counts matrix products, convolutions and attention. A multiplication and an addition are two.
   double flops() const { return flops_; }
   /// Allocated and not yet freed since counting began.
   std::int64_t live_bytes() const { return live_bytes_; }
 
-  /// Operations that call no other and write a tensor: a device starts a kernel for each.
+  /// Counts operations that call no other and write a tensor, since a device starts a kernel for each.
   std::int64_t kernels() const { return kernels_; }
 
   /// Those among them that flops() counts.
@@ -28,7 +28,7 @@ class StepCost final : public c10::MemoryReportingInfoBase {
     flops_ += flops;
     if (flops > 0) ++products_;
   }
-  /// An operation begins; it ends with end_operation(). Operations lie in each other.
+  /// Call it when an operation begins. end_operation() ends it. Operations are nested.
   void begin_operation() { calls_others_.push_back(false); }
   void end_operation(bool writes) {
     if (calls_others_.empty()) return;  // It began before counting did.

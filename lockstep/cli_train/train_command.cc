@@ -31,7 +31,8 @@
 namespace lockstep {
 namespace {
 
-// Rank 0 decides from what it sees, and tells the others: their view of a shared file system may lag behind.
+// Rank 0 decides by its view of the files and broadcasts the result, since the others' view of a shared file system may
+// lag behind.
 std::optional<std::filesystem::path> resume_point(const TrainRequest& request, const RunFolder& folder,
                                                   const Log& log) {
   if (request.resume == "none") return std::nullopt;
@@ -54,10 +55,10 @@ std::optional<std::filesystem::path> resume_point(const TrainRequest& request, c
   if (newest) return newest->path;
   if (any_skipped) {
     throw Error(ErrorKind::kData, "no snapshot in '" + snapshots.string() + "' is whole",
-                "start anew with --resume none; the damaged ones are left as they are");
+                "start from scratch with --resume none; the damaged ones are kept");
   }
   if (!is_auto) {
-    throw Error(ErrorKind::kIo, "'" + request.resume + "' is no snapshot and holds none",
+    throw Error(ErrorKind::kIo, "'" + request.resume + "' is not a snapshot and holds none",
                 "`lockstep snapshot ls` lists a run's");
   }
   return std::nullopt;
@@ -94,7 +95,7 @@ nlohmann::ordered_json final_object(const FitResult& result, const Placement& pl
           {"stopped_by", result.stopped_by}};
 }
 
-// Names the run folder on rank 0 where nobody has yet, and hands every rank its name.
+// Rank 0 names the run folder if it has no name yet, and every rank gets the name.
 std::string agreed_run_dir(const TrainRequest& request, const Recipe& recipe, Group& group, const Environment& env) {
   std::string run_dir = request.run_dir;
   if (run_dir.empty() && group.is_main()) {
@@ -103,7 +104,7 @@ std::string agreed_run_dir(const TrainRequest& request, const Recipe& recipe, Gr
   return group.broadcast_text(run_dir);
 }
 
-// What only rank 0 holds while the run lives: the folder's lock and the listeners that write into it.
+// Objects that only rank 0 holds while the run lives, which are the folder's lock and the listeners that write into it.
 struct MainRank {
   MainRank(const RunFolder& folder, const Recipe& recipe, const Environment& env)
       : lock(folder.path(), ProcessIdentity::of_process(env)),
@@ -135,7 +136,7 @@ struct MainRank {
 };
 
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
-  // A run that was stopped by a signal goes on when it is started again; any other end is final.
+  // A run that a signal stopped continues when it is started again. Any other end is final.
   if (!result.wants_requeue) folder.finish(object.dump());
   if (as_json) std::cout << object.dump() << std::endl;
 }
@@ -146,7 +147,7 @@ WeightAverageOptions average_of(const Recipe& recipe) {
   return options;
 }
 
-// The trace of this rank, where the recipe wants one.
+// Returns the trace of this rank, if the recipe wants one.
 std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
                                         const Log& log) {
   if (!recipe.has("observe.profile")) return nullptr;
@@ -164,7 +165,7 @@ std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesys
       log);
 }
 
-// The setting in the recipe of the run that wrote a snapshot; nothing if that recipe cannot be read.
+// Returns the setting from the recipe of the run that wrote a snapshot. Nothing if that recipe cannot be read.
 std::optional<double> bucket_mb_before(const std::filesystem::path& snapshot) {
   try {
     return Recipe::load(snapshot.parent_path().parent_path() / "recipe.toml", Environment()).real("trainer.bucket_mb");

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// One rank of `train`: joins the others, trains, and on rank 0 reports.
+/// Runs one rank of `train`. It joins the others and trains, and rank 0 reports.
 ///
-/// Returns the exit code: 0, or kExitStopped where a stop was asked for.
+/// Returns the exit code, which is 0, or kExitStopped if a stop was requested.
 /// Collective: yes.
 int run_train(const TrainRequest& request, const TrainerProcess& process);
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What only a process that a Python hosts can make.
+/// Makes objects that need a process hosted by a Python.
 class PythonHost {
  public:
   virtual ~PythonHost() = default;
@@ -28,7 +28,7 @@ class PythonHost {
 struct TrainerProcess {
   const Environment& env;
   std::vector<std::string> arguments{};  ///< Behind the program's name.
-  PythonHost* python = nullptr;          ///< Null where no Python hosts this process.
+  PythonHost* python = nullptr;          ///< Null if no Python hosts this process.
 };
 
 }  // namespace lockstep

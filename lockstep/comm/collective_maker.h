@@ -18,7 +18,7 @@ struct CollectiveRequest {
   std::chrono::milliseconds timeout{};  ///< For one collective.
 };
 
-/// Makes, watches and ends what ranks on one kind of device talk through: NCCL, RCCL.
+/// Makes, watches and ends the communication between ranks on one kind of device, through NCCL or RCCL.
 class CollectiveMaker {
  public:
   virtual ~CollectiveMaker() = default;
@@ -27,11 +27,11 @@ class CollectiveMaker {
   /// Collective: yes. Blocks: until connected.
   virtual c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest& request) const = 0;
 
-  /// What has gone wrong behind the host's back, in the backend's words; nothing while all is well. Cheap: asked once a
-  /// step. After a failure what the device holds is not to be trusted.
+  /// Returns a failure behind the host's back, in the backend's words. Nothing while all is well. It is cheap, since it
+  /// is called once a step. After a failure the device's data are not to be trusted.
   virtual std::optional<std::string> failure(c10d::Backend& backend) const = 0;
 
-  /// Closes it: in order, with the other ranks, where all is well; else at once, without them.
+  /// Closes it. If all is well, it does so in order, with the other ranks, otherwise at once, without them.
   virtual void end(c10d::Backend& backend, bool has_failed) const noexcept = 0;
 };
 

@@ -37,8 +37,8 @@ class RoundingHook final : public CompressionHook {
   at::ScalarType type_;
 };
 
-// Makes the columns an orthonormal base of what they span, in place. Gradients are often of lower rank than asked for;
-// Householder's method stays orthonormal then, where Gram-Schmidt's would return noise.
+// Makes the columns an orthonormal basis of their span, in place. Gradients are often of lower rank than requested.
+// Householder's method stays orthonormal then, while Gram-Schmidt's would return noise.
 void orthogonalise(const at::Tensor& matrix) {
   constexpr double kTiny = 1e-30;
   if (matrix.size(1) == 1) {
@@ -74,7 +74,7 @@ class PowerSgdHook final : public CompressionHook {
   void restore(const CompressionState& state) override;
 
  private:
-  // What is kept of one parameter: its gradient, seen as a matrix, is about left * right^T.
+  // The state of one parameter. Its gradient, seen as a matrix, is about left * right^T.
   struct Memory {
     at::Tensor right;
     at::Tensor error;
@@ -106,7 +106,7 @@ bool PowerSgdHook::shrinks(const at::Tensor& matrix) const {
 
 PowerSgdHook::Memory& PowerSgdHook::memory_of(std::size_t place, const at::Tensor& matrix) {
   auto& memory = memories_[place];
-  // What was restored comes from the CPU, and perhaps from a run with another compression_rank.
+  // Restored state comes from the CPU, and perhaps from a run with another compression_rank.
   if (!memory.right.defined() || memory.right.size(1) != rank_of(matrix)) {
     memory.right = first_columns(options_.seed, place, matrix.size(1), rank_of(matrix));
   }
@@ -115,7 +115,7 @@ PowerSgdHook::Memory& PowerSgdHook::memory_of(std::size_t place, const at::Tenso
   return memory;
 }
 
-// Sends what is not worth compressing together with the left matrices, in one message.
+// Sends tensors that are not worth compressing together with the left matrices, in one message.
 std::pair<at::Tensor, CompressionHook::Finish> PowerSgdHook::compressed(c10d::GradBucket& bucket) {
   if (step_ <= options_.start_step) return uncompressed(bucket);
   std::vector<at::Tensor> whole;
@@ -165,7 +165,7 @@ void PowerSgdHook::finish(std::vector<Part> parts, const at::Tensor& sums) {
   for (auto& part : parts) {
     part.left = sums.narrow(0, place, part.left.numel()).view(part.left.sizes());
     place += part.left.numel();
-    // The lengths of the sums' columns do not matter: it is their span that is kept.
+    // The lengths of the sums' columns do not matter, only their span is kept.
     orthogonalise(part.left);
     rights.push_back(part.matrix.t().mm(part.left).view({-1}));
   }
@@ -230,7 +230,7 @@ std::unique_ptr<CompressionHook> make_compression_hook(const CompressionOptions&
     throw Error(ErrorKind::kUsage, "powersgd's rank is " + std::to_string(options.rank) + ", want at least 1",
                 "1 to 4 are usual");
   }
-  // Buckets are settled after the first step; what is kept of a matrix must not be split by that.
+  // Buckets are fixed after the first step. A matrix's state must not be split by that.
   if (options.start_step < 2) {
     throw Error(ErrorKind::kUsage,
                 "powersgd would start after " + std::to_string(options.start_step) + " steps, want at least 2",

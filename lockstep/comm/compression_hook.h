@@ -15,15 +15,15 @@
 
 namespace lockstep {
 
-/// How the reducer sends a bucket. For sources of comm/ only.
+/// Sends the reducer's buckets. For sources of comm/ only.
 ///
-/// The first half starts as soon as the bucket is full and runs beside backward; the second, which may send once more,
+/// The first half starts as soon as the bucket is full and runs beside backward. The second, which may send once more,
 /// runs when backward is over, bucket by bucket in the same order on every rank.
 class CompressionHook : public c10d::CommHookInterface {
  public:
   explicit CompressionHook(c10::intrusive_ptr<c10d::ProcessGroup> process) : process_(std::move(process)) {}
 
-  /// A bucket that holds this tensor is sent whole.
+  /// Sends a bucket that holds this tensor without compression.
   void keep_whole(at::Tensor tensor) { whole_ = std::move(tensor); }
 
   /// Before each backward that averages.
@@ -32,16 +32,16 @@ class CompressionHook : public c10d::CommHookInterface {
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
-  /// Returns what this rank needs for an exact resume. The tensors are those in use.
+  /// Returns this rank's state for an exact resume. The tensors are those in use.
   virtual CompressionState state() { return {}; }
   /// Takes back a state of this rank, before the first backward.
   virtual void restore(const CompressionState& /*state*/) {}
 
  protected:
-  /// What the second half does with the sums over ranks; the bucket's gradients are in place after it.
+  /// The second half, which takes the sums over ranks. After it the bucket's gradients are in place.
   using Finish = std::function<void(const at::Tensor& sums)>;
 
-  /// Compresses a bucket: what to add up over ranks, and how to go on from there.
+  /// Compresses a bucket. Returns the tensor to sum over ranks, and the second half.
   virtual std::pair<at::Tensor, Finish> compressed(c10d::GradBucket& bucket) = 0;
   /// The bucket as it is.
   std::pair<at::Tensor, Finish> uncompressed(c10d::GradBucket& bucket) const;

@@ -10,7 +10,7 @@ namespace {
 
 bool differs_by_rank(const std::string& name) { return name.starts_with("error."); }
 
-// Through the host, where a snapshot wants it, so that a device's memory need not hold what all ranks have.
+// Gathers through the host, if a snapshot needs the result, so that a device's memory need not hold all ranks' parts.
 at::Tensor gather_tensor(const at::Tensor& own, c10d::ProcessGroup& process) {
   std::vector<at::Tensor> input = {own.detach().to(at::kCPU).contiguous()};
   std::vector<std::vector<at::Tensor>> output;

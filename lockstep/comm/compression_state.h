@@ -9,20 +9,19 @@
 
 namespace lockstep {
 
-/// The tensors that a compression keeps from step to step, by name. Those named "error.…" differ from rank to rank; all
+/// The tensors that a compression keeps from step to step, by name. Those named "error.…" differ from rank to rank. All
 /// others are the same on every rank.
 using CompressionState = std::map<std::string, at::Tensor>;
 
-/// Returns the state of all ranks on rank 0, in memory of its own on the CPU, and nothing on the others. `process` is
-/// null for a rank alone. One tensor travels at a time, so nothing but the result itself grows with the number of
-/// ranks.
+/// Returns the state of all ranks on rank 0, in separate memory on the CPU, and nothing on the others. `process` is
+/// null for a single rank. One tensor is sent at a time, so only the result itself grows with the number of ranks.
 ///
 /// Shape:  returns "error.…" as [world, …], the others as they are.
 /// Collective: yes. Blocks: yes.
 CompressionState gather_compression(const CompressionState& own, c10d::ProcessGroup* process);
 
-/// Returns a rank's part of a tensor that gather_compression() returned: its own error if that was of as many ranks,
-/// else the mean over those. An error without ranks, as older versions wrote their mean, goes to every rank.
+/// Returns a rank's part of a tensor that gather_compression() returned. It is its own error if the number of ranks is
+/// the same, else the mean over all. An error without ranks, as older versions wrote their mean, goes to every rank.
 ///
 /// Shape:  error [ranks, rows, columns] or [rows, columns], returns [rows, columns]; others as they are.
 at::Tensor own_compression(const std::string& name, const at::Tensor& saved, int rank, int world);

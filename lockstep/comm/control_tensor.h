@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// A leaf without use in the model: its gradient is averaged with the others, and so carries signals and sample counts
-/// at no extra message.
+/// A leaf that the model does not use. Its gradient is averaged with the others, and so carries signals and sample
+/// counts without an extra message.
 class ControlTensor {
  public:
   static constexpr std::int64_t kSignals = 2;
@@ -22,27 +22,28 @@ class ControlTensor {
   explicit ControlTensor(const at::TensorOptions& options);
 
   const at::Tensor& leaf() const { return leaf_; }
-  /// What this rank brings: the gradient to start the leaf's backward with.
+  /// This rank's contribution, the gradient to start the leaf's backward with.
   const at::Tensor& gradient() const { return gradient_; }
 
-  /// Most steps say what the step before said; then nothing is written, and to a device nothing sent.
+  /// Most steps repeat the step before. Then nothing is written, and nothing is sent to a device.
   void write(const Signals& raised, std::int64_t samples);
 
-  /// What any rank raised, once the leaf's gradient is averaged. On a device what was raised for the step before: to
-  /// read this step's, the host would have to wait until the device has done it, and would then give it nothing to do.
-  /// Every rank is told the same at the same step either way.
+  /// Returns the signals that any rank raised, once the leaf's gradient is averaged. On a device they are those of the
+  /// step before. To read this step's, the host would have to wait until the device is done, and would then leave it
+  /// without work. Either way every rank gets the same signals at the same step.
   /// Blocks: until this step is done; on a device until the one before is, with `look` as in Readback::wait().
   Signals read(const std::function<void()>& look = {});
 
-  /// The mean over ranks of the samples written, as a number. Blocks: until it is there.
+  /// Returns the mean over ranks of the samples written, as a number. Blocks: until it is there.
   double mean_samples() const;
-  /// The same as a tensor of shape [], where the gradient is.
+  /// Returns the same as a tensor of shape [], on the gradient's device.
   at::Tensor mean_samples_there() const { return leaf_.grad()[kSignals]; }
 
  private:
   at::Tensor leaf_;
   at::Tensor gradient_;
-  std::array<double, kSignals + 1> written_{};  ///< What gradient_ holds: the signals, then this rank's samples.
+  std::array<double, kSignals + 1> written_{};  ///< The content of gradient_, that is the signals, then this rank's
+                                                ///< samples.
   Readback readback_;
 };
 

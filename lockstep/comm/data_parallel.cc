@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How gradients become the mean over all samples. backward() multiplies this rank's mean loss by a weight in proportion
-// to its samples, and runs autograd with two roots, the loss and the control tensor. c10d's reducer averages each
-// bucket as soon as its gradients are there, while backward still runs.
-//
-// The weight depends on what is known. If the caller passes global_samples, the weight already contains the total, and
-// the averaged gradients are final. Otherwise gradients are weighted by samples, and after the averaging they are
-// divided by the mean number of samples, which the control tensor brings. A Round holds this for all batches that make
-// one step, so accumulation weighs each sample once. Half precision cannot hold sums over samples, so there each rank
-// keeps means, and exchanges its number of samples before.
-//
-// Every rank must start the same all-reduces in the same order. A rank without a loss therefore starts from zero
-// gradients. Buckets are fixed after the first step, or come from a snapshot. If a parameter gets no gradient, its
-// bucket never becomes ready, and backward() throws with its name. A failure of the transport becomes Error(kPeer), and
-// the group is then unusable.
+// How gradients become the mean over all samples. backward() weights this rank's mean loss by its samples, and runs
+// autograd from the loss and the control tensor. c10d's reducer averages each bucket as soon as its gradients are
+// there. With global_samples the weight contains the total. Otherwise the averaged gradients are divided by the mean
+// number of samples, which the control tensor brings. A Round holds this for all batches of one step. Every rank must
+// start the same all-reduces in the same order, so a rank without a loss starts from zero gradients. A parameter
+// without a gradient leaves its bucket unfinished, and backward() throws with its name.
 #include "lockstep/comm/data_parallel.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -36,12 +28,12 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// What is added up until gradients are averaged: one batch, or all that are accumulated.
+// The sums until gradients are averaged, over one batch or all accumulated ones.
 struct Round {
   bool knows_total = false;         // The caller says how many samples all ranks bring.
   std::int64_t samples = 0;         // This rank's so far.
   double scale = 0;                 // Of what is added up in half precision: a gradient per sample is multiplied by it.
-  std::vector<at::Tensor> earlier;  // Gradients that were there before, by parameter; undefined where there were none.
+  std::vector<at::Tensor> earlier;  // Gradients from before, by parameter. Undefined if there were none.
 };
 
 }  // namespace
@@ -52,11 +44,11 @@ struct DistributedDataParallel::Impl {
   DataParallelOptions options;
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> trained;
-  ControlTensor control;                         ///< Undefined where there is no reducer.
-  std::unique_ptr<CompressionHook> compression;  ///< Null where gradients travel as they are.
+  ControlTensor control;                         ///< Undefined if there is no reducer.
+  std::unique_ptr<CompressionHook> compression;  ///< Null if gradients are sent uncompressed.
   CompressionState compression_state;            ///< This rank's, to restore once there is a hook.
   std::unique_ptr<FixedBucketReducer> reducer;   ///< Null with one rank, and with a static graph before its first step.
-  std::vector<NamedTensor> unused;               ///< Of a static graph: they take no part.
+  std::vector<NamedTensor> unused;               ///< Unused parameters of a static graph, which take no part.
   at::Tensor weight;                             ///< d(total)/d(loss), kept while its value stays the same.
   double weight_value = 0;
   std::optional<Round> round;
@@ -100,8 +92,8 @@ void DistributedDataParallel::Impl::share_weights() {
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
-  // In the parameters' own type the control tensor shares a bucket with them; in a narrow one its counts would be
-  // rounded, and compression must leave it alone, so that it takes another type and with it a bucket of its own.
+  // In the parameters' own type, the control tensor shares a bucket with them. In a narrow type its counts would be
+  // rounded, and compression must not change it. Then it has another type, and so a separate bucket.
   const auto type = trained[0].scalar_type();
   const bool compresses = options.compression.kind != Compression::kNone;
   const bool is_wide = type == at::kFloat || type == at::kDouble;
@@ -142,7 +134,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   reducer->send_by(*compression);
 }
 
-// Rank 0 has samples where any rank has, so its graph speaks for all; ranks without samples have none.
+// If any rank has samples, rank 0 has, so its graph speaks for all. Ranks without samples have no graph.
 void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
   auto names = joined(loss.defined() ? unreached_parameters(parameters, loss) : std::vector<std::string>{}, "\n");
   const auto all = group.broadcast_text(names);
@@ -173,9 +165,9 @@ double DistributedDataParallel::Impl::weight_of(std::int64_t samples, std::optio
   return global_samples ? own * (static_cast<double>(group.world()) / static_cast<double>(*global_samples)) : own;
 }
 
-// In half precision each gradient is kept as a mean: over this rank's samples so far, and at the round's end over those
-// of all ranks. Every weight is then at most the number of ranks. Scales what was added up before, and returns the
-// weight of the next loss.
+// In half precision each gradient is kept as a mean. It is over this rank's samples so far, and at the round's end over
+// those of all ranks. Every weight is then at most the number of ranks. Scales the gradients added up before, and
+// returns the weight of the next loss.
 double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
   double mean = static_cast<double>(round->samples);
   if (is_syncing && group.is_connected()) {
@@ -192,7 +184,7 @@ double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
   return static_cast<double>(samples) * scale;
 }
 
-// In place where it can be: a recorded step reads it where it was.
+// In place if possible, since a recorded step reads it at the same address.
 void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
   const bool fits = weight.defined() && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype();
   if (fits && weight_value == value) return;
@@ -204,8 +196,8 @@ void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double va
   weight_value = value;
 }
 
-// Returns whether every bucket was averaged. A rank without a loss lets each parameter's gradient start as zeros, so
-// that its peers' all-reduces find their partner; where unused parameters are found, it uses none, and the reducer
+// Returns true if every bucket was averaged. On a rank without a loss, each parameter's gradient starts as zeros, so
+// that its peers' all-reduces find their partner. If unused parameters are searched, it uses none, and the reducer
 // sends the zeros.
 bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weight) {
   std::vector<at::Tensor> roots;
@@ -229,7 +221,7 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
     leaf.mutable_grad().reset();
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
-  // The model's own code runs here too, and what it throws may speak of anything.
+  // The model's own code runs here too, and may throw any exception.
   std::optional<ZeroGradients> zeros;
   if (loss.defined() && loss_weight == 0) zeros.emplace(trained);
   try {
@@ -276,7 +268,7 @@ void DistributedDataParallel::Impl::close_round(Round closing) {
   }
 }
 
-// A device's collectives fail behind the host's back: what was read is not to be believed before that is known.
+// A device's collectives fail behind the host's back, so the values are used only after that is checked.
 void DistributedDataParallel::Impl::read_control() {
   seen = reducer ? control.read(group.watch()) : raised;
   if (auto& stop = group.impl().stop) stop->is_agreed |= seen[static_cast<std::size_t>(Signal::kStop)];
@@ -292,7 +284,7 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
   }
   if (impl_->options.static_graph && impl_->options.find_unused_parameters) {
     throw Error(ErrorKind::kUsage, "static_graph and find_unused_parameters are both set",
-                "choose the first where the same parameters are unused in every step, else the second");
+                "choose the first if the same parameters are unused in every step, else the second");
   }
   const auto& place = impl_->trained[0].device();
   if (group.is_connected() && place.type() != c10::kCPU && place != group.device().device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Data-parallel training for your own loop: the same weights on every rank, and averaged gradients.
+/// Data-parallel training for your own loop. It keeps the same weights on every rank and averages gradients.
 ///
 ///     auto world = lockstep::join();
 ///     lockstep::DistributedDataParallel ddp(*net, world);
@@ -34,13 +34,13 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 struct DataParallelOptions {
   double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
   bool find_unused_parameters = false;  ///< Search the graph each step for parameters that the loss does not use.
-  /// The unused parameters are the same in each step: search once, and send nothing for them. This excludes
-  /// find_unused_parameters.
+  /// The unused parameters are the same in each step. They are searched once, and nothing is sent for them. This
+  /// excludes find_unused_parameters.
   bool static_graph = false;
   CompressionOptions compression{};
   std::optional<BucketLayout> layout{};  ///< The layout of a snapshot, used from the first step on.
-  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True if it
-  /// may be called all the same, for a measurement whose gradients are thrown away.
+  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True
+  /// permits it, for a measurement that discards its gradients.
   bool permits_plain_backward = false;
 };
 
@@ -50,7 +50,7 @@ enum class Signal { kStop, kSnapshot };
 
 /// Keeps the same weights on every rank. It averages gradients over all samples of all ranks while backward still runs.
 ///
-/// The engine is that of Python's DistributedDataParallel (c10d::Reducer). Gradients are views of the buckets; a loop
+/// The engine is that of Python's DistributedDataParallel (c10d::Reducer). Gradients are views of the buckets. A loop
 /// may reset them with `optimizer.zero_grad()` as usual. With one rank it adds nothing to a plain backward.
 ///
 /// Collective: the constructor, and each backward() outside no_sync().
@@ -73,8 +73,8 @@ class DistributedDataParallel {
   ///
   /// Within no_sync() the samples count towards the next backward() outside of it. So accumulation, too, weighs each
   /// sample once. `global_samples` is the number of samples of all ranks, of all accumulated batches together. Passing
-  /// it saves a pass over the gradients; then pass it to each of the calls that make one step. If a parameter is in
-  /// half precision, leaving it out costs one more message, before the gradients: a weight of n samples would be
+  /// it saves a pass over the gradients. Then pass it to each of the calls that make one step. If a parameter is in
+  /// half precision, leaving it out costs one more message, before the gradients, since a weight of n samples would be
   /// rounded there, or infinite.
   ///
   /// Shape:  loss [] or [1].
@@ -97,33 +97,34 @@ class DistributedDataParallel {
   /// While the returned object lives, backward() only accumulates on this rank.
   Held no_sync();
 
-  /// Use it while a StepGraph records backward(), which reads nothing back while the returned object lives. A step
-  /// with the same number of samples must have gone before. Call begin_replay() and end_replay() around the end of the
-  /// recording and around each replay; a replay stands for one backward() with the same samples.
+  /// Use it while a StepGraph records backward(), which reads nothing back while the returned object lives. A step with
+  /// the same number of samples must come before. Call begin_replay() and end_replay() around the end of the recording
+  /// and around each replay. A replay stands for one backward() with the same samples.
   Held recording();
   void begin_replay(std::int64_t samples, std::int64_t global_samples);
   void end_replay();
 
   /// Tells all ranks with the next averaged gradients.
-  /// Threads: the one that trains; a signal handler sets a flag of its own.
+  /// Threads: the training thread only. A signal handler must set its own flag.
   void raise(Signal signal);
   /// True if any rank raised the signal before the last backward() outside no_sync().
   bool agreed(Signal signal) const;
-  /// Returns true if any rank passes `raised`; for validation, which has no backward(). Collective: yes. Blocks: yes.
+  /// Returns true if any rank passes `raised`. It is for validation, which has no backward(). Collective: yes. Blocks:
+  /// yes.
   bool agree_now(Signal signal, bool raised);
 
   /// Copies rank 0's buffers, such as BatchNorm's statistics, to every rank. Collective: yes.
   void broadcast_buffers();
 
-  /// Returns the layout in use, for a snapshot; empty with one rank.
+  /// Returns the layout in use, for a snapshot. Empty with one rank.
   BucketLayout layout() const;
 
-  /// Returns the tensors that compression keeps from step to step, for a snapshot: on rank 0, in memory of its own on
-  /// the CPU. Empty on other ranks, and if it keeps none. What each rank has for itself is there as [world, …], so this
-  /// grows with the number of ranks.
+  /// Returns the tensors that compression keeps from step to step, for a snapshot. Rank 0 gets them in separate memory
+  /// on the CPU. Empty on other ranks, and if it keeps none. Tensors that differ between ranks have the shape [world,
+  /// …], so this grows with the number of ranks.
   /// Collective: yes. Blocks: yes.
   std::map<std::string, at::Tensor> compression_state();
-  /// Puts such tensors back, all at once or one after the other. Each rank takes its own part, or the mean of all if
+  /// Restores such tensors, all at once or one after the other. Each rank takes its own part, or the mean of all if
   /// they come from another number of ranks. Call it before the first backward(). Collective: no.
   void restore_compression(const std::map<std::string, at::Tensor>& state);
 

@@ -62,7 +62,7 @@ void expect_equal_gradients(Net& ours, Net& whole, const std::string& where) {
   }
 }
 
-// A claim: every rank has bit for bit what rank 0 has.
+// True if every rank has bit for bit what rank 0 has.
 bool is_same_everywhere(Group& group, const at::Tensor& tensor) {
   auto theirs = tensor.detach().clone();
   group.broadcast(theirs);

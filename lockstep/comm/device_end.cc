@@ -3,10 +3,11 @@
 
 #include <utility>
 
-// Why a thread. A recorded graph that holds a collective keeps its communicator alive: from 2.26 on ncclCommAbort frees
-// the kernels that wait on the device, and then itself waits until each such graph is destroyed, without a limit. The
-// graph is destroyed by the exception that the caller throws next. So one waits for the other in the same thread.
-// A lost device may also hold up the graph's end, and then nobody is left to say so: the time limit is a thread, too.
+// Why there is a thread. A recorded graph with a collective keeps its communicator alive. From 2.26 on, ncclCommAbort
+// frees the kernels that wait on the device, and then waits without a limit until each such graph is destroyed. The
+// exception that the caller throws next destroys the graph. In one thread, each would wait for the other. A lost device
+// may also block the destruction of the graph, and then nobody is left to report it, so the time limit has a thread
+// too.
 // Source: commDestroySync() in NCCL's src/init.cc, which waits for localPersistentRefs.
 
 namespace lockstep {

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Calls `late` in a thread of its own if the object still lives after `limit`.
+/// Calls `late` in a separate thread if the object still lives after `limit`.
 class TimeLimit {
  public:
   TimeLimit(std::chrono::milliseconds limit, std::function<void()> late);
@@ -21,13 +21,13 @@ class TimeLimit {
  private:
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;  ///< Last: it uses the others.
+  std::jthread thread_;  ///< The last member, since it uses the others.
 };
 
-/// Ends collectives between devices after a failure, while its caller goes on and drops the graphs that hold them.
+/// Ends collectives between devices after a failure, while its caller continues and drops the graphs that hold them.
 class DeviceEnd {
  public:
-  /// Begins. `late` is called if the end takes longer than `limit`; it must not return.
+  /// Begins to end them. `late` is called if that takes longer than `limit`. It must not return.
   DeviceEnd(const CollectiveMaker& maker, c10::intrusive_ptr<c10d::Backend> backend, std::chrono::milliseconds limit,
             std::function<void()> late);
   /// Blocks: until it is done.

@@ -26,8 +26,8 @@ class BorrowedHook final : public c10d::CommHookInterface {
   CompressionHook& hook_;
 };
 
-/// Buckets are settled once: as the caller's snapshot has them, or in the order in which the first step's gradients
-/// came.
+/// A reducer whose buckets are fixed once. They come from the caller's snapshot, or from the order of the first step's
+/// gradients.
 class FixedBucketReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
@@ -46,7 +46,7 @@ class FixedBucketReducer : public c10d::Reducer {
   }
 };
 
-/// The constructor has grown arguments over LibTorch's versions: 9 in 2.7, 12 in 2.11.
+/// The constructor has gained arguments over LibTorch's versions, with 9 in 2.7 and 12 in 2.11.
 template <typename R, typename... Args>
 std::unique_ptr<R> made_reducer(Args... args) {
   const std::vector<std::int64_t> no_caps;
@@ -61,7 +61,7 @@ std::unique_ptr<R> made_reducer(Args... args) {
   }
 }
 
-/// A snapshot's layout is of no use where the run's options have changed what is sent. A bucket holds one type.
+/// A snapshot's layout is useless if the run's options have changed what is sent. A bucket holds one type.
 inline bool fits(const BucketLayout& layout, const std::vector<at::Tensor>& tensors) {
   std::vector<bool> seen(tensors.size(), false);
   for (const auto& bucket : layout) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket closes with its last reference, and epoll forgets it then. So another file takes its number: Gloo, which
-// knows no more than the number, later closes that. close() instead would leave the number to somebody else's file,
-// for Gloo to close; shutdown() makes Gloo's loop end the process ("accept: Invalid argument").
+// The socket closes with its last reference, and epoll then forgets it. So another file is put under its number, and
+// Gloo, which knows only the number, later closes that. A close() instead would leave the number to some other file,
+// which Gloo would close. A shutdown() makes Gloo's loop end the process ("accept: Invalid argument").
 #include "lockstep/comm/gloo_listener.h"
 
 #include <dirent.h>

@@ -10,17 +10,18 @@ std::set<int> listening_sockets();
 
 /// The listening socket that Gloo makes for a device, from the moment before to when all ranks are connected.
 ///
-/// Gloo leaves it open for the device's life, and keeps a descriptor for each stranger that connects; at the limit of
-/// descriptors it ends the process. Nobody needs it once all ranks are connected to this one.
+/// Gloo's listening socket. Gloo keeps it open for the device's life, and keeps a descriptor for each stranger that
+/// connects. At the limit of descriptors it ends the process. Nobody needs the socket once all ranks are connected to
+/// this one.
 class GlooListener {
  public:
   /// To be made right before the device.
   GlooListener() : before_(listening_sockets()) {}
 
-  /// To be called right after the device is made: finds its socket.
+  /// Call it right after the device is made. It finds the device's socket.
   void find();
 
-  /// To be called when this rank is connected to all others: the port closes. Gloo closes the number itself later.
+  /// Call it when this rank is connected to all others. It closes the port. Gloo closes the number itself later.
   void refuse_strangers();
 
  private:

@@ -10,10 +10,10 @@ namespace lockstep {
 
 /// While it lives, the parameters have no gradients.
 ///
-/// A reducer that is made in the middle of a step, for a static graph, would make those of its earlier batches views of
-/// its buckets. A view it divides by the number of ranks, any other gradient it multiplies by the inverse
-/// (c10d::Reducer::mark_variable_ready_dense): with three ranks a resumed run's first step would differ in the last
-/// bit.
+/// Sets gradients aside while a reducer is made in the middle of a step, for a static graph. The reducer would make the
+/// gradients of earlier batches views of its buckets. It divides a view by the number of ranks, but multiplies any
+/// other gradient by the inverse (c10d::Reducer::mark_variable_ready_dense). With three ranks a resumed run's first
+/// step would differ in the last bit.
 class GradientsAside {
  public:
   explicit GradientsAside(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {

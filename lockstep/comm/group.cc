@@ -83,7 +83,7 @@ void Group::broadcast(at::Tensor& tensor, int root) {
 
 std::vector<std::int64_t> Group::all_gather(std::int64_t value) {
   if (!is_connected()) return {value};
-  // A sum of vectors that are zero but for one's own place: one primitive serves, and the vectors are short.
+  // Sums vectors that are zero except at each rank's own place. One primitive is enough, and the vectors are short.
   auto all = at::zeros({world()}, at::kLong);
   all.data_ptr<std::int64_t>()[rank()] = value;
   all_reduce_sum(all);
@@ -127,7 +127,8 @@ void Group::barrier() {
 
 namespace {
 
-// What `work` throws: the digit of its kind, the fact, a null character, the hint. Empty for nothing.
+// Encodes an exception of `work` as the digit of its kind, the fact, a null character and the hint. Empty if there is
+// none.
 std::string failure_of(const std::function<void()>& work) {
   const auto text = [](ErrorKind kind, std::string_view fact, std::string_view hint) {
     return std::to_string(static_cast<int>(kind)).append(fact).append(1, '\0').append(hint);

@@ -69,7 +69,7 @@ class Group {
 
   /// Waits for the device and makes the same check meanwhile. Nothing else notices a collective that hangs within a
   /// replayed graph.
-  /// Blocks: until the device has done what this thread's current stream was given.
+  /// Blocks: until the device has done the work on this thread's current stream.
   /// Throws: Error(kPeer), also if that takes longer than JoinOptions::collective_timeout.
   void await_device();
 
@@ -81,13 +81,14 @@ class Group {
   /// Collective: yes. Blocks: until then.
   void barrier();
 
-  /// Returns true once any rank was asked to stop: by SIGTERM, SIGINT, SIGUSR1 or SIGUSR2, or since the job's time is
-  /// up in a minute (LOCKSTEP_JOB_END, which `lockstep submit` sets). For a loop of your own, after each step:
+  /// Returns true once any rank was asked to stop. It is asked by SIGTERM, SIGINT, SIGUSR1 or SIGUSR2, or because the
+  /// job's time is up in a minute (LOCKSTEP_JOB_END, which `lockstep submit` sets). For a loop of your own, after each
+  /// step:
   ///
   ///     if (world.stop_requested()) break;  // on every rank after the same step; then save, and exit with 75
   ///
-  /// Ranks agree with the gradients of DistributedDataParallel::backward(), at no further message. From the first call
-  /// on, those signals do not end the process any more; a second SIGINT does. Collective: no.
+  /// Ranks agree with the gradients of DistributedDataParallel::backward(), without an extra message. From the first
+  /// call on, those signals no longer end the process, but a second SIGINT does. Collective: no.
   /// Throws: Error(kUsage) with several ranks if no DistributedDataParallel was made, since they then cannot agree.
   bool stop_requested();
 
@@ -104,8 +105,8 @@ class Group {
 /// Collective: yes. Blocks: until rank 0 is done.
 void on_rank_zero(Group& group, const std::function<void()>& work);
 
-/// Calls `work` on every rank. If it throws on some ranks, every rank throws: those their own error, the others the
-/// error of the first such rank, which it names.
+/// Calls `work` on every rank. If it throws on some ranks, every rank throws. Those throw their own error, the others
+/// the error of the first such rank, which it names.
 ///
 /// Collective: yes. Blocks: until every rank is done.
 void on_every_rank(Group& group, const std::function<void()>& work);

@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-/// What a loop of the user's own hears of a stop.
+/// The state of a stop request for the user's own loop.
 struct StopWatch {
   StopSignals signals{};
   JobClock clock{};
@@ -27,20 +27,21 @@ struct StopWatch {
   bool is_asked() const;
 };
 
-/// For sources of comm/ only. Members are destroyed in reverse: what talks between devices, then the process group,
-/// then the store that its threads use.
+/// For sources of comm/ only. Members are destroyed in reverse. The communication between devices goes first, then the
+/// process group, then the store that its threads use.
 struct Group::Impl {
   Placement placement;
   RankDevice device{};
   std::chrono::milliseconds timeout{};                  ///< For one collective.
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
-  c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and where Gloo serves a shared device.
+  c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and if Gloo serves a shared device.
   std::unique_ptr<DeviceEnd> device_end{};              ///< Once they have failed.
   std::string end_reason{};                             ///< Why.
-  std::chrono::milliseconds ends_within{30'000};        ///< What has failed ends in this time, or the process does.
+  std::chrono::milliseconds ends_within{30'000};        ///< A failed collective ends within this time, or the process
+                                                        ///< does.
   int exceptions_before = std::uncaught_exceptions();
-  std::string left{};                 ///< Why this rank has left its peers; empty while it has not.
+  std::string left{};                 ///< Why this rank has left its peers. Empty while it has not.
   int failures = 0;                   ///< Calls of leave_on_failure() that threw here.
   std::unique_ptr<StopWatch> stop{};  ///< Once stop_requested() was called.
   bool has_parallel = false;          ///< A DistributedDataParallel was made over it.
@@ -54,8 +55,8 @@ struct Group::Impl {
   template <typename Work>
   auto talk(std::string_view action, Work&& work) -> decltype(work());
 
-  /// Throws Error(kPeer) for a connection that broke or timed out: with the reason of the rank that left first if one
-  /// has, and with the setting of the time limit if that has passed. Blocks: at most for some seconds.
+  /// Throws Error(kPeer) for a connection that broke or timed out. It gives the reason of the rank that left first, if
+  /// one has. It names the setting of the time limit if that has passed. Blocks: at most for some seconds.
   [[noreturn]] void lose_peer(std::string_view action, const std::exception& error);
 
   /// Ends what talks between devices, if anything does, and returns at once. The process ends with the code of
@@ -67,7 +68,7 @@ struct Group::Impl {
   void require_member() const;
 };
 
-/// Calls `work`, which must run c10d's code alone; an exception of the transport becomes Error(kPeer) that names
+/// Calls `work`, which must run c10d's code alone. An exception of the transport becomes Error(kPeer) that names
 /// `action`. Others pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
@@ -77,7 +78,7 @@ auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
 bool is_of_transport(const std::exception& error);
 
 /// True if is_of_transport(), or if the text says so. c10d's code also throws exceptions of general types, so this is
-/// for what it alone threw.
+/// only for exceptions that came from c10d alone.
 bool is_transport_failure(const std::exception& error);
 
 /// Returns what an exception says, without the stack that LibTorch puts below its own.
@@ -88,7 +89,7 @@ std::string words(const std::exception& error);
 /// True if a collective took longer than it may.
 bool is_timeout(const std::exception& error);
 
-/// Calls `work`. A failure of the transport goes to `fail`, which must throw; other exceptions pass through.
+/// Calls `work`. A failure of the transport goes to `fail`, which must throw. Other exceptions pass through.
 template <typename Work, typename Fail>
 auto over_transport(Work&& work, Fail&& fail) -> decltype(work()) {
   try {

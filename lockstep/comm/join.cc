@@ -48,7 +48,7 @@ void await_listeners(c10d::Store& store, const Placement& placement) {
   }
 }
 
-// Rank 0 counts arrivals and tells everybody the outcome, so that all ranks end with the same words.
+// Rank 0 counts arrivals and broadcasts the outcome, so that all ranks end with the same message.
 void await_all(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto start = Clock::now();
   store.set("arrived/" + std::to_string(placement.rank), to_bytes("1"));
@@ -118,8 +118,8 @@ DeviceRequest device_request(const Placement& placement, const Environment& env,
           .may_share = options.share_device};
 }
 
-// Gloo writes to sockets whose peer may have died, and leaves it to the program that this is an error and not its end:
-// Python ignores the signal. A handler that somebody has set stays.
+// Gloo writes to sockets whose peer may have died. The program must make that an error and not its end, as Python does
+// by ignoring the signal. An existing handler stays.
 void ignore_broken_pipes() {
   struct sigaction now {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
@@ -167,7 +167,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   ignore_broken_pipes();
   connect_ranks(*impl, env, options);
   Group group(std::move(impl));
-  // Only now: a rank that has no device would leave the others waiting for it.
+  // Only now, since a rank without a device would leave the others waiting for it.
   on_every_rank(group, choose);
   connect_devices(group, options.share_device, options.collective_timeout);
   return group;

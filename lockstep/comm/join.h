@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Meets the other ranks of a run. This is the first call of a program with a loop of its own.
+/// Joins the other ranks of a run. This is the first call of a program with its own loop.
 ///
 ///     auto world = lockstep::join({.accelerator = lockstep::Accelerator::kAuto});
 ///     net->to(world.device().device);
@@ -21,18 +21,19 @@ struct JoinOptions {
   /// The kind of device that this rank computes on. Group::device() returns the device found.
   Accelerator accelerator = Accelerator::kCpu;
   bool connect_single_rank = false;  ///< A single rank, too, opens a group and runs its collectives with itself.
-  bool share_device = false;  ///< Several ranks may compute on one device; their tensors then travel through Gloo.
+  bool share_device = false;  ///< True if several ranks may compute on one device. Their tensors are then sent through
+                              ///< Gloo.
   /// If no launcher gives rank 0's address, ranks find it through a file in `.meeting/` of this folder, which all nodes
-  /// must see. Empty: $LOCKSTEP_RUNS, else runs/.
+  /// must see. If empty, it is $LOCKSTEP_RUNS, or else runs/.
   std::filesystem::path run_dir{};
 };
 
 /// Reads this process's placement and connects all ranks of the run.
 ///
-/// Rank 0 binds a port first, then publishes its address: through its launcher, or as a file. It removes the file once
-/// all ranks have met, and the file's folder too if that is empty. No host name is looked up. All ranks may call it
-/// again in the same process. With several ranks SIGPIPE is ignored from here on, unless it has a handler. So a lost
-/// peer is an error and does not end the process.
+/// Rank 0 binds a port first, and then publishes its address through its launcher or as a file. It removes the file
+/// once all ranks have joined, and the file's folder too if that is empty. No host name is looked up. All ranks may
+/// call it again in the same process. With several ranks SIGPIPE is ignored from here on, unless it has a handler, so a
+/// lost peer is an error and does not end the process.
 ///
 /// Collective: yes. Blocks: until every rank has arrived.
 /// Throws: Error(kEnvironment) for a placement that cannot be right, a device that cannot be used or that two ranks

@@ -45,7 +45,7 @@ Group::Impl::~Impl() {
   process.reset();
 }
 
-// The caller's exception cannot get through: what would print it waits, too.
+// The caller's exception cannot get out, since the code that would print it waits too.
 std::function<void()> Group::Impl::leave_process() const {
   return [reason = end_reason, rank = placement.rank, limit = ends_within] {
     Log(2, "lockstep: [rank " + std::to_string(rank) + "] ")
@@ -64,7 +64,7 @@ void Group::Impl::end_between_devices(const std::string& reason) {
 
 bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
 
-// Kernels that wait for a peer stay on the device until their communicator is ended; what frees memory would wait for
+// Kernels that wait for a peer stay on the device until their communicator is ended. Freeing memory would wait for
 // them.
 void Group::give_up_device(const std::string& fact) {
   impl_->end_between_devices(fact);
@@ -111,7 +111,7 @@ std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices) {
   return {};
 }
 
-// Every rank takes part, whatever it computes on: one on a CPU among others on GPUs must not leave these waiting.
+// Every rank takes part, on any device. A rank on a CPU among others on GPUs must not leave these waiting.
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout) {
   auto& impl = group.impl();
   impl.timeout = timeout;
@@ -124,13 +124,13 @@ void connect_devices(Group& group, bool may_share, std::chrono::milliseconds tim
     throw Error(ErrorKind::kEnvironment,
                 "rank " + std::to_string(first_without - with_device.begin()) + " computes on its CPU, rank " +
                     std::to_string(first_with - with_device.begin()) + " on a GPU",
-                "start all ranks where there are GPUs, or set trainer.accelerator = \"cpu\"");
+                "start all ranks on nodes with GPUs, or set trainer.accelerator = \"cpu\"");
   }
   const auto machine = text_or_nothing("/proc/sys/kernel/random/boot_id");
   const auto sharing = ranks_on_one_device(group.all_gather(device_key(machine, impl.device.facts)));
   if (!sharing.empty()) {
     if (!may_share) refuse_sharing(group, sharing);
-    // NCCL refuses two ranks on one device; Gloo copies through the host, for every rank alike.
+    // NCCL refuses two ranks on one device. Gloo copies through the host, for every rank alike.
     impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::GLOO,
                              impl.process->getBackend(c10::DeviceType::CPU));
     return;

@@ -12,13 +12,14 @@ namespace lockstep {
 
 /// Sees to it that no two ranks have one device, unless they may, and opens the way that tensors on devices travel.
 ///
-/// Collective: yes. Throws: Error(kEnvironment) on every rank where a device is shared; Error(kPeer).
+/// Collective: yes. Throws: Error(kEnvironment) on every rank if a device is shared; Error(kPeer).
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
 
-/// The same for all processes that see one device, whatever its index is to each. `machine` tells nodes apart.
+/// Returns a key that is the same for all processes on one device, whatever its index is to each. `machine` identifies
+/// the node.
 std::int64_t device_key(const std::string& machine, const DeviceFacts& device);
 
-/// The ranks that have the same device, where there are such: the first set of them. `devices` names each rank's.
+/// Returns the first set of ranks with the same device, if there is one. `devices` names each rank's.
 std::vector<int> ranks_on_one_device(const std::vector<std::int64_t>& devices);
 
 }  // namespace lockstep

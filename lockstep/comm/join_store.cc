@@ -29,17 +29,17 @@ constexpr milliseconds kLongestPause{100};
 constexpr milliseconds kConnectTimeout{1000};
 constexpr milliseconds kHandshakeTimeout{5000};
 
-/// Where the store listens, and what this rank brings to it.
+/// The address of the store, and this rank's means to reach or serve it.
 struct StoreRendezvous {
   Endpoint server;                     ///< Port 0 until it is read from `file`.
-  FileDescriptor listener;             ///< Rank 0's bound socket; empty if another process serves.
+  FileDescriptor listener;             ///< Rank 0's bound socket. Empty if another process serves.
   std::optional<RendezvousFile> file;  ///< None if the launcher gave the address.
   std::optional<SecretFile> secret;    ///< None if ranks share no secret.
   std::string start;                   ///< This start's name, the same on all ranks.
-  bool is_served = false;              ///< The launcher's store serves: nobody binds.
+  bool is_served = false;              ///< True if the launcher's store serves, so that nobody binds.
 };
 
-/// Removes what was published for the others to read, once nobody holds it any more.
+/// Removes published files once nobody holds this object any more.
 struct Meeting {
   std::optional<RendezvousFile> file;
   std::optional<SecretFile> secret;
@@ -80,7 +80,7 @@ StoreCache& store_cache() {
   return cache;
 }
 
-// None for one rank, which has nobody to tell.
+// None for one rank, which needs none.
 std::optional<RendezvousFile> rendezvous_file(const Placement& placement, const Environment& env,
                                               const std::filesystem::path& run_dir) {
   if (placement.master || placement.world == 1) return std::nullopt;
@@ -94,7 +94,7 @@ std::string cache_key(const Placement& placement, const std::optional<Rendezvous
   return std::to_string(placement.rank) + " at " + where;
 }
 
-// A name that this node takes for itself leads the others elsewhere: Debian gives each host's own name 127.0.1.1.
+// A name that means this node itself misleads the others. Debian gives each host's own name 127.0.1.1.
 FileDescriptor bind_master(const Endpoint& master, const Environment& env, const Placement& placement) {
   const auto found = resolve_host(master.address);
   const bool misleads =
@@ -151,8 +151,8 @@ StoreRendezvous find_rendezvous(const Placement& placement, const Environment& e
       "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
 }
 
-/// Tries `attempt` until it succeeds. A file left by a run that died names a port where nobody listens any more, or
-/// another run does: so it is read again each time. `attempt` returns false with its reason.
+/// Calls `attempt` until it succeeds. A file of a run that died names a port if nobody listens any more, or another run
+/// does, so it is read again each time. `attempt` returns false with its reason.
 void until_reached(StoreRendezvous& at, milliseconds timeout, const std::function<bool(std::string& reason)>& attempt) {
   const auto start = Clock::now();
   std::string reason;
@@ -184,7 +184,7 @@ void warn_of_open_store(const StoreRendezvous& at, const Placement& placement) {
                 " of rank 0's node can disturb this run; start it with lockstep launch, submit or exec");
 }
 
-// Rank 0 serves, or the agent; the others wait until it does.
+// Rank 0 or the agent serves. The others wait until it does.
 JoinedStore join_tcp_store(StoreRendezvous& at, const Placement& placement, milliseconds timeout) {
   const bool is_server = placement.rank == 0 && !at.is_served;
   JoinedStore joined;
@@ -201,8 +201,8 @@ JoinedStore join_tcp_store(StoreRendezvous& at, const Placement& placement, mill
   return joined;
 }
 
-/// Connects to the store that answers at `at`; false with the reason if it is not there yet. An address that cannot
-/// change leads nowhere else, so there another run's store is an error at once.
+/// Connects to the store that answers at `at`. Returns false with the reason if it is not there yet. An address that
+/// cannot change leads nowhere else, so another run's store there is an error at once.
 bool try_to_connect(StoreRendezvous& at, JoinedStore& joined, milliseconds timeout, std::string& reason) {
   const auto first = std::make_shared<FileDescriptor>(connect_once(at.server, Clock::now() + kConnectTimeout));
   if (!*first) {
@@ -244,7 +244,7 @@ JoinedStore join_closed_store(StoreRendezvous& at, const Placement& placement, m
     at.secret.emplace(meeting->secret->path().parent_path());
     const auto secret = meeting->secret->create();
     server = std::make_shared<StoreServer>(std::move(at.listener), StoreIdentity{secret, at.start});
-    // Published only now: who reads the file finds a store that answers.
+    // Published only now, so that a reader of the file finds a store that answers.
     if (at.file) meeting->file.emplace(*at.file).publish(at.server);
   }
   const bool is_server = server != nullptr;

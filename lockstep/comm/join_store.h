@@ -18,17 +18,17 @@ struct JoinedStore {
   c10::intrusive_ptr<c10d::Store> store{};
   std::string own_address{};        ///< This node's, towards the server.
   int joins = 0;                    ///< Number of times that this process has joined it, this time included.
-  std::shared_ptr<void> meeting{};  ///< Hold it until all ranks have joined: what is published goes with it.
+  std::shared_ptr<void> meeting{};  ///< Hold it until all ranks have joined. The published files are removed with it.
 };
 
 /// Joins the run's own store, which only its ranks may enter. Rank 0 serves it, unless the launcher does.
 ///
-/// The secret is in LOCKSTEP_MEETING, a folder that our launcher and `exec` name; without these, beside the address
-/// that rank 0 publishes. If torchrun's agent serves a store, or the environment gives no more than MASTER_ADDR, ranks
-/// share no secret: they take c10d's TCPStore, and rank 0 says once what that means.
+/// The secret is in LOCKSTEP_MEETING, a folder that our launcher and `exec` name. Without these, it is beside the
+/// address that rank 0 publishes. If torchrun's agent serves a store, or the environment gives only MASTER_ADDR, ranks
+/// share no secret. They then use c10d's TCPStore, and rank 0 warns once what that means.
 ///
-/// A later call in the same process returns the same store: what a launcher gives, a bound port above all, can be used
-/// up once.
+/// A later call in the same process returns the same store, since the launcher's means, such as a bound port, can be
+/// used only once.
 ///
 /// Collective: yes. Blocks: until the store serves, for `timeout` at most.
 /// Throws: Error(kEnvironment) if there is no way to meet, or if the secret's file is open to others; Error(kIo) if it

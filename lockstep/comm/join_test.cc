@@ -24,7 +24,7 @@ std::string variable(const char* name) { return Environment::of_process().get(na
 
 int own_rank() { return *parsed_int<int>(variable("LOCKSTEP_TEST_RANK")); }
 
-// What Slurm says of this rank: a job, and no address to meet at.
+// Returns Slurm's view of this rank, with a job and no address to meet at.
 Placement slurm_placement(int world) {
   Placement at;
   at.rank = at.local_rank = own_rank();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank leaves. It writes `failed/N/RANK` to the store, N being the number of its failures, and waits a moment for
-// the others' keys: all ranks may have thrown alike. Else it writes its reason to `left`, unless a rank has left before
-// it, and closes its connections. That ends every collective of the others, who then read `left`.
+// How a rank leaves. It writes `failed/N/RANK` to the store, with N the number of its failures, and waits a moment for
+// the others' keys, since all ranks may have thrown alike. Otherwise it writes its reason to `left`, unless a rank has
+// left before it, and closes its connections. That ends every collective of the others, who then read `left`.
 //
 // The store is served by rank 0. c10d waits without end for a server that is frozen, so each request runs in a thread
 // that may be left behind.
@@ -97,7 +97,7 @@ void Group::Impl::lose_peer(std::string_view action, const std::exception& error
   });
   if (!reason || reason->empty()) throw_peer_error(action, error);
   throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + *reason,
-              "mend what that rank says; then start again with --resume auto, or let all ranks join() again");
+              "fix what that rank reports, then start again with --resume auto, or let all ranks join() again");
 }
 
 void leave_on_failure(Group& group, const std::function<void()>& work) {

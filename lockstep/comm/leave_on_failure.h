@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-/// Calls `work`, which every rank calls, and sees to it that nobody waits for a rank that it threw on.
+/// Calls `work`, which every rank calls, and ensures that nobody waits for a rank on which it threw.
 ///
-/// If it throws on every rank, the group stays as it is. If other ranks have not thrown within a second, or if a peer
-/// was lost, this rank leaves the group: their collectives throw Error(kPeer) with this rank and its reason. A later
-/// collective of the group throws Error(kUsage) here; all ranks may join() again. Trainer::fit() calls this.
+/// If it throws on every rank, the group stays intact. If other ranks have not thrown within a second, or if a peer was
+/// lost, this rank leaves the group. The others' collectives then throw Error(kPeer) with this rank and its reason. A
+/// later collective of the group throws Error(kUsage) here. All ranks may join() again. Trainer::fit() calls this.
 ///
-/// What `work` made with the group, such as a DistributedDataParallel, must be destroyed by then.
+/// Objects that `work` made with the group, such as a DistributedDataParallel, must be destroyed by then.
 ///
 /// Collective: yes. Blocks: for a second or two if `work` throws on this rank alone.
 void leave_on_failure(Group& group, const std::function<void()>& work);

@@ -13,7 +13,8 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-/// What is trained of a module, by name. Tied weights appear under several names; each tensor counts once.
+/// Returns the trained parameters of a module, by name. Tied weights appear under several names, and each tensor counts
+/// once.
 std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module);
 
 /// Returns the gradients that are there.

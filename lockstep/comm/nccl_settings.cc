@@ -11,14 +11,14 @@ namespace lockstep {
 namespace {
 
 constexpr auto kAlways = std::to_array<NcclSetting>({
-    // Of the ways to answer a failure that is found in the background, the one that ends the communicators and leaves
-    // the process: the loop then hears of it through CollectiveMaker::failure(), says which ranks it had, and ends with
-    // our exit code. The default ends the process where it stands.
+    // Chooses how ProcessGroupNCCL answers a failure that it finds in the background. This way ends the communicators
+    // and keeps the process. The loop then learns of it through CollectiveMaker::failure(), reports its ranks, and ends
+    // with our exit code. The default ends the process on the spot.
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"},
     // A device that fails is noticed by the watchdog, too, whose thread would end the process by its own exception.
     {"TORCH_NCCL_RETHROW_CUDA_ERRORS", "0"},
-    // After a failure the watchdog tells the others to write a trace, by a key at the store's root. A store that
-    // outlives the attempt (torchrun's) would hand that key to the next one.
+    // After a failure the watchdog asks the others to write a trace, by a key at the store's root. A store that
+    // outlives the attempt (torchrun's) would pass that key to the next one.
     {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
     // It then waits four times as long for them to write it. By default that is 60 s, for which its destructor waits.
     {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "250"},
@@ -33,7 +33,7 @@ constexpr auto kAlways = std::to_array<NcclSetting>({
 constexpr auto kDeterministic = std::to_array<NcclSetting>({
     // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
     {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
-    // NVSwitch adds in any order. ProcessGroupNCCL leaves it out if algorithms are deterministic when it is made; here
+    // NVSwitch adds in any order. ProcessGroupNCCL disables it if algorithms are deterministic when it is made. Here
     // they become so later, with the training.
     {"NCCL_ALGO", "^NVLS"},
 });

@@ -14,10 +14,10 @@ struct NcclSetting {
 /// Returns what every run sets before its ranks connect, so that a failure ends it in seconds and with our exit code.
 std::span<const NcclSetting> nccl_settings();
 
-/// Returns what a deterministic run sets besides, before its ranks connect.
+/// Returns the additional settings of a deterministic run, to set before its ranks connect.
 std::span<const NcclSetting> deterministic_settings();
 
-/// Sets those variables of this process that nobody has set; a person's own word stays.
+/// Sets those variables of this process that are unset. The user's own values stay.
 void set_where_unset(std::span<const NcclSetting> settings);
 
 }  // namespace lockstep

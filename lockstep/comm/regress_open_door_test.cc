@@ -77,7 +77,7 @@ RANKS_TEST(RegressOpenDoor, StrangersCostARankNoDescriptorAndChangeNoNumber, 2) 
 }
 
 RANKS_TEST(RegressOpenDoor, GlooListensNoLongerOnceAllRanksHaveMet, 3) {
-  // What listens is the store, in rank 0.
+  // The store listens, in rank 0.
   EXPECT_EQ(listening_sockets().size(), group.is_main() ? 1U : 0U);
   auto again = join();
   EXPECT_EQ(again.all_gather(again.rank()), (std::vector<std::int64_t>{0, 1, 2}));
@@ -113,7 +113,7 @@ TEST(RegressOpenDoor, AStrangersWriteIsNoArrival) {
   EXPECT_LT(seconds_between(start, Clock::now()), 20);
 }
 
-// A rank of Slurm's that finds the address of a run that died, where by now another run's store listens.
+// A rank of Slurm's finds the address of a run that died. Another run's store listens there by now.
 TEST(RegressOpenDoor, AnAddressThatADeadRunLeftLeadsIntoNoOtherRunsStore) {
   if (testing::is_rank()) {
     testing::begin_rank();

@@ -14,15 +14,15 @@ namespace lockstep {
 
 /// The run's store, for ProcessGroupGloo and ProcessGroupNCCL.
 ///
-/// What fails is told by c10d's exceptions: DistStoreError if it took too long or was refused, DistNetworkError if the
-/// server has gone.
+/// Presents our store as a c10d::Store. Failures are c10d's exceptions, DistStoreError if a request took too long or
+/// was refused, and DistNetworkError if the server has gone.
 ///
 /// Threads: safe. A thread that waits holds up no other, as NCCL's watchdog needs.
 class StoreAdapter final : public c10d::Store {
  public:
   using Bytes = std::vector<std::uint8_t>;
 
-  /// `timeout` holds for what has no limit of its own. Keys belong to `generation`.
+  /// `timeout` is for requests without a limit. Keys belong to `generation`.
   StoreAdapter(std::shared_ptr<StoreConnections> connections, std::chrono::milliseconds timeout,
                std::uint32_t generation = 1);
 
@@ -58,8 +58,8 @@ class StoreAdapter final : public c10d::Store {
   std::uint32_t generation_;
 };
 
-/// Has Gloo ask for keys in batches, and write short ones: its traffic in the store then grows with the number of ranks
-/// and not with its square. To be called before the first group is made.
+/// Makes Gloo ask for keys in batches, and write short ones. Its traffic in the store then grows with the number of
+/// ranks and not with its square. Call it before the first group is made.
 void use_batched_gloo_keys();
 
 }  // namespace lockstep

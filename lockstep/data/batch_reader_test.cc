@@ -64,7 +64,7 @@ BatchMemory heap_memory(std::int64_t samples) {
   return {.fields = {block->data(), block->data() + samples * 8}, .owner = block};
 }
 
-/// What a batch holds, after checking that each row is that of its id.
+/// Returns the ids of a batch, after checking that each row is that of its id.
 std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t seed) {
   for (std::size_t row = 0; row < batch.ids.size(); ++row) {
     std::uint64_t hash = 0;

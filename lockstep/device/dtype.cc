@@ -33,7 +33,7 @@ at::ScalarType scalar_type_of(std::string_view dtype) {
   for (const auto& [name, type] : kTypes) {
     if (name == dtype) return type;
   }
-  throw Error(ErrorKind::kData, "'" + std::string(dtype) + "' is no type that LibTorch has",
+  throw Error(ErrorKind::kData, "'" + std::string(dtype) + "' is not a type of LibTorch",
               "use one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL");
 }
 

@@ -20,7 +20,7 @@ TEST(Dtype, EveryNameReadsBackAsItself) {
 }
 
 TEST(Dtype, NamesTheTypeThatHasNoPlaceInAFile) {
-  EXPECT_HAS(message_of(ErrorKind::kData, [] { scalar_type_of("F8_E4M3"); }), "'F8_E4M3' is no type that LibTorch has");
+  EXPECT_HAS(message_of(ErrorKind::kData, [] { scalar_type_of("F8_E4M3"); }), "'F8_E4M3' is not a type of LibTorch");
   EXPECT_HAS(message_of(ErrorKind::kUsage, [] { dtype_name(at::kComplexFloat); }),
              "a tensor of type ComplexFloat cannot be saved");
 }

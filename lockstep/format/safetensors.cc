@@ -70,7 +70,7 @@ Json parsed_json(std::string_view text, const std::string& name) {
   } catch (const Json::parse_error& error) {
     fail(name, "the header is no JSON from its byte " + std::to_string(error.byte) + " on");
   } catch (const Json::exception&) {
-    fail(name, "the header holds a number that fits no 64 bits");
+    fail(name, "the header holds a number that does not fit 64 bits");
   }
 }
 

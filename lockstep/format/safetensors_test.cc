@@ -181,7 +181,7 @@ const std::vector<Refused> kRefused = {
     {R"({"__metadata__":{"a":1}})", "", "'__metadata__' has number at 'a', want text"},
     {R"({"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,8]}})", kEight, "the header nests deeper than 3 levels"},
     {R"({"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,8]}})", kEight,
-     "the header holds a number that fits no 64 bits"},
+     "the header holds a number that does not fit 64 bits"},
     {"{\"\xff\":{}}", "", "the header is no JSON from its byte 3 on"},
 };
 

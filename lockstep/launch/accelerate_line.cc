@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 /// Options by name, each with the place of the word that holds its value.
 using Options = std::map<std::string, std::size_t>;
 
-/// Returns where the options of `accelerate launch` begin, also behind lines of setup or a container's words.
+/// Returns where the options of `accelerate launch` begin, also after set-up commands or a container's words.
 std::optional<std::size_t> options_begin(const Words& command) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     const auto name = std::filesystem::path(command[i]).filename().string();
@@ -43,13 +43,14 @@ bool has_any(const Options& options, std::initializer_list<const char*> names) {
   return std::ranges::any_of(names, [&options](const char* name) { return options.contains(name); });
 }
 
-/// What all nodes start together, where each was told to start `own`.
+/// Returns the number of processes of all nodes, if each was told to start `own`.
 int all_processes(int own, const AccelerateNode& at) {
   const bool is_all = own > at.devices && own == at.devices * at.nodes;
   return is_all ? own : own * at.nodes;
 }
 
-/// Makes `command` of all nodes, as its option or the devices say; returns what else it must be told for that.
+/// Makes `command` count the processes of all nodes, by its option or the devices. Returns the further options that
+/// this requires.
 Words told_of_all(Words& command, const Options& options, const AccelerateNode& at) {
   Words added;
   int own = at.devices;
@@ -86,7 +87,7 @@ Words with_accelerate_nodes(Words command, const AccelerateNode& at) {
   if (has_any(options, {"num-machines", "cpu", "tpu"})) return command;
 
   Words added;
-  // DeepSpeed's launcher would start the other machines' ranks by ssh, were it told of them.
+  // If DeepSpeed's launcher knew the other machines, it would start their ranks by ssh.
   if (!has_any(options, {"use-deepspeed"})) {
     if (!at.has_config && !has_any(options, {"config-file"})) added = told_of_all(command, options, at);
     if (!has_any(options, {"machine-rank"})) added.push_back("--machine_rank=" + std::to_string(at.node));

@@ -9,25 +9,25 @@
 
 namespace lockstep {
 
-/// Where one of a job's several `accelerate launch` stands.
+/// The position of one `accelerate launch` among a job's several.
 struct AccelerateNode {
-  int nodes = 1;            ///< Tasks of the job: each runs `accelerate launch` once.
+  int nodes = 1;            ///< Tasks of the job, each of which runs `accelerate launch` once.
   int node = 0;             ///< This one, in [0, nodes).
-  Endpoint master{};        ///< Where they meet.
-  int devices = 0;          ///< Of this task; 0 where that is not known.
+  Endpoint master{};        ///< The address of the meeting point.
+  int devices = 0;          ///< Devices of this task. 0 if unknown.
   bool has_config = false;  ///< Accelerate finds a config file of the user's own.
 };
 
-/// True if Accelerate would find a config file without being told of one: $HF_HOME/accelerate/default_config.yaml.
+/// True if Accelerate would find a config file by itself, $HF_HOME/accelerate/default_config.yaml.
 bool has_accelerate_config(const Environment& env);
 
-/// Returns `command` with what `accelerate launch` in it must be told to start one run over all nodes. Torchrun takes
-/// this from its variables. Accelerate does so too, except for the port: without an option it is 29500, and if anything
-/// holds that port, it quietly starts a run of its own.
+/// Returns `command` with the options that `accelerate launch` in it needs to start one run over all nodes. Torchrun
+/// takes them from its variables. So does Accelerate, except for the port. Without an option it is 29500, and if that
+/// port is taken, it silently starts a separate run.
 ///
-/// --num_processes is what each node starts, unless it is the number of all nodes' devices; left out, it is the task's
-/// devices. A command that has --num_machines, or runs on CPUs, stays as it is. Where there is a config file it says
-/// how many, and only who this node is and where to meet is added. Source: accelerate/utils/launch.py,
+/// --num_processes is the number for each node, unless it is the number of all nodes' devices. Without it, it is the
+/// task's devices. A command that has --num_machines, or runs on CPUs, is unchanged. If there is a config file, it
+/// gives the number, and only this node's index and the address are added. Source: accelerate/utils/launch.py,
 /// prepare_multi_gpu_env(), 1.15.
 std::vector<std::string> with_accelerate_nodes(std::vector<std::string> command, const AccelerateNode& at);
 

@@ -26,14 +26,14 @@ std::string name_devices(const std::vector<std::string>& names) {
   return "devices " + joined(before, ", ") + " and " + names.back();
 }
 
-/// Keeps what the launcher set, with a word on how much of it is near.
+/// Keeps the launcher's binding, and notes how much of it is near.
 Binding keep_near(const CpuSet& allowed, const CpuSet& near, const std::string& devices) {
   Binding kept = as_found(allowed);
   if (near != allowed) kept.why += ", " + std::to_string(near.size()) + " of them nearest to " + devices;
   return kept;
 }
 
-/// How many CPUs Slurm was asked for by -c, as it counts them; 0 if nobody asked.
+/// Returns the number of CPUs that Slurm was asked for by -c, as Slurm counts them. 0 if it was not asked.
 std::size_t given_cpus(const Environment& env) {
   return static_cast<std::size_t>(std::max(0, env.get_int("SLURM_CPUS_PER_TASK").value_or(0)));
 }
@@ -46,7 +46,7 @@ CpuSet with_given_threads(const CpuSet& cpus, const CpuSet& allowed, const Topol
   return all;
 }
 
-/// Nothing if the site has no masks, or if it cannot be told which of the node's devices are this task's.
+/// Returns nothing if the site has no masks, or if it is unknown which of the node's devices are this task's.
 std::optional<Binding> by_masks(const Placement& at, const Environment& env, const TaskSettings& settings,
                                 const Topology& topology, const CpuSet& allowed) {
   const auto numbers = device_numbers(at, env, static_cast<int>(settings.cpu_masks.size()));
@@ -72,13 +72,13 @@ std::optional<Binding> by_masks(const Placement& at, const Environment& env, con
   return binding;
 }
 
-/// How the tasks of this node that have the same CPUs near share them.
+/// How the tasks of this node with the same near CPUs share them.
 struct Sharing {
   int index = 0;
   int parts = 1;
 };
 
-/// The GPUs that a task of this node has to itself; empty if that cannot be told.
+/// Returns the GPUs that only this task of the node has. Empty if they are unknown.
 std::vector<Gpu> gpus_of_task(const Environment& env, const std::vector<Gpu>& gpus, const std::vector<int>& indices) {
   std::vector<Gpu> own;
   for (const int index : indices) {
@@ -89,15 +89,15 @@ std::vector<Gpu> gpus_of_task(const Environment& env, const std::vector<Gpu>& gp
   return own;
 }
 
-/// Whether the launcher gave each task CPUs of its own, rather than all of the node's.
+/// True if the launcher gave each task separate CPUs, and not all of the node's.
 bool is_share(const CpuSet& allowed, const Environment& env, const Topology& topology) {
   const auto per_task = env.get_int("SLURM_CPUS_PER_TASK");
   return per_task && topology.cores_of(allowed) <= *per_task;
 }
 
-/// The devices of one task, as far as the kernel tells of them.
+/// The devices of one task, as far as the kernel describes them.
 struct NearDevices {
-  CpuSet cpus{};        ///< Near any of them; empty if the kernel does not say.
+  CpuSet cpus{};        ///< Near any of them. Empty if the kernel does not say.
   std::string names{};  ///< "device 3 (0000:c6:00.0)".
 };
 
@@ -133,8 +133,8 @@ Sharing sharing_of(const Placement& at, const Environment& env, const Topology& 
   return sharing;
 }
 
-/// This task's part of the CPU sets that Slurm gave this node's tasks, dealt anew by their devices; `allowed` if Slurm
-/// did not deal them, or if it cannot be told which devices the other tasks have.
+/// Returns this task's part of the CPU sets that Slurm gave this node's tasks, distributed again by their devices.
+/// Returns `allowed` if Slurm did not distribute them, or if the other tasks' devices are unknown.
 CpuSet dealt_anew(const Placement& at, const Environment& env, const Topology& topology, const std::vector<Gpu>& gpus,
                   const CpuSet& allowed) {
   const auto given = cpus_bound_by_slurm(env);

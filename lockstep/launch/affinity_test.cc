@@ -229,7 +229,7 @@ TEST(Affinity, AMaskThatIsNoneIsAnError) {
                         [&] {
                           binding_of(local(0, 1, 0), {}, site, node.topology(), {0, 1});
                         }),
-             "'all' is no set of CPUs");
+             "'all' is not a set of CPUs");
 }
 
 TEST(Affinity, SharesCoverAllCoresOnce) {

@@ -40,8 +40,8 @@ constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2,
 
 /// True if the child does not get this signal by itself when this process does.
 ///
-/// Slurm's trackers differ: the one by cgroups signals a step's tasks and not their children, the others signal all.
-/// Other launchers signal the processes that they started. A terminal interrupts all of its foreground group, and a
+/// Slurm's process trackers differ. The one by cgroups signals a step's tasks and not their children, the others signal
+/// all. Other launchers signal the processes that they started. A terminal interrupts its whole foreground group, and a
 /// second SIGINT would mean to leave at once.
 bool must_be_passed_on(int signal, const Environment& env) {
   if (env.get("SLURM_STEP_ID")) return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos;
@@ -79,7 +79,7 @@ class LastLines {
   std::string line_;
 };
 
-/// Writes all of it, or what somebody still reads: no trouble with a log is a reason to end the program.
+/// Writes all of the text, or as much as somebody reads. A problem with a log is no reason to end the program.
 void write_out(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto put = ::write(fd, text.data(), text.size());
@@ -89,7 +89,7 @@ void write_out(int fd, std::string_view text) {
   }
 }
 
-/// A stream of the child's: what comes out of the pipe goes on to this process's own, and to `log` where there is one.
+/// A stream of the child's. Output from the pipe is copied to this process's own stream, and to `log` if there is one.
 class ChildStream {
  public:
   explicit ChildStream(int own, int log) : own_(own), log_(log) {
@@ -104,7 +104,7 @@ class ChildStream {
   void close_writer() { write_.reset(); }
   int fd() const { return read_.get(); }
 
-  /// Passes on what is there now; closes itself at the end of the stream.
+  /// Copies the available output. Closes itself at the end of the stream.
   void pass_on() {
     std::array<char, 1 << 14> buffer{};
     while (read_) {
@@ -122,7 +122,7 @@ class ChildStream {
 
  private:
   int own_;
-  int log_;  ///< Below 0: none.
+  int log_;  ///< Below 0 for none.
   FileDescriptor read_;
   FileDescriptor write_;
   LastLines last_;
@@ -156,9 +156,9 @@ struct ChildStreams {
   std::optional<ChildStream> output;
 };
 
-/// Passes signals and output on until the child has ended. Returns: its status.
+/// Passes signals and output on until the child has ended. Returns its status.
 int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environment& env) {
-  // What came before the child stood reached this process alone.
+  // A signal from before the child existed reached this process alone.
   bool is_first = true;
   int status = 0;
   while (true) {

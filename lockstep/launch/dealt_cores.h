@@ -8,14 +8,15 @@
 
 namespace lockstep {
 
-/// The CPUs that Slurm has bound each task of this node to, by local rank; empty if it did not bind them one by one.
+/// Returns the CPUs that Slurm has bound each task of this node to, by local rank. Empty if it did not bind them one by
+/// one.
 ///
 /// Source: srun(1), SLURM_CPU_BIND_LIST and SLURM_CPU_BIND_TYPE; slurmd 22.05 lists the masks of its own choice there
 /// too.
 std::vector<CpuSet> cpus_bound_by_slurm(const Environment& env);
 
-/// Deals a node's CPU sets to its tasks anew, each to a task whose devices it is near. Slurm deals them over the
-/// sockets in turn, whatever order the devices are in. A task keeps its own set if no other is nearer.
+/// Distributes a node's CPU sets to its tasks again, each to a task whose devices it is near. Slurm distributes them
+/// over the sockets in turn, whatever order the devices are in. A task keeps its own set if no other is nearer.
 ///
 /// Every task of the node computes the same, so none gets what another keeps.
 ///

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// What slurmd 22.05 sets for `srun -n8 -c10` on a node of two sockets with 40 cores each.
+/// The variables that slurmd 22.05 sets for `srun -n8 -c10` on a node of two sockets with 40 cores each.
 const Environment kTwoSockets{
     {"SLURM_CPU_BIND_TYPE", "mask_cpu:"},
     {"SLURM_CPU_BIND_LIST",

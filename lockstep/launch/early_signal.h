@@ -3,11 +3,11 @@
 
 namespace lockstep {
 
-/// Keeps SIGUSR1 and SIGUSR2, the warnings before a job's limit, waiting in this thread and in what this process
-/// becomes: until a handler stands, they would end it. Slurm may send them to ranks that are only starting.
+/// Blocks SIGUSR1 and SIGUSR2, the warnings before a job's limit, in this thread and in the program that this process
+/// becomes. Without a handler, they would end it. Slurm may send them to ranks that are still starting.
 void hold_early_signal();
 
-/// Lets them come; one that was waiting comes now. Returns true if they were held.
+/// Unblocks them, and a pending one arrives now. Returns true if they were blocked.
 bool release_early_signal();
 
 }  // namespace lockstep

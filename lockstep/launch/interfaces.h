@@ -18,8 +18,8 @@ struct InterfaceAddress {
   bool is_ipv6 = false;
 };
 
-/// Lists the addresses of all interfaces that are up, IPv4 first. IPv6 link-local addresses are left out: they mean
-/// nothing without a scope.
+/// Lists the addresses of all interfaces that are up, IPv4 first. IPv6 link-local addresses are left out, since they
+/// mean nothing without a scope.
 std::vector<InterfaceAddress> list_addresses();
 
 /// True if containers make interfaces of this name, through which no other node can be reached.
@@ -38,9 +38,9 @@ struct InterfaceNames {
   bool contains(const std::string& interface) const;
 };
 
-/// Reads LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: names with commas between them, and in front of
-/// them "=" for exact names or "^" to exclude them. Names are exact; NCCL's are prefixes unless "=" says otherwise, and
-/// may end with ":PORT", which is dropped. Returns nullopt if the variable names nothing.
+/// Parses LOCKSTEP_INTERFACE, GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME. They hold names with commas between them. A "="
+/// in front means exact names, a "^" excludes them. Names are exact, except that NCCL's are prefixes unless "=" is
+/// given. NCCL's may end with ":PORT", which is dropped. Returns nullopt if the variable names nothing.
 ///
 /// Source: NCCL's user guide, "NCCL_SOCKET_IFNAME".
 std::optional<InterfaceNames> read_interface_names(const std::string& variable, const Environment& env);
@@ -53,7 +53,7 @@ std::optional<InterfaceNames> read_interface_names(const Environment& env);
 /// 1. If a variable names interfaces, the first of its list that has an address. If it excludes some, rule 3 decides
 ///    among the rest.
 /// 2. Else the first of `profile_interfaces`, prefixes, that has an address.
-/// 3. Else the first address that is neither loopback nor a container's; loopback if there is no other.
+/// 3. Else the first address that is neither loopback nor a container's. Loopback if there is no other.
 ///
 /// Of one interface's addresses, IPv4 comes first.
 ///

@@ -8,14 +8,15 @@
 
 namespace lockstep {
 
-/// The name of an option of torchrun, accelerate launch or deepspeed, which take dashes and underscores alike:
-/// "multi-gpu" of "--multi_gpu", "num-processes" of "--num_processes=2"; empty for a word that is no option.
+/// Returns the name of an option of torchrun, accelerate launch or deepspeed, which accept dashes and underscores
+/// alike. It is "multi-gpu" for "--multi_gpu" and "num-processes" for "--num_processes=2". Empty for a word that is not
+/// an option.
 std::string launcher_option(std::string_view word);
 
 /// True if the option of this name takes no value.
 bool is_bare_launcher_option(std::string_view name);
 
-/// Returns where the launcher's own options end and its program begins, from `words[at]` on.
+/// Returns the index where the launcher's own options end and its program begins, from `words[at]` on.
 std::size_t launcher_options_end(std::span<const std::string> words, std::size_t at);
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ fs::path local_root(const Environment& env, const TaskSettings& settings) {
   return settings.caches.node_local.empty() ? "/tmp" : settings.caches.node_local;
 }
 
-/// True if nobody but this user can enter `folder`, so that nothing in it is anybody else's.
+/// True if only this user can enter `folder`, so that nothing in it belongs to anybody else.
 bool is_private(const struct stat& folder) { return folder.st_uid == ::geteuid() && (folder.st_mode & 077U) == 0; }
 
 bool lies_in_private_folder(const fs::path& path) {
@@ -61,7 +61,7 @@ void make_private_folder(const fs::path& path) {
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0) throw io_error("open", path, errno);
   if (is_private(found)) return;
-  // A program that made its folder anew did so with its own umask. Nobody else has come past the folder above.
+  // A program that created its folder again used its own umask. The private folder above kept others out.
   if (found.st_uid == ::geteuid() && lies_in_private_folder(path) && ::fchmod(folder.get(), 0700) == 0) return;
   throw Error(ErrorKind::kEnvironment,
               "'" + path.string() + "' is owned by user " + std::to_string(found.st_uid) + " with mode " +

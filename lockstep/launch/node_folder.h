@@ -9,18 +9,18 @@
 
 namespace lockstep {
 
-/// The folder that the tasks of one start share on one node: `lockstep-USER-JOB-NODE` on the node's own disk. It holds
-/// caches, and goes with the job. Makes nothing.
+/// Returns the folder that the tasks of one start share on one node, `lockstep-USER-JOB-NODE` on the node's own disk.
+/// It holds caches, and is removed with the job. Creates nothing.
 std::filesystem::path node_folder(const Placement& at, const Environment& env, const TaskSettings& settings);
 
-/// Makes `path` for this user alone, mode 0700, whoever of several tasks comes first; its parent must be there. A
-/// folder of this user's that is there already, in a folder that is private, gets that mode too.
+/// Creates `path` for this user alone, mode 0700. Any of several tasks may come first, and its parent must exist. If
+/// this user's folder already exists in a private folder, it gets that mode too.
 ///
-/// Throws: Error(kEnvironment) where somebody else owns it, may enter it, or made it a link; Error(kIo) where it cannot
-///         be made.
+/// Throws: Error(kEnvironment) if somebody else owns it, may enter it, or made it a link; Error(kIo) if it cannot be
+///         created.
 void make_private_folder(const std::filesystem::path& path);
 
-/// Whether a file system of the network lies under `path`.
+/// True if `path` is on a network file system.
 bool is_on_network(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// The output and the exit code of a short-lived process.
 struct ProcessResult {
-  int exit_code = 0;  ///< 128 + n if signal n ended it; 127 if the program is not in PATH.
+  int exit_code = 0;  ///< 128 + n if signal n ended it. 127 if the program is not in PATH.
   std::string output;
   std::string errors;
 };
@@ -24,8 +24,8 @@ struct ProcessResult {
 /// Throws: Error(kEnvironment) with the system's reason if no process can be started.
 ProcessResult run_process(const std::vector<std::string>& command, const Environment& env);
 
-/// The same, but passes standard output to `take` as it arrives; `output` of the result stays empty. If `take` throws,
-/// the pipe is closed, the process is waited for, and the exception is rethrown.
+/// Does the same, but passes standard output to `take` as it arrives. The result's `output` stays empty. If `take`
+/// throws, the pipe is closed, the process is waited for, and the exception is rethrown.
 ProcessResult run_process(const std::vector<std::string>& command, const Environment& env,
                           const std::function<void(std::string_view)>& take);
 

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Sets errno where it is not. A folder may be entered by the same permission that a program is run by.
+/// Sets errno if it is not. Entering a folder needs the same permission as running a program.
 bool is_program(const std::string& path) {
   if (::access(path.c_str(), X_OK) != 0) return false;
   std::error_code ignored;
@@ -69,7 +69,7 @@ void become(const std::string& program, const std::vector<std::string>& command,
   auto argv = exec_pointers(command);
   ::execve(program.c_str(), argv.data(), envp.data());
   const int reason = errno;
-  // A script without a first line that names its shell: what execvp does then.
+  // Handles a script without a first line that names its shell, as execvp does.
   if (reason == ENOEXEC) {
     std::string shell = "/bin/sh";
     std::string script = program;

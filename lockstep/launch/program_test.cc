@@ -20,7 +20,7 @@ TEST(ProgramInPath, IsInTheFirstFolderThatHasIt) {
   EXPECT_EQ(program_in_path("no-such-program", Environment{{"PATH", "/bin"}}), std::nullopt);
 }
 
-/// How a child ends that is warned at once and answers, where it can, with 75.
+/// How a child ends that is warned at once and answers, if it can, with 75.
 int ended_after_warning(int warning, bool holds) {
   const pid_t child = ::fork();
   if (child == 0) {

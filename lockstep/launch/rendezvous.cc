@@ -35,8 +35,8 @@ constexpr milliseconds kShortestPause{2};
 constexpr milliseconds kLongestPause{100};
 constexpr std::chrono::hours kLongAgo{1};
 
-/// IPv4 first, as compute nodes often have IPv6 names without routes. Loopback is left out: a node's own name often
-/// means that in /etc/hosts.
+/// Returns an IPv4 address first, as compute nodes often have IPv6 names without routes. Loopback is left out, since a
+/// node's own name often means that in /etc/hosts.
 std::optional<std::string> address_of(const std::string& host) {
   const auto all = resolve_host(host);
   for (const bool wants_ipv6 : {false, true}) {
@@ -63,7 +63,7 @@ std::optional<int> reserved_port(const Placement& at, const Environment& env) {
   if (!reserved || at.source != "slurm") return std::nullopt;
   const auto last = parsed_int<int>(split(split(*reserved, ',').back(), '-').back());
   if (last && *last >= 1 && *last <= 65535) return *last;
-  throw Error(ErrorKind::kEnvironment, "SLURM_STEP_RESV_PORTS='" + *reserved + "' is no list of ports",
+  throw Error(ErrorKind::kEnvironment, "SLURM_STEP_RESV_PORTS='" + *reserved + "' is not a list of ports",
               "set MASTER_PORT to a free port");
 }
 
@@ -81,7 +81,7 @@ Endpoint await_published(const RendezvousFile& file, const Environment& env) {
               "node");
 }
 
-/// Removes what starts of long ago have left: an agent that was killed, or whose tasks were short, removes nothing.
+/// Removes old files. An agent that was killed, or whose tasks were short, removes nothing itself.
 void remove_old_files(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
@@ -113,7 +113,7 @@ void check_port(const Placement& at, const Environment& env, int port) {
       "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(free_port()));
 }
 
-/// The address that no rank has to be asked for.
+/// Returns the address if every rank can compute it.
 std::optional<std::string> known_address(const Placement& at, const Environment& env, const TaskSettings& settings) {
   if (const auto given = env.get("MASTER_ADDR")) return given;
   if (at.nodes == 1) return "127.0.0.1";
@@ -130,7 +130,7 @@ std::optional<int> agreed_port(const Placement& at, const Environment& env) {
   if (at.master) return at.master->port;
   if (const auto given = env.get_int("MASTER_PORT")) {
     if (*given >= 1 && *given <= 65535) return *given;
-    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(*given) + "' is no port, want 1 to 65535",
+    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(*given) + "' is not a port, want 1 to 65535",
                 "choose a free port, for example 29500");
   }
   if (const auto reserved = reserved_port(at, env)) return reserved;

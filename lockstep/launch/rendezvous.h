@@ -13,25 +13,28 @@
 
 namespace lockstep {
 
-/// Where a program's ranks meet: what MASTER_ADDR and MASTER_PORT are to say.
+/// The address if a program's ranks meet, for MASTER_ADDR and MASTER_PORT.
 struct Rendezvous {
   Endpoint master{};
-  std::optional<RendezvousFile> published{};  ///< Rank 0's file that tells the other nodes; to be removed at the end.
+  std::optional<RendezvousFile> published{};  ///< Rank 0's file with the address for the other nodes, to be removed at
+                                              ///< the end.
 };
 
-/// The port that all ranks of a start agree on without talking: MASTER_PORT; else the last of SLURM_STEP_RESV_PORTS,
-/// since Cray's PMI takes the first ones; else one between 18432 and 30719, below those that the system gives away,
-/// from the start's name. Nothing where a single rank has no such name: any free one will do.
+/// Returns the port that all ranks of a start agree on without communication. It is MASTER_PORT, or else the last of
+/// SLURM_STEP_RESV_PORTS, since Cray's PMI takes the first ones. Else it follows from the start's name, between 18432
+/// and 30719, below the system's ephemeral ports. Nothing for a single rank without such a name, which can take any
+/// free port.
 ///
-/// Throws: Error(kEnvironment) where a variable holds no port, or where several ranks have nothing to agree by.
+/// Throws: Error(kEnvironment) if a variable does not hold a port, or if several ranks have nothing to agree by.
 std::optional<int> agreed_port(const Placement& at, const Environment& env);
 
-/// The host of rank 0 by Slurm's word, or nothing where that cannot be told (`-m arbitrary` may put it anywhere).
+/// Returns the host of rank 0 from Slurm's variables. Nothing if it is unknown (`-m arbitrary` may put it anywhere).
 std::optional<std::string> main_host(const Placement& at, const Environment& env);
 
-/// The address and port for this start, the same on each rank: MASTER_ADDR and MASTER_PORT if they are set; loopback if
-/// all ranks are on one node; the IP address of rank 0's node, by its name; else the own_address() that rank 0
-/// publishes as a file in `folder`, see rendezvous_folder(). Rank 0 checks that the port is free.
+/// Returns the address and port for this start, the same on each rank. They are MASTER_ADDR and MASTER_PORT if these
+/// are set, and loopback if all ranks are on one node. Otherwise it is the IP address of rank 0's node by its name. If
+/// that does not resolve, it is the own_address() that rank 0 publishes as a file in `folder`, see rendezvous_folder().
+/// Rank 0 checks that the port is free.
 ///
 /// Blocks:  if the address is published, until rank 0 has done so, for LOCKSTEP_MEET_TIMEOUT seconds (300).
 /// Throws:  Error(kEnvironment) if the port is taken, no port or address can be found, or a variable names an interface

@@ -11,19 +11,19 @@
 
 namespace lockstep {
 
-/// Returns the folder for rendezvous files, which all nodes must see: `.meeting` in the run folder if there is one,
-/// else in $LOCKSTEP_RUNS, else in `runs`. Absolute. Creates nothing.
+/// Returns the folder for rendezvous files, which all nodes must see. It is `.meeting` in the run folder if there is
+/// one, or else in $LOCKSTEP_RUNS, or else in `runs`. The path is absolute. Creates nothing.
 std::filesystem::path rendezvous_folder(const std::filesystem::path& run_dir, const Environment& env);
 
-/// A file through which rank 0 tells the other ranks of a job where it listens: "ADDRESS PORT".
+/// A file that tells the other ranks of a job where rank 0 listens, as "ADDRESS PORT".
 ///
-/// Rank 0 publishes it, the others read it, and rank 0, or a process that outlives it, removes it with the folders that
-/// were made for it. A run that was killed leaves its file behind: a reader must expect that nobody listens there.
+/// Rank 0 publishes it, and the others read it. Rank 0, or a process that outlives it, removes it with the folders that
+/// were made for it. A run that was killed leaves its file behind, so a reader must expect that nobody listens there.
 class RendezvousFile {
  public:
   RendezvousFile(const std::filesystem::path& folder, std::string key);
 
-  /// The file of ranks that join a process group: its name tells launcher, job and restart count.
+  /// Returns the file of ranks that join a process group. Its name contains launcher, job and restart count.
   ///
   /// Throws: Error(kEnvironment) if the placement has no job to name the file after.
   static RendezvousFile for_ranks(const Placement& at, const std::filesystem::path& folder);
@@ -41,11 +41,11 @@ class RendezvousFile {
   /// Throws: Error(kIo) if that cannot be done.
   void publish(const Endpoint& master);
 
-  /// Returns what the file says; nullopt if it is not there or says something else.
+  /// Returns the content of the file. nullopt if it does not exist or does not parse.
   std::optional<Endpoint> read() const;
 
-  /// Removes the file if this object, or the one that it was copied from, has published it; then its folder if that is
-  /// empty, and the parents that publish() made if they are empty.
+  /// Removes the file if this object, or the one that it was copied from, has published it. Then removes its folder if
+  /// that is empty, and the parents that publish() made if they are empty.
   void remove() const;
 
  private:

@@ -66,12 +66,12 @@ TEST(Rendezvous, WhatIsNoPortIsAnError) {
                         [] {
                           agreed_port(two_nodes(0), {{"MASTER_PORT", "70000"}});
                         }),
-             "MASTER_PORT='70000' is no port, want 1 to 65535");
+             "MASTER_PORT='70000' is not a port, want 1 to 65535");
   EXPECT_HAS(message_of(ErrorKind::kEnvironment,
                         [] {
                           agreed_port(two_nodes(0), {{"SLURM_STEP_RESV_PORTS", "none"}});
                         }),
-             "SLURM_STEP_RESV_PORTS='none' is no list of ports");
+             "SLURM_STEP_RESV_PORTS='none' is not a list of ports");
 }
 
 TEST(Rendezvous, RanksWithoutANameForTheirStartAreRefused) {

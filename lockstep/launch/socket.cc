@@ -49,7 +49,7 @@ std::optional<SocketAddress> parse_numeric(const std::string& address, int port)
   return std::nullopt;
 }
 
-// Names are looked up only if the address is not numeric: a look-up opens a dozen files.
+// Names are looked up only if the address is not numeric, since a look-up opens a dozen files.
 std::vector<SocketAddress> resolve(const std::string& host, int port) {
   if (const auto numeric = parse_numeric(host, port)) return {*numeric};
   addrinfo hints{};
@@ -79,8 +79,8 @@ void make_non_blocking(const FileDescriptor& socket) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-// If nobody listens at a port from which the system also takes ports for outgoing connections, an attempt can be given
-// that very port and meet itself.
+// If nobody listens at a port in the ephemeral range, a connection attempt can get that very port and connect to
+// itself.
 bool is_connected_to_itself(const FileDescriptor& socket) {
   SocketAddress own;
   SocketAddress peer;
@@ -136,7 +136,7 @@ std::vector<std::string> resolve_host(const std::string& host) {
 FileDescriptor bind_socket(const std::string& address, int port) {
   const auto to = resolve(address, port);
   if (to.empty()) {
-    throw Error(ErrorKind::kEnvironment, "'" + address + "' is no address of any machine", "check MASTER_ADDR");
+    throw Error(ErrorKind::kEnvironment, "'" + address + "' is not the address of any machine", "check MASTER_ADDR");
   }
   FileDescriptor socket = tcp_socket(to.front().storage.ss_family);
   if (!socket || ::bind(socket.get(), to.front().get(), to.front().length) != 0) {

@@ -16,23 +16,23 @@ namespace lockstep {
 
 using Deadline = Clock::time_point;
 
-/// Returns "10.0.0.1" or "fe80::1"; nullopt for null, and if the family is neither IPv4 nor IPv6.
+/// Returns "10.0.0.1" or "fe80::1". nullopt for null, and if the family is neither IPv4 nor IPv6.
 std::optional<std::string> numeric_text(const sockaddr* address);
 
 /// True if this numeric address leads back to the node that uses it.
 bool is_loopback(const std::string& address);
 
-/// Returns the numeric addresses of a host, in the resolver's order; none if it does not resolve. A numeric address
+/// Returns the numeric addresses of a host, in the resolver's order. Empty if it does not resolve. A numeric address
 /// resolves to itself, without a look-up.
 std::vector<std::string> resolve_host(const std::string& host);
 
-/// Binds a TCP socket to `address` and `port`; 0 takes a free port. The socket does not listen yet.
+/// Binds a TCP socket to `address` and `port`. Port 0 takes a free port. The socket does not listen yet.
 ///
 /// Throws: Error(kEnvironment) if the address is not this node's or the port is taken.
 FileDescriptor bind_socket(const std::string& address, int port = 0);
 
-/// Binds a TCP socket to `port` of all of this node's addresses; 0 takes a free port. Returns an empty descriptor, with
-/// errno set, if that fails.
+/// Binds a TCP socket to `port` of all of this node's addresses. Port 0 takes a free port. Returns an empty descriptor,
+/// with errno set, if that fails.
 FileDescriptor bind_all_addresses(int port);
 
 /// Returns the port that a socket is bound to.
@@ -41,7 +41,7 @@ int port_of(const FileDescriptor& socket);
 /// True if a program may listen on this port of all of this node's addresses now.
 bool is_free(int port);
 
-/// Listens on `port` of all of this node's addresses; 0 takes a free port. The socket does not block.
+/// Listens on `port` of all of this node's addresses. Port 0 takes a free port. The socket does not block.
 ///
 /// Throws: Error(kEnvironment) if the port is taken.
 FileDescriptor listen_on(int port);
@@ -70,15 +70,15 @@ FileDescriptor connect_until(const Endpoint& peer, Deadline until);
 /// Blocks: until `until` at most.
 FileDescriptor connect_once(const Endpoint& peer, Deadline until);
 
-/// Returns the numeric address of a connection's own end; empty if there is none.
+/// Returns the numeric address of a connection's own end. Empty if there is none.
 std::string local_address(const FileDescriptor& socket);
 
-/// Connects to `peer` once and returns the local address that the system chose for it; nullopt if nobody listens there.
+/// Connects to `peer` once and returns the local address that the system chose for it. nullopt if nobody listens there.
 ///
 /// Blocks: for `timeout` at most.
 std::optional<std::string> local_address_towards(const Endpoint& peer, std::chrono::milliseconds timeout);
 
-/// Returns the numeric address of a connection's other end; empty if there is none.
+/// Returns the numeric address of a connection's other end. Empty if there is none.
 std::string peer_address(const FileDescriptor& socket);
 
 }  // namespace lockstep

@@ -54,7 +54,7 @@ TEST(BindSocket, SaysWhichPortIsTaken) {
   EXPECT_HAS(text, "cannot bind 127.0.0.1:" + std::to_string(port_of(first)) + ": Address already in use");
   EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { bind_socket("203.0.113.7"); }), "cannot bind 203.0.113.7:0");
   EXPECT_HAS(message_of(ErrorKind::kEnvironment, [] { bind_socket("n1.invalid"); }),
-             "'n1.invalid' is no address of any machine");
+             "'n1.invalid' is not the address of any machine");
 }
 
 TEST(ListenOn, SaysWhichPortIsTaken) {

@@ -5,13 +5,13 @@
 
 namespace lockstep {
 
-/// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask for a stop instead of ending the process: the handler only
-/// sets a flag, which the training reads between steps. A second SIGINT ends the process as it would have. One at a
-/// time in a process.
+/// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask for a stop instead of ending the process. The handler only
+/// sets a flag, which the training reads between steps. A second SIGINT ends the process as usual. There may be one at
+/// a time in a process.
 ///
-/// Afterwards the handlers that were there stand again. But a process whose early signals were held, as `lockstep
-/// train` holds them, ignores SIGTERM, SIGUSR1 and SIGUSR2 from then on: all ranks stop for one rank's signal, and its
-/// own may reach another rank later, on the way out.
+/// The destructor restores the handlers from before. But a process whose early signals were blocked, as in `lockstep
+/// train`, ignores SIGTERM, SIGUSR1 and SIGUSR2 from then on. All ranks stop for one rank's signal, and another rank's
+/// own signal may come later, on the way out.
 class StopSignals {
  public:
   StopSignals();
@@ -19,9 +19,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// A claim: one has come.
+  /// True if one has come.
   static bool arrived();
-  /// "SIGTERM", or empty where none has come.
+  /// Returns its name, such as "SIGTERM". Empty if none has come.
   static std::string name();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<int>;
 
-/// A list of devices as a variable has it.
+/// A list of devices in a variable.
 struct DeviceList {
   bool is_set = false;
   bool is_numeric = true;  ///< Every entry is a number.
@@ -36,8 +36,8 @@ DeviceList list_in(const Environment& env, const char* name) {
   return list;
 }
 
-/// Returns the first list that is set, in the order in which the runtimes apply them. HIP counts within what ROCm's
-/// list leaves, so a list of its own that differs is a choice among those.
+/// Returns the first list that is set, in the order in which the runtimes apply them. HIP counts within ROCm's list, so
+/// a HIP list that differs is a choice among those.
 DeviceList visible_list(const Environment& env) {
   DeviceList list = list_in(env, "ROCR_VISIBLE_DEVICES");
   const DeviceList within = list_in(env, "HIP_VISIBLE_DEVICES");

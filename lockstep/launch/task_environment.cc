@@ -21,7 +21,7 @@ class Builder {
  public:
   Builder(const Placement& at, const Environment& env) : at_(at), all_(env.all()) {}
 
-  /// What placement says, whatever was there.
+  /// Sets placement's value, and replaces any other.
   void replace(const std::string& name, const std::string& value) {
     const auto before = all_.find(name);
     if (before != all_.end() && !before->second.empty() && before->second != value) {
@@ -30,12 +30,12 @@ class Builder {
     all_[name] = value;
   }
 
-  /// Ours, where the user has none: the variables of others are theirs.
+  /// Sets our value if the user has none. Other values are not touched.
   bool fill(const std::string& name, const std::string& value) {
     return all_.try_emplace(name, value).second || all_[name] == value;
   }
 
-  /// The site's: as fill(), but the user hears that the site would have it otherwise.
+  /// Sets the site's value like fill(), but notes if the user has another one.
   void fill_from_site(const std::string& name, const std::string& value, const std::string& cluster) {
     if (!fill(name, value)) note(name + "='" + all_[name] + "' is kept; " + cluster + " would have '" + value + "'");
   }
@@ -87,7 +87,7 @@ void place_rank(Builder& builder, const Placement& at, const Endpoint& master) {
   builder.replace("MASTER_PORT", std::to_string(master.port));
 }
 
-/// torchrun takes what its flags leave open from these, and each task's would train a model of its own without them.
+/// torchrun takes options that are missing from these. Without them each task's torchrun would train a separate model.
 /// Accelerate runs torchrun's code. Source: torch/distributed/argparse_util.py, `env`.
 void say_nodes_to_torchrun(Builder& builder, const Placement& at, const TaskFacts& facts) {
   std::size_t devices = 0;
@@ -100,8 +100,8 @@ void say_nodes_to_torchrun(Builder& builder, const Placement& at, const TaskFact
   builder.fill("PET_MASTER_PORT", std::to_string(facts.master.port));
 }
 
-/// Slurm says how many tasks each node has only where it was asked for tasks in these words. Lightning takes no job of
-/// several tasks without.
+/// Slurm exports the tasks per node only if it was asked for tasks in these words. Lightning refuses a job of several
+/// tasks without.
 void say_tasks_per_node(Builder& builder, const Placement& at, const Environment& env) {
   const auto spread = env.get("SLURM_STEP_TASKS_PER_NODE");
   const bool is_even = spread && spread->find(',') == std::string::npos && at.local_world * at.nodes == at.world;
@@ -132,8 +132,8 @@ void show_own(Builder& builder, const Placement& at, const Environment& env, con
               std::to_string(at.local_rank));
 }
 
-/// Slurm sets CUDA's and ROCm's lists alike. HIP reads CUDA's too, and counts it within what ROCm's leaves: a task with
-/// device 3 of both would see none.
+/// Slurm sets CUDA's and ROCm's lists alike. HIP also reads CUDA's, and counts it within ROCm's. A task with device 3
+/// of both would see none.
 void untangle_amd(Builder& builder, const TaskFacts& facts) {
   const auto rocr = builder.list("ROCR_VISIBLE_DEVICES");
   if (facts.gpu_maker != GpuMaker::kAmd || rocr.empty()) return;
@@ -167,7 +167,7 @@ void add_site(Builder& builder, const Placement& at, const Environment& env, con
   }
 }
 
-/// Of a task's own: MIOpen keeps SQLite files there, which several writers slow down.
+/// A separate folder per task, since MIOpen keeps SQLite files there, which several writers slow down.
 std::filesystem::path own_caches(const Placement& at, const TaskFacts& facts) {
   return facts.caches / ("rank-" + std::to_string(at.local_rank));
 }
@@ -190,8 +190,8 @@ void add_nccl_log(Builder& builder, const TaskFacts& facts) {
   if (builder.fill("NCCL_DEBUG", "INFO")) builder.fill("NCCL_DEBUG_SUBSYS", "INIT,NET");
 }
 
-/// True if the job has `count` devices on this node, and Slurm names none of them to its tasks: --gpu-bind=none takes
-/// the lists of devices away, also those that the batch script has exported.
+/// True if the job has `count` devices on this node, and Slurm names none of them to its tasks. --gpu-bind=none removes
+/// the lists of devices, also those that the batch script has exported.
 bool names_no_devices(const Environment& env, std::size_t count) {
   const bool is_unbound = env.get("SLURMD_TRES_BIND").value_or("").find("gpu:none") != std::string::npos;
   const bool is_named = std::ranges::any_of(kDeviceLists, [&](const char* name) { return env.all().contains(name); });
@@ -238,8 +238,8 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
   add_caches(builder, at, settings, facts);
   add_nccl_log(builder, facts);
   if (facts.threads > 0) builder.fill("OMP_NUM_THREADS", std::to_string(facts.threads));
-  // Into a file, Python writes by whole blocks: a log would stand still for minutes, and lose its end with a killed
-  // task.
+  // Python writes to a file in whole blocks. A log would not move for minutes, and would lose its end if the task is
+  // killed.
   builder.fill("PYTHONUNBUFFERED", "1");
   return std::move(builder).done();
 }

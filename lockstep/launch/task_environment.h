@@ -13,12 +13,12 @@
 
 namespace lockstep {
 
-/// What was found out about one task besides its placement.
+/// The facts about one task apart from its placement.
 struct TaskFacts {
   Endpoint master{};
-  int threads = 0;                   ///< Cores for this task; 0 where that is not known.
-  std::filesystem::path caches{};    ///< Where its caches go; empty: where they go by themselves.
-  std::filesystem::path nccl_log{};  ///< Where NCCL's log goes; empty: where it goes by itself.
+  int threads = 0;                   ///< Cores for this task. 0 if unknown.
+  std::filesystem::path caches{};    ///< The folder for its caches. If empty, they stay in their default folders.
+  std::filesystem::path nccl_log{};  ///< The folder for NCCL's log. If empty, it stays in its default place.
   std::optional<GpuMaker> gpu_maker{};
   bool starts_ranks = false;  ///< The program is torchrun, or another that starts ranks with its code.
 };
@@ -26,21 +26,21 @@ struct TaskFacts {
 /// The variables that a program is started with.
 struct TaskEnvironment {
   Environment env{};
-  std::vector<std::string> notes{};  ///< One line each: what of the user's own was kept or replaced, and why.
+  std::vector<std::string> notes{};  ///< One line for each of the user's values that was kept or replaced, with the
+                                     ///< reason.
 };
 
-/// The variables with the node's devices in the site's order, where they show all of them in the order of their
-/// numbers, as Slurm does, or where --gpu-bind=none has taken the lists away. An order of the user's own stays, and so
+/// Returns the variables with the node's devices in the site's order. It does so if they show all devices in the order
+/// of their numbers, as Slurm does, or if --gpu-bind=none has removed the lists. The user's own order stays, and so
 /// does a part of the devices.
 Environment with_device_order(const Environment& env, const TaskSettings& settings);
 
-/// What torchrun would set, the device that is this task's, and what the site wants.
+/// Returns the variables that torchrun would set, this task's device, and the site's variables.
 ///
-/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT are as placement found them:
-/// a value that differs is replaced, with a note. Of all others, a value that is there already is kept, with a note
-/// where the site wants another one.
+/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT are placement's. A value that
+/// differs is replaced, with a note. All other existing values are kept, with a note if the site has another one.
 ///
-/// Throws: Error(kRecipe) where a site's value holds a place that there is nothing to fill in for.
+/// Throws: Error(kRecipe) if a site's value has a placeholder that cannot be filled in.
 TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
                                  const TaskFacts& facts);
 
@@ -50,10 +50,11 @@ struct CacheFolders {
   std::filesystem::path own{};                  ///< Of this task.
 };
 
-/// All empty where `facts` knows no folder for caches.
+/// All empty if `facts` has no folder for caches.
 CacheFolders cache_folders(const Placement& at, const TaskFacts& facts);
 
-/// Where a rank's NCCL log goes: into the run folder's logs, else into the node's folder; empty where there is neither.
+/// Returns the path of a rank's NCCL log, in the run folder's logs, or else in the node's folder. Empty if there is
+/// neither.
 std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,
                                int rank);
 

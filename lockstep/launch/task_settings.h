@@ -9,33 +9,33 @@
 
 namespace lockstep {
 
-/// How many of its node's devices a task is shown.
+/// Which of its node's devices a task sees.
 enum class DeviceVisibility {
   kAsFound,  ///< As the launcher shows them.
-  kOne,      ///< Its own alone: one is then index 0, several are the first.
+  kOne,      ///< Only its own. One is then index 0, several are the first indices.
   kAll,      ///< All, of which its own is the one with its local rank's index.
 };
 
-/// Variables that a site wants, where the user has set none of his own.
+/// Variables of a site, used if the user has not set them.
 struct SiteVariables {
   Environment::Map always{};
-  Environment::Map on_one_node{};       ///< Besides, where all ranks are on one node; comes before `always`.
-  Environment::Map on_several_nodes{};  ///< Besides, where they are on several.
+  Environment::Map on_one_node{};       ///< Additional variables if all ranks are on one node. They override `always`.
+  Environment::Map on_several_nodes{};  ///< Additional variables if they are on several nodes.
 };
 
 /// The network that ranks are to meet on.
 struct SiteNetwork {
-  std::vector<std::string> interfaces{};  ///< Best first; the first letters of a name are enough.
-  std::string host_suffix{};              ///< What a node's name gets so that it means this network, e.g. "i".
+  std::vector<std::string> interfaces{};  ///< Best first. The first letters of a name are enough.
+  std::string host_suffix{};              ///< Suffix of a node's name on this network, such as "i".
 };
 
-/// The node's own disk or memory, where caches belong.
+/// The node's own disk or memory, for caches.
 struct SiteCaches {
-  std::filesystem::path node_local{};    ///< Where $TMPDIR is not; empty: /tmp.
+  std::filesystem::path node_local{};    ///< Used if $TMPDIR is unset. If empty, /tmp.
   std::vector<std::string> variables{};  ///< Each is to name a folder of the task's own there.
 };
 
-/// What a site's profile says of one task. What is not given here comes from the job and the machine.
+/// The settings of a site's profile for one task. Missing ones come from the job and the machine.
 struct TaskSettings {
   std::string cluster = "generic";       ///< Whose settings these are, for messages.
   SiteVariables variables{};             ///< In values, {user} {job} {rank} {local_rank} {node_rank} are filled in.

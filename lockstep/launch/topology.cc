@@ -78,8 +78,7 @@ std::vector<Gpu> shown_by(const std::vector<Gpu>& gpus, const std::vector<std::s
 std::vector<Gpu> shown_amd(std::vector<Gpu> gpus, const Environment& env) {
   const auto by_rocr = entries_of(env, "ROCR_VISIBLE_DEVICES");
   if (!by_rocr.empty()) gpus = shown_by(gpus, by_rocr);
-  // HIP counts within what ROCR leaves. Slurm sets CUDA's variable besides, with the same numbers, which then mean
-  // nothing.
+  // HIP counts within ROCR's list. Slurm also sets CUDA's variable, with the same numbers, which then mean nothing.
   auto by_hip = entries_of(env, "HIP_VISIBLE_DEVICES");
   if (by_hip.empty() && by_rocr.empty()) by_hip = entries_of(env, "CUDA_VISIBLE_DEVICES");
   return by_hip.empty() ? gpus : shown_by(gpus, by_hip);
@@ -95,7 +94,7 @@ std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& e
         std::ranges::all_of(by_cuda, [](const auto& entry) { return parsed_int<int>(entry).has_value(); });
     return are_numbers ? shown_by(shown_by(gpus, by_slurm), by_cuda) : shown_by(gpus, by_cuda);
   }
-  // Fewer than the step has, and in a cgroup they would count from 0 again: no telling which.
+  // There are fewer than in the step, and in a cgroup they would count from 0 again, so they are ambiguous.
   if (!by_slurm.empty() && !by_cuda.empty()) return {};
   return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
 }
@@ -124,7 +123,7 @@ std::vector<Gpu> Topology::amd_gpus() const {
   const fs::path folder = root_ / "sys/class/kfd/kfd/topology/nodes";
   std::vector<Gpu> found;
   for (const int node : numbers_in(folder, "")) {
-    // CPUs are nodes too; and the kernel refuses to show a GPU that the cgroup hides.
+    // CPUs are nodes too, and the kernel refuses to show a GPU that the cgroup hides.
     const auto properties = properties_in(text_or_nothing(folder / std::to_string(node) / "properties"));
     const auto value = [&](const char* key) {
       const auto it = properties.find(key);

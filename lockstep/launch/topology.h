@@ -18,35 +18,37 @@ enum class GpuMaker { kNvidia, kAmd };
 struct Gpu {
   GpuMaker maker = GpuMaker::kNvidia;
   std::string pci{};   ///< "0000:c1:00.0".
-  std::string uuid{};  ///< "GPU-8a1c…", as a list of visible devices may name it; empty where the driver tells none.
+  std::string uuid{};  ///< Such as "GPU-8a1c…", as in a list of visible devices. Empty if the driver reports none.
 
   bool operator==(const Gpu&) const = default;
 };
 
-/// What the kernel tells of this machine under /sys and /proc. Reads on each call, and only what the answer needs:
-/// thousands of tasks ask at the same moment.
+/// Facts of this machine from /sys and /proc. It reads on each call, and only what the answer needs, since thousands of
+/// tasks ask at the same moment.
 class Topology {
  public:
   /// `root` stands for "/" in tests.
   explicit Topology(std::filesystem::path root = "/") : root_(std::move(root)) {}
 
-  /// The GPUs that this process may open, in the order in which CUDA's and ROCm's runtimes number them: NVIDIA's by PCI
-  /// address, AMD's as KFD has them (it hides those that the job's cgroup does).
+  /// Returns the GPUs that this process may open, in the order of CUDA's and ROCm's runtimes. NVIDIA's are sorted by
+  /// PCI address, AMD's are in KFD's order (which hides those that the job's cgroup hides).
   std::vector<Gpu> gpus() const;
 
-  /// The CPUs nearest to a PCI device; empty where the kernel does not say, as in a virtual machine.
+  /// Returns the CPUs nearest to a PCI device. Empty if the kernel does not say, as in a virtual machine.
   CpuSet cpus_near(const std::string& pci) const;
 
   /// The NUMA domains that `cpus` lie in.
   std::vector<int> numa_of(const CpuSet& cpus) const;
 
-  /// How many cores `cpus` are, where each core may have several hardware threads. Takes all cores to be alike.
+  /// Returns the number of cores in `cpus`, if each core may have several hardware threads. It takes all cores to be
+  /// alike.
   int cores_of(const CpuSet& cpus) const;
 
-  /// The hardware threads of the core that `cpu` is one of, itself included; empty if the kernel does not say.
+  /// Returns the hardware threads of the core that `cpu` belongs to, itself included. Empty if the kernel does not say.
   CpuSet threads_of_core(int cpu) const;
 
-  /// How far apart the kernel numbers the two threads of the core that `cpu` is the first of; 0 where it has one.
+  /// Returns the distance between the kernel's numbers of the two threads of a core, whose first is `cpu`. 0 if it has
+  /// one.
   int sibling_distance(int cpu) const;
 
  private:
@@ -56,9 +58,9 @@ class Topology {
   std::filesystem::path root_;
 };
 
-/// Of `gpus`, the one that is device `index` among those that the environment shows, or nothing where that cannot be
-/// told. ROCR_VISIBLE_DEVICES counts what the cgroup leaves, CUDA_VISIBLE_DEVICES of a task in a cgroup does too while
-/// NVIDIA's driver lists all: there SLURM_STEP_GPUS tells.
+/// Returns the GPU that is device `index` among those that the environment shows. Nothing if it is unknown.
+/// ROCR_VISIBLE_DEVICES counts within the cgroup. So does CUDA_VISIBLE_DEVICES of a task in a cgroup, while NVIDIA's
+/// driver lists all, so there SLURM_STEP_GPUS decides.
 std::optional<Gpu> gpu_of_device(const std::vector<Gpu>& gpus, const Environment& env, int index);
 
 }  // namespace lockstep

@@ -87,7 +87,7 @@ Result result_of(Layers& layers, const at::Tensor& batch, double weight) {
   return result;
 }
 
-// Parts of one batch, each on a rank of its own; a rank without samples runs a stand-in of other numbers.
+// Parts of one batch, each on a rank of its own. A rank without samples runs a stand-in of other numbers.
 std::vector<Result> results_of(const at::Tensor& batch, const std::vector<std::int64_t>& parts) {
   Ranks ranks(parts.size());
   std::vector<Result> results(parts.size());

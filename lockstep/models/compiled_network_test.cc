@@ -15,7 +15,7 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-// What a file does that was compiled, tests/ranks/python_model_test.py shows.
+// tests/ranks/python_model_test.py tests the behaviour of a compiled file.
 struct Compiled {
   Compiled() {
     std::ofstream(file) << "no package at all";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torchvision's and Hugging Face's models give, ours give: tests/golden/models/make_peers.py made the numbers.
+// Our models give the results of torchvision's and Hugging Face's. tests/golden/models/make_peers.py made the numbers.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -227,7 +227,7 @@ void expect_peer(const Case& test, const Json& wanted, at::ScalarType type, doub
 void expect_peer(const Case& test, const std::string& file, const std::string& name) {
   const auto wanted = golden(file).at(name);
   SCOPED_TRACE(name);
-  // Small tensors gain nothing from more threads, and lose much where tests run side by side.
+  // Small tensors gain nothing from more threads, and lose much if tests run side by side.
   at::set_num_threads(1);
   expect_peer(test, wanted, at::kDouble, 1e-10);
   expect_peer(test, wanted, at::kFloat, 1e-5);

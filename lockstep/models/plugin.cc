@@ -13,7 +13,7 @@ template <typename Function>
 Function symbol_of(void* library, const char* name, const std::string& file) {
   auto* found = ::dlsym(library, name);
   if (found == nullptr) {
-    throw Error(ErrorKind::kEnvironment, "'" + file + "' has no " + name + ": it is no plugin of Lockstep's",
+    throw Error(ErrorKind::kEnvironment, "'" + file + "' has no " + name + ": it is not a Lockstep plugin",
                 "end one of its sources with LOCKSTEP_NETWORK_PLUGIN(Net)");
   }
   return reinterpret_cast<Function>(found);
@@ -53,7 +53,7 @@ std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, 
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kRecipe,
                 "'" + name + "' threw while it made its network: " + std::string(first_line(error.what())),
-                "mend the plugin, or change what the recipe gives it");
+                "fix the plugin, or change its settings in the recipe");
   }
   if (!network) {
     throw Error(ErrorKind::kEnvironment, "'" + name + "' made no network", "let lockstep_plugin_network make one");

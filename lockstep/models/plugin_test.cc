@@ -46,7 +46,7 @@ TEST(Plugin, ThatIsNoneIsRefused) {
              "cannot be loaded");
   EXPECT_HAS(
       message_of(ErrorKind::kEnvironment, [&] { make_plugin_network("/lib/x86_64-linux-gnu/libm.so.6", kDigits); }),
-      "has no lockstep_plugin_facts: it is no plugin of Lockstep's");
+      "has no lockstep_plugin_facts: it is not a Lockstep plugin");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(ScriptNetwork, ShowsBothShapesWhereTheyDisagree) {
   EXPECT_HAS(refusal(ErrorKind::kData, golden("tied.pt"), larger), "cannot take a batch of [2, 1, 28, 28]");
 }
 
-// Of a model whose forward() is `body`; it has a weight, a number and a list.
+// Of a model whose forward() is `body`. It has a weight, a number and a list.
 std::string why_not_recorded(const std::string& body) {
   torch::jit::Module model("Model");
   model.register_parameter("weight", at::ones({64, 10}).set_requires_grad(true), /*is_buffer=*/false);

@@ -54,7 +54,7 @@ void check_patterns(const char* key, const std::vector<std::string>& patterns, c
     const auto near = nearest_name(pattern, names);
     std::vector<std::string> some(names.begin(),
                                   names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
-    throw Error(ErrorKind::kRecipe, std::string(key) + ": '" + pattern + "' fits no " + whose,
+    throw Error(ErrorKind::kRecipe, std::string(key) + ": '" + pattern + "' matches no " + whose,
                 near ? "did you mean '" + *near + "'?"
                      : "names are such as " + joined(some, ", ") + "; * stands for any letters");
   }
@@ -146,8 +146,8 @@ class Loading {
     throw Error(ErrorKind::kData,
                 path_.string() + " does not fit the model: " + joined(faults_, "; ") +
                     (count > kShown ? "; and " + std::to_string(count - kShown) + " more" : ""),
-                is_a_few ? "to start these anew, as a new head for other classes: " + std::string(kExceptKey) + " = [" +
-                               joined(quoted, ", ") + "]"
+                is_a_few ? "to initialize these at random, as a new head for other classes: " +
+                               std::string(kExceptKey) + " = [" + joined(quoted, ", ") + "]"
                          : "build the model that these weights came from, or leave model.weights out");
   }
 

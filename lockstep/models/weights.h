@@ -27,13 +27,13 @@ struct LoadedWeights {
 /// taken off, and of tied weights one is enough.
 ///
 /// Throws: Error(kIo); Error(kData) naming the tensors that are missing, left over, or of another shape or type: the
-/// module is then as it was; Error(kRecipe) for a pattern that fits no name.
+/// module is then as it was; Error(kRecipe) for a pattern that matches no name.
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const WeightsOptions& options = {});
 
 /// Excludes parameters whose names match a pattern from training. Buffers still change.
 ///
-/// Throws: Error(kRecipe) for a pattern that fits no parameter, and if none would be left to train.
+/// Throws: Error(kRecipe) for a pattern that matches no parameter, and if none would be left to train.
 void freeze(torch::nn::Module& module, const std::vector<std::string>& patterns);
 
 }  // namespace lockstep

@@ -137,7 +137,8 @@ TEST(LoadWeights, LeavesANewHeadAsItIs) {
   const auto head = to->named_parameters()["fc.weight"].detach().clone();
   const auto text = message_of(ErrorKind::kData, [&] { load_weights(*to, path); });
   EXPECT_HAS(text, "'fc.weight' is [5, 512], want [2, 512]");
-  EXPECT_HAS(text, "hint: to start these anew, as a new head for other classes: model.weights_except = [\"fc.*\"]");
+  EXPECT_HAS(text,
+             "hint: to initialize these at random, as a new head for other classes: model.weights_except = [\"fc.*\"]");
 
   const auto report = load_weights(*to, path, {.except = {"fc.*"}});
   EXPECT_EQ(report.initial, (std::vector<std::string>{"fc.weight", "fc.bias"}));
@@ -152,7 +153,7 @@ TEST(LoadWeights, RefusesAPatternThatFitsNothing) {
   Small module;
   const auto path = written(folder, weights_of(module));
   const auto text = message_of(ErrorKind::kRecipe, [&] { load_weights(module, path, {.except = {"fc1.weigth"}}); });
-  EXPECT_HAS(text, "model.weights_except: 'fc1.weigth' fits no tensor of the model or of " + path.string());
+  EXPECT_HAS(text, "model.weights_except: 'fc1.weigth' matches no tensor of the model or of " + path.string());
   EXPECT_HAS(text, "did you mean 'fc1.weight'?");
 }
 
@@ -215,8 +216,8 @@ TEST(Freeze, KeepsWhatFitsFromBeingTrained) {
 TEST(Freeze, RefusesAPatternThatFitsNoParameterAndOneThatFitsAll) {
   Small module;
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { freeze(module, {"layer1.*"}); }),
-             "model.freeze: 'layer1.*' fits no parameter of the model");
-  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { freeze(module, {"seen"}); }), "'seen' fits no parameter");
+             "model.freeze: 'layer1.*' matches no parameter of the model");
+  EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { freeze(module, {"seen"}); }), "'seen' matches no parameter");
   EXPECT_HAS(message_of(ErrorKind::kRecipe,
                         [&] {
                           freeze(module, {"fc1.bias", "*.weight"});

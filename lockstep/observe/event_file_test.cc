@@ -238,7 +238,7 @@ TEST_F(TensorBoardFileTest, TheRealTensorBoardSeesTheSameCurves) {
   if (python == nullptr) GTEST_SKIP() << "LOCKSTEP_PEER_PYTHON names no Python that has the package tensorboard";
   run(0, 900);
   run(600, 800);
-  // What a kill leaves: a record cut short at the end of the newest file.
+  // A kill leaves a record cut short at the end of the newest file.
   std::filesystem::resize_file(files().back(), std::filesystem::file_size(files().back()) - 3);
   run(700, 1000);
   const auto script = lockstep::testing::source_root() / "tests/tensorboard/read_back.py";

@@ -91,7 +91,7 @@ KeptPart kept_part(int fd, const RunStarted& start, const std::filesystem::path&
   const auto first_end = text.find('\n');
   if (first_end != std::string::npos && !parsed_metrics(std::string_view(text).substr(0, first_end))) {
     throw Error(ErrorKind::kEnvironment,
-                "'" + path.string() + "' is there, and its first line is no metrics line of Lockstep",
+                "'" + path.string() + "' is there, and its first line is not a metrics line of Lockstep",
                 "choose another folder with --run-dir, or move that file away");
   }
   return {};

@@ -76,7 +76,7 @@ std::optional<std::string> RunFolder::result() const {
   std::string text(trimmed(text_of_file(result_path())));
   if (!nlohmann::json::parse(text, nullptr, false).is_object()) {
     throw Error(ErrorKind::kData, "'" + result_path().string() + "' holds no JSON object",
-                "remove it: the run then goes on from its last snapshot and writes it anew");
+                "remove it: the run then continues from its last snapshot and writes it again");
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module lockstep_trainer: what lockstep_host/__main__.py calls once its Python has loaded PyTorch.
+// The module lockstep_trainer. lockstep_host/__main__.py calls it once its Python has loaded PyTorch.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

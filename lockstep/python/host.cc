@@ -14,7 +14,7 @@ namespace py = pybind11;
 namespace lockstep {
 namespace {
 
-// What [model.args] says, as keyword arguments: a table within it is a dict.
+// Returns the settings of [model.args] as keyword arguments. A table within it is a dict.
 py::dict arguments_of(const Recipe& recipe, const std::string& table) {
   py::dict out;
   for (const auto& [key, setting] : recipe.settings()) {

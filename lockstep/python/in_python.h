@@ -5,11 +5,11 @@
 
 namespace lockstep {
 
-/// Throws what `error` means to the trainer: Error for a refusal of lockstep_host, else ModelException with the
+/// Throws the trainer's exception for `error`. It is Error for a refusal of lockstep_host, else ModelException with the
 /// traceback. The GIL must be held.
 [[noreturn]] void throw_python_error(pybind11::error_already_set& error);
 
-/// Does `work` with the GIL held. What Python throws leaves as throw_python_error() makes it.
+/// Calls `work` with the GIL held. An exception of Python leaves as throw_python_error() makes it.
 template <typename Work>
 auto in_python(Work&& work) {
   const pybind11::gil_scoped_acquire gil;

@@ -15,7 +15,7 @@ const at::Tensor& tensor_of(py::handle object) { return THPVariable_Unpack(objec
 
 std::string key_of(const std::pair<py::handle, py::handle>& item) { return py::cast<std::string>(item.first); }
 
-// A module of Python's that was registered twice is there twice: its names are those of its state_dict().
+// A Python module that was registered twice is there twice. Its names are those of its state_dict().
 class Mirror {
  public:
   void add(py::handle from, torch::nn::Module& to) {
@@ -53,7 +53,7 @@ class PythonNetwork final : public Network {
   explicit PythonNetwork(PythonObject module) : module_(std::move(module)) {
     in_python([this] {
       Mirror mirror;
-      // torch.compile wraps a module; names are the wrapped one's.
+      // torch.compile wraps a module. Names are the wrapped one's.
       const py::object inner = py::getattr(*module_, "_orig_mod", *module_);
       mirror.add(inner, *this);
       passing_ = std::move(mirror).passing();
@@ -81,8 +81,7 @@ class PythonNetwork final : public Network {
   }
 
  private:
-  // Buffers that no snapshot holds are none that the trainer knows, so they are moved here, where the input tells what
-  // to.
+  // The trainer does not know buffers that no snapshot holds, so they are moved here, to the input's device.
   void follow(const at::Tensor& input) {
     for (auto& each : passing_) {
       const auto type =

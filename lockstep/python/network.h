@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// A torch.nn.Module of Python as a network. Its parameters and buffers are Python's own tensors, under Python's names,
-/// so what the optimizer changes here is changed there. forward() calls the module as Python would, with its hooks.
+/// Makes a network of a Python torch.nn.Module. Its parameters and buffers are Python's own tensors, under Python's
+/// names, so the optimizer's changes here are seen there. forward() calls the module as Python would, with its hooks.
 ///
-/// Throws: forward() throws ModelException with the traceback where Python does.
+/// Throws: forward() throws ModelException with the traceback if Python does.
 std::shared_ptr<Network> make_python_network(PythonObject module);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two recipes where an installed program would look for them.
+/// Two recipes in the folder that an installed program searches.
 class BuiltinRecipes : public ::testing::Test {
  protected:
   BuiltinRecipes() {

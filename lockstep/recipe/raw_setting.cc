@@ -82,8 +82,7 @@ std::string place(const SettingsText& text, const toml::source_region& region) {
     throw Error(ErrorKind::kRecipe, where + ": unknown table [" + name + "], want one of " + joined(tables, ", "),
                 near ? "did you mean [" + *near + "]?" : "`lockstep recipe ls` lists every setting");
   }
-  throw Error(ErrorKind::kRecipe,
-              where + ": '" + name + "' stands in no table, want it in one of " + joined(tables, ", "),
+  throw Error(ErrorKind::kRecipe, where + ": '" + name + "' is in no table, want it in one of " + joined(tables, ", "),
               key ? "did you mean " + *key + "? Put it under [" + std::string(table_of(*key)) + "]"
                   : "`lockstep recipe ls` lists every setting");
 }
@@ -131,13 +130,13 @@ toml::table parsed(const SettingsText& text) {
     const auto line = 1 + std::count(text.toml.begin(), text.toml.begin() + static_cast<std::ptrdiff_t>(*stray), '\n');
     throw Error(ErrorKind::kRecipe,
                 text.name + ":" + std::to_string(line) + ": not TOML: a character outside quotes is not ASCII",
-                "text stands in quotes, plain ones: \"mlp\"");
+                "put text in plain quotes: \"mlp\"");
   }
   try {
     return toml::parse(text.toml, std::string_view(text.name));
   } catch (const toml::parse_error& error) {
     throw Error(ErrorKind::kRecipe, place(text, error.source()) + ": not TOML: " + std::string(error.description()),
-                "https://toml.io shows the format; text stands in quotes");
+                "https://toml.io shows the format; put text in quotes");
   }
 }
 

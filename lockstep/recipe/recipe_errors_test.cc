@@ -68,7 +68,7 @@ TEST(RecipeErrors, NameTheNearestTable) {
                  "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean [optimizer]?");
   expect_refused(
       "lr = 3\n",
-      "r.toml:1: 'lr' stands in no table, want it in one of model, data, trainer, optimizer, scheduler, "
+      "r.toml:1: 'lr' is in no table, want it in one of model, data, trainer, optimizer, scheduler, "
       "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean optimizer.lr? Put it under [optimizer]");
 }
 
@@ -177,7 +177,7 @@ TEST(RecipeErrors, NameTheLineOfBadToml) {
 TEST(RecipeErrors, NameTheLineOfCurlyQuotes) {
   expect_refused("[model]\n# “fine” here\nname = “mlp”\n",
                  "r.toml:3: not TOML: a character outside quotes is not ASCII\n"
-                 "  hint: text stands in quotes, plain ones: \"mlp\"");
+                 "  hint: put text in plain quotes: \"mlp\"");
   EXPECT_TRUE(refusal("é = 1\n")->text.starts_with("r.toml:1: not TOML: a character"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 using enum SettingType;
 constexpr auto kAside = SettingRole::kAside;
 
-constexpr double kLargest = 1e9;  // What readers keep in an int must fit in one.
+constexpr double kLargest = 1e9;  // Readers keep these values in an int.
 
 constexpr SettingRule kAtLeast0 = {"at least 0", [](double v) { return v >= 0; }};
 constexpr SettingRule kAtLeast1 = {"at least 1", [](double v) { return v >= 1; }};

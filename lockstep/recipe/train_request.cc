@@ -12,7 +12,7 @@ Recipe recipe_of(const TrainRequest& request, const Environment& env, const std:
   if (request.devices_given) {
     if (request.devices < 1) {
       throw Error(ErrorKind::kUsage, "--devices is " + std::to_string(request.devices) + ", want 1 or more",
-                  "leave it out to take what the recipe or the machine says");
+                  "leave it out to use the recipe's or the machine's number");
     }
     overrides.push_back({"trainer.devices", std::to_string(request.devices), {SettingSource::kFlag, "--devices"}});
   }

@@ -63,7 +63,7 @@ void require_parts(const std::string& name, Parts parts, const std::vector<std::
   throw Error(ErrorKind::kData,
               "the snapshot's optimizer has " + joined(found, ", ") + " for '" + name + "', this optimizer wants " +
                   joined(wanted, ", "),
-              "resume with the recipe that wrote the snapshot, or start anew with --resume none");
+              "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
 }
 
 std::unique_ptr<OptimizerParamState> state_from(const torch::optim::OptimizerOptions& options, const std::string& name,
@@ -127,7 +127,7 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
     const auto parsed = parsed_optimizer_tensor(full, place.count);
     if (!parsed || !is_known_part(parsed->part)) {
       throw Error(ErrorKind::kData,
-                  "the snapshot's optimizer holds '" + full + "', which is no part of an optimizer's state",
+                  "the snapshot's optimizer holds '" + full + "', which is not part of an optimizer's state",
                   "it was written by another program, or is damaged; resume from an earlier one");
     }
     if (parsed->optimizer == place.index) by_parameter[parsed->parameter][parsed->part] = tensor;
@@ -141,8 +141,8 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
       for (const auto& [part, tensor] : node.mapped()) {
         if (part != "step" && tensor.sizes() != parameter.sizes()) {
           throw Error(ErrorKind::kData,
-                      "the snapshot's '" + name + "." + part + "' has another shape than its parameter",
-                      "resume with the recipe that wrote the snapshot, or start anew with --resume none");
+                      "the snapshot's '" + name + "." + part + "' does not have its parameter's shape",
+                      "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
         }
         // Laid out as the parameter, since fused updates need the same layout for all of its tensors.
         const auto options = tensor.options().device(parameter.device());
@@ -154,7 +154,7 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
   if (by_parameter.empty()) return;
   throw Error(ErrorKind::kData,
               "the snapshot's optimizer has state for '" + by_parameter.begin()->first + "', which is not trained",
-              "resume with the recipe that wrote the snapshot, or start anew with --resume none");
+              "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
 }
 
 }  // namespace lockstep

@@ -137,7 +137,7 @@ TrainingState state_from(const std::filesystem::path& file) {
     throw;
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: " + error.what(),
-                "resume from an earlier snapshot, or start anew with --resume none");
+                "resume from an earlier snapshot, or start from scratch with --resume none");
   }
 }
 
@@ -157,7 +157,7 @@ TensorMap tensors_in(const SafetensorsFile& file) {
 
 [[noreturn]] void fail_fit(const std::filesystem::path& snapshot, const std::string& fact) {
   throw Error(ErrorKind::kData, snapshot.string() + " does not fit the model: " + fact,
-              "resume with the recipe that wrote it, or start anew with --resume none");
+              "resume with the recipe that wrote it, or start from scratch with --resume none");
 }
 
 void restore_module(const std::filesystem::path& snapshot, TensorMap saved, torch::nn::Module& module) {
@@ -296,7 +296,7 @@ std::string saved_data(const std::filesystem::path& snapshot) {
   const auto file = snapshot / kStateFile;
   const auto state = Json::parse(text_of_file(file), nullptr, /*allow_exceptions=*/false);
   if (!state.is_object()) {
-    throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: it is no JSON object",
+    throw Error(ErrorKind::kData, file.string() + " is not a snapshot's state: it is not a JSON object",
                 "use an earlier snapshot");
   }
   const auto data = state.find("data");

@@ -118,14 +118,16 @@ struct WriteOptions {
   bool is_best = false;                ///< Make `best` point to it.
 };
 
-/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank of one program calls it, and
-/// lock_snapshots() keeps others out. Old snapshots that cannot be removed are a warning on standard error.
-///
-/// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
+/// A snapshot that was written, and the bytes of its files.
 struct WrittenSnapshot {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
 };
+
+/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank of one program calls it, and
+/// lock_snapshots() keeps others out. Old snapshots that cannot be removed are a warning on standard error.
+///
+/// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
                                const WriteOptions& options = {});
 

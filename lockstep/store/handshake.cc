@@ -57,7 +57,7 @@ ClientHandshake::ClientHandshake(const StoreIdentity& identity, std::string_view
                 is_other_version ? "the store speaks version " + std::string(magic.substr(3)) +
                                        " of its protocol, want " + std::string(kStoreMagic.substr(3))
                                  : std::string("another program than Lockstep's store answers"),
-                "start all ranks with the same version of Lockstep, at a port of their own");
+                "start all ranks with the same version of Lockstep, at a separate port");
   }
   if (hello.substr(kStoreMagic.size(), kStartIdBytes) != start_id(identity)) {
     throw Error(ErrorKind::kPeer, "the store belongs to another run, or to another start of this one",

@@ -46,7 +46,7 @@ int descriptors() {
   return count;
 }
 
-/// What the other end sends until it closes, or until `count` bytes are there.
+/// Returns the bytes that the other end sends until it closes, or until `count` bytes are there.
 std::string read_from(const FileDescriptor& socket, std::size_t count = SIZE_MAX) {
   std::string all;
   std::array<char, 4096> buffer{};
@@ -155,7 +155,7 @@ TEST_F(StoreServing, AnotherSecretOrStartIsRefusedAtOnceWithTheReason) {
 }
 
 TEST_F(StoreServing, ARequestBeforeTheProofIsNotActedOn) {
-  // What a TCPStore, and a store without a handshake, would take for a request.
+  // Bytes that a TCPStore, and a store without a handshake, would take for a request.
   const auto stranger = connect_to(port_);
   const auto request = encode(StoreRequest{Op::kSet, 1, {"arrived/1", std::string(100, '1')}});
   ASSERT_EQ(::send(stranger.get(), request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));

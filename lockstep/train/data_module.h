@@ -31,9 +31,9 @@ class DataModule {
 
   /// Returns a loader of this rank's part. `shard` is this rank and the number of ranks.
   virtual std::unique_ptr<Loader> train_loader(Shard shard) = 0;
-  /// Returns a loader for validation; null for no validation.
+  /// Returns a loader for validation. Null for no validation.
   virtual std::unique_ptr<Loader> validation_loader(Shard) { return nullptr; }
-  /// Returns what snapshots keep about the data, for later predictions: DataSets::schema. Nothing by default.
+  /// Returns the facts about the data for a snapshot, for later predictions. See DataSets::schema. Nothing by default.
   virtual std::optional<DataSchema> schema() const { return {}; }
 };
 

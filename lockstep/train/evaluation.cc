@@ -22,7 +22,7 @@ std::vector<std::int64_t> shared_row_shape(const at::Tensor& own, Group& group) 
   if (own.defined()) {
     for (const auto size : own.sizes().slice(1)) text += std::to_string(size) + " ";
   }
-  // Rank 0's part is never smaller than another's, so it has a row where anybody has.
+  // Rank 0's part is never smaller than another's, so it has a row if any rank has.
   text = group.broadcast_text(text);
   std::vector<std::int64_t> shape;
   std::istringstream words(text);
@@ -88,7 +88,7 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     }
     auto shape = shared_row_shape(own, group);
     shape.insert(shape.begin(), batch->global_samples);
-    // Parts add up to the whole, since each is zero where the others are not.
+    // The sum of the parts is the whole, since each is zero outside its own rows.
     auto all = at::zeros(shape, at::kDouble);
     if (own.defined()) all.narrow(0, batch->first_index - first, batch->samples()).copy_(own);
     group.all_reduce_sum(all);

@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// Hands the loader's batches, up to `samples` of all ranks', to validation_step(); `is_stopped`, where given, is asked
-/// after each. Returns whether it came to the end. The module is left in eval mode.
+/// Passes the loader's batches, up to `samples` of all ranks, to validation_step(). If given, `is_stopped` is called
+/// after each. Returns true if it reached the end. The module is left in eval mode.
 ///
-/// Collective: where `is_stopped` is.
+/// Collective: if `is_stopped` is.
 bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Precision precision,
                       const std::function<bool()>& is_stopped = {});
 
 /// The metrics of a module over all samples of a loader, each counted once, whatever the number of ranks. The module is
 /// left in eval mode.
 ///
-/// Collective: yes. Throws: what the module and the loader throw; Error(kPeer).
+/// Collective: yes. Throws: the module's and the loader's errors; Error(kPeer).
 std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group,
                                         Precision precision = Precision::kFp32);
 
-/// What predict_step() gives for each sample of a loader, in order: `take` hears of it on rank 0, batch by batch, with
+/// Runs predict_step() for each sample of a loader, in order. On rank 0, `take` gets the results batch by batch, with
 /// the number of samples before them.
 ///
 /// Shape: rows [n, …] on the CPU. Collective: yes. Throws: as evaluated(); what `take` throws, on every rank.

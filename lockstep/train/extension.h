@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The interface of what takes part in a training with tensors of its own, such as averages of weights.
+/// The interface of objects that take part in a training with their own tensors, such as averages of weights.
 ///
 ///     struct FreezeAfter : lockstep::Extension {
 ///       std::string name() const override { return "freeze"; }
@@ -22,12 +22,12 @@ namespace lockstep {
 
 class Module;
 
-/// Takes part in a training and may read and change its tensors: averages of weights, histograms. A Listener only hears
-/// of events. Every rank has the same extensions, and each call comes on every rank at the same step.
+/// Takes part in a training and may read and change its tensors, such as averages of weights or histograms. A Listener
+/// only gets events. Every rank has the same extensions, and each call comes on every rank at the same step.
 class Extension {
  public:
   virtual ~Extension() = default;
-  /// Returns the first part of the names of its saved tensors: "ema".
+  /// Returns the first part of the names of its saved tensors, such as "ema".
   virtual std::string name() const = 0;
 
   /// Called once the weights are in place, those of a snapshot included. `module` outlives the training. Called again
@@ -41,15 +41,15 @@ class Extension {
   /// that before_validation() made in the module, also after an exception.
   virtual void before_validation() {}
   virtual void after_validation() {}
-  /// True if the weights that before_validation() puts in place have no BatchNorm statistics yet. These are then taken
-  /// from the training data: before a validation, before a snapshot and when the training ends, unless a stop signal
-  /// comes first.
+  /// True if the weights that before_validation() puts in place have no BatchNorm statistics yet. They are then
+  /// computed from the training data before a validation, before a snapshot and when the training ends, unless a stop
+  /// signal comes first.
   virtual bool wants_fresh_statistics() const { return false; }
   /// Called between the two when the module's buffers hold these statistics.
   virtual void keep_statistics() {}
 
-  /// Returns the tensors that a snapshot keeps. restore() takes them back before start(). They are written while
-  /// training goes on, so they may change in calls to this class alone: those wait for a save to have copied them.
+  /// Returns the tensors for a snapshot. restore() takes them back before start(). They are written while training
+  /// continues, so only calls to this class may change them. Those calls wait until a save has copied them.
   virtual std::vector<SavedTensor> saved() const { return {}; }
   virtual void restore(const std::map<std::string, at::Tensor>&) {}
 };

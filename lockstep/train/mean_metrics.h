@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Means over the samples of all ranks, by name. Module::log() uses one; a loop of your own may, too.
+/// Means over the samples of all ranks, by name. Module::log() uses one, and your own loop may, too.
 ///
 ///     lockstep::MeanMetrics metrics;
 ///     metrics.begin_batch(input.size(0));
@@ -49,7 +49,7 @@ class MeanMetrics {
   ///
   /// Collective: yes. Throws: Error(kUsage) if a rank logged a name that rank 0 did not.
   MetricSums sums_over_ranks(Group& group) const;
-  /// Returns the means over all samples of all ranks; a name without samples is left out. Collective: yes.
+  /// Returns the means over all samples of all ranks. A name without samples is left out. Collective: yes.
   std::map<std::string, double> over_ranks(Group& group) const;
 
  private:

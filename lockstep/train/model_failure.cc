@@ -11,12 +11,12 @@
 namespace lockstep {
 namespace {
 
-// TorchScript tells the stack first, and what went wrong behind the last "Error: ". LibTorch adds its own stack below.
+// TorchScript prints the stack first, and the reason after the last "Error: ". LibTorch adds its own stack below.
 std::string told(const std::exception& error) {
   if (dynamic_cast<const ModelException*>(&error) != nullptr) return error.what();
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  // What Python throws in a backward of its own comes through LibTorch, with the stack below these words.
+  // An exception of a backward in Python comes through LibTorch, with the stack below these words.
   if (text.find("\n\nAt:\n") != std::string::npos) return text;
   const auto at = text.rfind("Error: ");
   if (text.find("TorchScript interpreter") == std::string::npos || at == std::string::npos) {

@@ -10,11 +10,12 @@
 
 namespace lockstep {
 
-/// True if a model's own code threw `error`: it is no Error, and no failure of a device, its memory or its connections.
+/// True if a model's own code threw `error`. It is then not an Error, and not a failure of a device, its memory or its
+/// connections.
 bool is_model_failure(const std::exception& error);
 
-/// Throws Error(kRecipe) that says what the model threw, in which part of the training and for which input. The
-/// original exception is nested in it. Call it in a handler of `error`.
+/// Throws Error(kRecipe) with the model's message, the part of the training and the input. The original exception is
+/// nested in it. Call it in a handler of `error`.
 [[noreturn]] void throw_model_failure(const std::exception& error, const std::string& where, const Batch& batch);
 
 /// Calls `work`, which runs a model on `batch`. An exception of the model leaves as throw_model_failure() makes it.

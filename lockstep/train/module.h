@@ -47,7 +47,7 @@ class Module : public torch::nn::Module {
   /// Shape: returns [samples, …]. Throws: Error(kUsage) unless overridden.
   virtual at::Tensor predict_step(const Batch& batch);
 
-  /// Called around each validation. on_validation_end() returns metrics that are no mean over samples, such as F1.
+  /// Called around each validation. on_validation_end() returns metrics that are not means over samples, such as F1.
   /// They join the means of log(). Collective: yes, both.
   virtual void on_validation_start() {}
   virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
@@ -55,11 +55,11 @@ class Module : public torch::nn::Module {
   /// Makes the optimizer. It is called once, after the weights are in place.
   virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
 
-  /// Returns the schedule of learning rates; called after configure_optimizer(). Unless overridden, rates are constant.
+  /// Returns the schedule of learning rates. Called after configure_optimizer(). Unless overridden, rates are constant.
   virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
-  /// Returns the reason why a device cannot record training_step() once and replay it; empty if it can. It can if the
-  /// step reads no tensor's numbers, and takes nothing from the host that differs from batch to batch, apart from
+  /// Returns the reason why a device cannot record training_step() once and replay it. Empty if it can. It can if the
+  /// step reads no tensor's elements, and takes nothing from the host that differs from batch to batch, apart from
   /// `Batch::fields`.
   virtual std::string why_not_recorded() const;
 

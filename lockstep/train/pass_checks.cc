@@ -26,8 +26,8 @@ PassChecks::PassChecks(Group& group, std::function<Clock::time_point()> now)
 bool PassChecks::end_batch() { return ++batches_ >= interval_; }
 
 PassSignals PassChecks::check(const PassSignals& own) {
-  // A device's batches are only given to it until now; without the wait they would all seem fast. One that has failed
-  // may never be done.
+  // The device may still have to run its batches. Without the wait they would all seem fast. A failed device may never
+  // be done.
   if (!own.failure && !group_.device().is_cpu()) group_.await_device();
   const auto batches = std::max<std::int64_t>(1, batches_);
   const auto nanoseconds = std::llround(seconds_between(last_check_, now_()) * 1e9) / batches;
@@ -65,7 +65,7 @@ void rethrow_on_every_rank(Group& group, const std::exception_ptr& own) {
       if (own) naming_device_failures(group.device(), [&] { std::rethrow_exception(own); });
     });
   } catch (...) {
-    // What the others are told is only its text.
+    // The others get only its text.
     if (own) std::rethrow_exception(own);
     throw;
   }

@@ -10,25 +10,25 @@
 
 namespace lockstep {
 
-/// What a rank tells the others within a pass over batches.
+/// The signals that a rank sends to the others within a pass over batches.
 struct PassSignals {
   bool stop = false;     ///< It was asked to stop.
   bool failure = false;  ///< It has left the pass with an exception.
 };
 
-/// The checks at which all ranks agree whether to go on with a pass over batches that has no backward().
+/// Checks at which all ranks agree whether to continue a pass over batches without backward().
 ///
 /// The first check is after the first batch. From one to the next it takes the slowest rank about half a second, but at
 /// least one batch and at most 16. So a stop is heard within a slow batch or two, and fast batches are not held up.
 class PassChecks {
  public:
-  /// `group` must outlive this object. A test passes a clock of its own.
+  /// `group` must outlive this object. A test passes its own clock.
   explicit PassChecks(Group& group, std::function<Clock::time_point()> now = Clock::now);
 
   /// Counts a batch. Returns true if a check is due after it, on every rank alike.
   bool end_batch();
-  /// Makes the check: returns what any rank has told. A rank that fails makes it at once; the others come to it with
-  /// their next one, and then all leave the pass. One that came to the end makes a last check, for a failure elsewhere.
+  /// Makes the check, and returns the signals of all ranks. A rank that fails makes it at once. The others reach it
+  /// with their next check, and then all leave the pass. A rank at the end makes a last check, for a failure elsewhere.
   /// Collective: yes. Blocks: until every rank is there, and until the device is done.
   PassSignals check(const PassSignals& own);
 
@@ -46,8 +46,8 @@ class PassChecks {
 /// True if `failure` says that a peer was lost, so that ranks can agree on nothing any more.
 bool is_peer_lost(const std::exception_ptr& failure);
 
-/// Throws if `own` is not null on any rank: there it throws `own`, on the others the error of the first such rank,
-/// which it names. Collective: yes.
+/// Throws if `own` is not null on any rank. That rank throws `own`, the others the error of the first such rank, which
+/// it names. Collective: yes.
 void rethrow_on_every_rank(Group& group, const std::exception_ptr& own);
 
 }  // namespace lockstep

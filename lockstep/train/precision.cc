@@ -75,7 +75,7 @@ AutocastScope::AutocastScope(Precision precision, const c10::Device& device)
   at::autocast::increment_nesting();
 }
 
-// Weights that autocast has narrowed are kept until the outermost scope ends: the next step's are others.
+// Weights that autocast has narrowed are cached until the outermost scope ends, since the next step's differ.
 AutocastScope::~AutocastScope() {
   if (!is_on_) return;
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();

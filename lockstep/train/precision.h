@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The arithmetic of a training: narrow types, TF32, and the loss scaling that fp16 needs.
+/// The arithmetic of a training, with narrow types, TF32, and the loss scaling that fp16 needs.
 ///
 ///     at::Tensor narrow;
 ///     {
@@ -19,20 +19,20 @@
 
 namespace lockstep {
 
-/// The arithmetic of a training: `trainer.precision`. kBf16 and kFp16 keep weights in float32, and LibTorch's autocast
-/// chooses the operations that run in the narrow type.
+/// The arithmetic of a training, as in `trainer.precision`. kBf16 and kFp16 keep weights in float32, and LibTorch's
+/// autocast chooses the operations that run in the narrow type.
 enum class Precision { kFp64, kFp32, kTf32, kBf16, kFp16 };
 
 /// Returns the precision of that name. Throws: Error(kRecipe) for another name than fp64 fp32 tf32 bf16 fp16.
 Precision precision_named(const std::string& name);
 
-/// Returns the name: "fp32".
+/// Returns the name, such as "fp32".
 std::string precision_name(Precision precision);
 
 /// Returns the type of weights.
 at::ScalarType weights_type(Precision precision);
 
-/// Checks that `device` has this arithmetic; `runtime` is RuntimeFacts::kind. Throws: Error(kRecipe) if it does not.
+/// Checks that `device` has this arithmetic. `runtime` is RuntimeFacts::kind. Throws: Error(kRecipe) if it does not.
 void require_precision(Precision precision, const c10::Device& device, const std::string& runtime);
 
 /// While it lives, float32 matrix products and convolutions use TF32 if `precision` is kTf32, and only then. LibTorch's

@@ -103,7 +103,7 @@ void ProfilerTrace::end() {
   std::error_code failure;
   fs::create_directories(options_.file.parent_path(), failure);
   recording->save(options_.file);
-  // The profiler itself tells nobody when it cannot write.
+  // The profiler itself does not report a failed write.
   if (fs::file_size(options_.file, failure) == 0 || failure) {
     log_.warning("the trace " + options_.file.string() + " could not be written" +
                  (failure ? ": " + failure.message() : ""));

@@ -12,18 +12,18 @@
 namespace lockstep {
 
 struct StepTraceOptions {
-  std::int64_t first = 1;      ///< The steps to record, as events count them: from 1 over the whole run.
+  std::int64_t first = 1;      ///< The first step to record, counted from 1 over the whole run as in events.
   std::int64_t last = 1;       ///< Recorded, too.
-  std::filesystem::path file;  ///< "….pt.trace.json", which TensorBoard looks for; its folder is made.
+  std::filesystem::path file;  ///< "….pt.trace.json", which TensorBoard looks for. Its folder is created.
   RankDevice device{};         ///< Its kernels and copies are recorded as well.
 };
 
-/// Records every operation of some steps with LibTorch's profiler (Kineto), on the calling rank, as a Chrome trace:
-/// what Perfetto, chrome://tracing and TensorBoard's profiler plugin open. Each step is one "ProfilerStep#N" in it, as
-/// torch.profiler names them; reading the batch is part of its step. Other steps cost nothing.
+/// Records every operation of some steps with LibTorch's profiler (Kineto), on the calling rank. It writes a Chrome
+/// trace, for Perfetto, chrome://tracing and TensorBoard's profiler plugin. Each step is one "ProfilerStep#N" in it, as
+/// in torch.profiler, and includes the reading of its batch. Other steps cost nothing.
 ///
-/// A file that cannot be written is a warning and ends nothing. A resumed run that begins after the last of these steps
-/// records nothing. Threads: as Listener.
+/// If the file cannot be written, that is a warning and the training continues. A resumed run that begins after the
+/// last of these steps records nothing. Threads: as Listener.
 class ProfilerTrace final : public Listener {
  public:
   ProfilerTrace(StepTraceOptions options, Log log);

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Lets a module's BatchNorm layers, ours and torch's, take their running statistics anew while it lives: as the plain
-/// mean over the batches to come.
+/// While it lives, a module's BatchNorm layers, ours and torch's, compute their running statistics again, as the plain
+/// mean over the coming batches.
 class BatchNormMeans {
  public:
   /// `module` must outlive this object.
@@ -34,12 +34,12 @@ struct StatisticsBatches {
   std::function<bool()> is_stopped;  ///< Asked before every 16th batch, the first one included.
 };
 
-/// Takes BatchNorm's running statistics of a module's present weights, as torch.optim.swa_utils.update_bn does: one
-/// pass over the training data in training mode, without a graph.
+/// Computes BatchNorm's running statistics for a module's present weights, as torch.optim.swa_utils.update_bn does. It
+/// is one pass over the training data in training mode, without a graph.
 ///
-/// They are of this rank's part of each batch, unless layers are synchronised. The pass reads epoch 0 whatever epoch it
-/// is, so statistics depend on the weights alone: a resumed run takes the same ones. Leaves `loader` anywhere.
-/// Returns false if it was stopped; the statistics are then of no use. Collective: yes, if `is_stopped` is.
+/// They are of this rank's part of each batch, unless layers are synchronised. The pass always reads epoch 0, so
+/// statistics depend on the weights alone, and a resumed run computes the same ones. Leaves `loader` at any position.
+/// Returns false if it was stopped, and the statistics are then useless. Collective: yes, if `is_stopped` is.
 bool retake_statistics(Module& module, Loader& loader, const StatisticsBatches& batches);
 
 /// Runs `work` while the weights of `extensions` are in the module's place, and puts its own back also if it throws.

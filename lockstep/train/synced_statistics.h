@@ -19,7 +19,7 @@ class SyncedStatistics {
   SyncedStatistics(const SyncedStatistics&) = delete;
   SyncedStatistics& operator=(const SyncedStatistics&) = delete;
 
-  /// Says whether this rank has samples of its own in the next batch, as StatisticsSync::takes_part.
+  /// Sets whether this rank has its own samples in the next batch, as in StatisticsSync::takes_part.
   void set_takes_part(bool takes_part) { sync_->takes_part = takes_part; }
 
  private:

@@ -10,10 +10,11 @@
 
 namespace lockstep {
 
-/// Turns a feature on or off. kAuto: use it if it is possible and helps. kOn: throw if it is not possible.
+/// Turns a feature on or off. With kAuto it is used if it is possible and helps. With kOn it is an error if it is not
+/// possible.
 enum class Toggle { kAuto, kOn, kOff };
 
-/// Returns the toggle of that name. `key` names the setting in the message: "trainer.graph".
+/// Returns the toggle of that name. `key` names the setting in the message, such as "trainer.graph".
 /// Throws: Error(kRecipe) for another name than auto, on, off.
 Toggle parse_toggle(const std::string& name, const std::string& key);
 

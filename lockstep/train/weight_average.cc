@@ -27,10 +27,10 @@ at::Tensor WeightAverage::restored_as(const std::string& name, const at::Tensor&
               "the snapshot's average of '" + name + "' is " +
                   (it == restored_.end() ? "missing" : shape_text(it->second.sizes())) + ", want " +
                   shape_text(like.sizes()),
-              "resume with the recipe that wrote the snapshot, or start anew with --resume none");
+              "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
 }
 
-// Snapshots of before there was such a number do not tell.
+// Older snapshots do not have this number.
 void WeightAverage::require_same_kind() const {
   const auto it = restored_.find(kKind);
   if (it == restored_.end()) return;
@@ -38,7 +38,7 @@ void WeightAverage::require_same_kind() const {
   if (was_ema == options_.decay.has_value()) return;
   throw Error(ErrorKind::kRecipe,
               "the snapshot holds averages of kind " + kind_name(was_ema) + ", want " + kind_name(!was_ema),
-              "resume with the same kind of average, or start anew with --resume none");
+              "resume with the same kind of average, or start from scratch with --resume none");
 }
 
 void WeightAverage::clear() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Averages of the weights that a training goes through: EMA or SWA.
+/// Averages of the weights over a training, as EMA or SWA.
 ///
 ///     lockstep::WeightAverage average({.decay = 0.999});
 ///     lockstep::Trainer trainer({.max_epochs = 5});
@@ -20,19 +20,19 @@
 namespace lockstep {
 
 struct WeightAverageOptions {
-  std::optional<double>
-      decay{};                  ///< Of an exponential average over steps; without it, the plain mean over epochs' ends.
-  std::int64_t from_epoch = 0;  ///< Averaging begins with this epoch.
+  std::optional<double> decay{};  ///< Decay of an exponential average over steps. If absent, it is the plain mean over
+                                  ///< the ends of epochs.
+  std::int64_t from_epoch = 0;    ///< Averaging begins with this epoch.
 };
 
-/// A second set of weights: the average of those that training went through. Validation sees them, and they are what
-/// the run is worth in the end: `average.*` in its snapshots.
+/// A second set of weights, which is the average over the training. Validation uses it, and it is the run's result, as
+/// `average.*` in its snapshots.
 ///
-/// With `decay` d they are EMA: a ← d·a + (1 - d)·w after each step, the first step's w as they are. Without, SWA: the
-/// mean of w at the ends of epochs from `from_epoch` on.
+/// With `decay` d it is EMA. a ← d·a + (1 - d)·w after each step, and the first step's w unchanged. Without, it is SWA,
+/// the mean of w at the ends of epochs from `from_epoch` on.
 ///
-/// Each training begins new averages, or goes on with those of the snapshot that it resumes. They can be read until the
-/// next one begins; the module holds the last step's weights meanwhile.
+/// Each training begins new averages, or continues those of the snapshot that it resumes. They can be read until the
+/// next one begins. The module holds the last step's weights meanwhile.
 /// Source: torch.optim.swa_utils.AveragedModel, tests/golden/averages.
 class WeightAverage final : public Extension {
  public:
@@ -50,7 +50,8 @@ class WeightAverage final : public Extension {
   std::vector<SavedTensor> saved() const override;
   void restore(const std::map<std::string, at::Tensor>& tensors) override;
 
-  /// Returns the number of sets of weights in the averages: steps for EMA, epochs for SWA. 0 if there are none yet.
+  /// Returns the number of sets of weights in the averages, which are steps for EMA and epochs for SWA. 0 if there are
+  /// none yet.
   std::int64_t count() const { return count_; }
   /// Returns a copy of each parameter's average, and of SWA's BatchNorm statistics, by its name in the module. A tied
   /// weight is listed under its first name.
@@ -71,10 +72,11 @@ class WeightAverage final : public Extension {
   std::vector<at::Tensor> weights_;
   std::vector<at::Tensor> averages_;
   std::vector<SavedTensor> buffers_;    ///< The module's own.
-  std::vector<at::Tensor> statistics_;  ///< SWA's averages', by buffers_'s places; empty if they are yet to be taken.
-  std::vector<at::Tensor> kept_;        ///< What buffers_ held before a validation.
+  std::vector<at::Tensor> statistics_;  ///< BatchNorm statistics of SWA's averages, in the order of buffers_. Empty
+                                        ///< until they are computed.
+  std::vector<at::Tensor> kept_;        ///< The values of buffers_ before a validation.
   std::map<std::string, at::Tensor> restored_;
-  std::int64_t count_ = 0;  ///< How many sets of weights are in them.
+  std::int64_t count_ = 0;  ///< Number of sets of weights in the averages.
 };
 
 }  // namespace lockstep

@@ -153,7 +153,7 @@ class BadInput(unittest.TestCase):
             self.assertEqual("hint: want project_ and nine digits" in done.stderr, is_odd)
         self.kept = ("mine.toml",)
         (self.folder / "mine.toml").write_text("[slurm]\naccount_pattern = '('\n")
-        self.refused(3, "mine.toml:2: slurm.account_pattern = '('", "is no regular expression", "profile", "check", str(self.folder / "mine.toml"))
+        self.refused(3, "mine.toml:2: slurm.account_pattern = '('", "is not a regular expression", "profile", "check", str(self.folder / "mine.toml"))
 
     def test_a_container_image_that_is_missing(self):
         self.refused(4, "there is no container image '", "lockstep profile show generic",
@@ -180,7 +180,7 @@ class BadInput(unittest.TestCase):
 
     def test_a_flag_of_sbatch_that_other_numbers_follow_from(self):
         self.refused(2, "--sbatch=--nodes=4", "give it as --nodes", "submit", "--sbatch=--nodes=4", "--", "true")
-        self.refused(2, "'exclusive' is no flag of sbatch", "--sbatch=--exclusive", "submit", "--sbatch=exclusive", "--", "true")
+        self.refused(2, "'exclusive' is not a flag of sbatch", "--sbatch=--exclusive", "submit", "--sbatch=exclusive", "--", "true")
 
     def test_what_sbatch_is_given(self):
         self.sbatch(SBATCH_WORKS)

@@ -4,7 +4,7 @@
 
 #include "lockstep/telemetry/telemetry.h"
 
-/// What a node wrote before it died, or anybody since.
+/// A node's telemetry, as written before it died, or by anybody since.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   if (const auto line = lockstep::parsed_telemetry(text)) lockstep::json_of_sample(line->sample, line->node);

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto transforms = lockstep::parsed_transforms(lockstep::split(text, '\n'), "data.transforms");
     const auto steady = without_chance(transforms);
     LOCKSTEP_ASSERT(!steady.is_random());
-    // What a step makes large on its way out again small would take long, and shows nothing.
+    // A step that makes an image large before it becomes small again would take long, and shows nothing.
     const bool is_short = transforms.steps.size() <= 4 && text.find_first_of("0123456789") != std::string_view::npos;
     if (!is_short) return 0;
     apply(transforms, size > 0 ? data[0] : 0);

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     lockstep::unpack_zip(file.path(), outer / "inner",
                          [](std::uint64_t done, std::uint64_t all) { LOCKSTEP_ASSERT(done <= all); });
   } catch (const lockstep::Error& error) {
-    // kIo: a file where another entry wants a folder, a name that the file system refuses.
+    // kIo means a file in the place of another entry's folder, or a name that the file system refuses.
     const bool is_refusal = error.kind() == lockstep::ErrorKind::kData || error.kind() == lockstep::ErrorKind::kIo;
     if (!is_refusal) throw;
   }

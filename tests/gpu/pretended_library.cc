@@ -5,8 +5,8 @@
 #include "lockstep/device/gpu_library.h"
 #include "tests/support/fake_device.h"
 
-// What liblockstep_cuda.so does when it is loaded, without a device: it tells LibTorch that there is code for GPUs,
-// whose random numbers come from a generator of its own.
+// Behaves as liblockstep_cuda.so does when it is loaded, without a device. It tells LibTorch that there is code for
+// GPUs, with a separate generator of random numbers.
 namespace at {
 namespace {
 

@@ -47,7 +47,7 @@ std::unique_ptr<Classifier> cnn(const std::string& optimizer = "sgd", const std:
   return std::make_unique<Classifier>(make_network(network), 4, task);
 }
 
-// What rank 0 heard of the losses, step by step.
+// The losses that rank 0 got, step by step.
 struct Losses : Listener {
   std::string name() const override { return "losses"; }
   Verdict on(const StepEnded& event) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin looks like that was built against another LibTorch.
+// A plugin that was built against another LibTorch.
 struct PluginFacts {
   int interface_version;
   const char* torch_version;

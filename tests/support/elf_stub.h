@@ -12,7 +12,7 @@
 
 namespace lockstep::testing {
 
-/// What a made-up library tells the loader.
+/// The facts that a made-up library gives the loader.
 struct ElfStub {
   std::vector<std::string> needed{};
   std::vector<std::string> provides{};   ///< Versions that it defines.

@@ -124,7 +124,7 @@ class FakeNode {
     of.system.nvidia = [count] { return NvidiaLibrary{.is_loaded = true, .status = 0, .devices = count}; };
   }
 
-  /// Four Slingshot adapters, with the system's libfabric and the site's plugin where the loader finds them.
+  /// Adds four Slingshot adapters, with the system's libfabric and the site's plugin in the loader's folders.
   void slingshot() {
     of.system.interfaces = {{"lo", true, {"127.0.0.1"}}};
     for (int i = 0; i < 4; ++i) {
@@ -208,13 +208,13 @@ inline Change no_file(const std::string& name) {
   return [=](FakeNode& node) { node.remove(name); };
 }
 
-/// What may be wrong with a node, and what `doctor` has to say of it.
+/// A fault of a node, and the finding that `doctor` must report.
 struct Fault {
   std::string name{};  ///< Of its test.
   std::string code{};
   std::string fact{};  ///< A part of it.
   Change broken{};
-  Change mended{};  ///< Where that is more than to undo what broke it.
+  Change mended{};  ///< If that takes more than undoing the fault.
 };
 
 inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.code; }

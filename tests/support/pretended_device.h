@@ -41,7 +41,7 @@ struct Pretended : FakeBackend {
     void replay() override { ADD_FAILURE() << "a recording that failed is replayed"; }
   };
 
-  /// As NCCL where it refuses to be recorded: what comes out of it is taken for a lost peer.
+  /// Like NCCL when it refuses to be recorded, which looks like a lost peer.
   struct Peerless : Broken {
     void capture(const std::function<void()>&) override {
       throw Error(ErrorKind::kPeer, "a peer rank was lost while ranks averaged gradients: NCCL error in: capture");

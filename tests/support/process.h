@@ -14,8 +14,7 @@ namespace lockstep::testing {
 
 inline constexpr int kSkipped = 77;
 
-/// Runs `body` in a process of its own, whose limits, mounts and networks are then nobody else's, and fails where it
-/// does.
+/// Runs `body` in a process of its own, whose limits, mounts and networks are then nobody else's, and fails if it does.
 template <typename Body>
 void in_child(Body body) {
   const pid_t child = ::fork();

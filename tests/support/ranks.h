@@ -23,7 +23,7 @@
 
 namespace lockstep::testing {
 
-/// A claim: this process is one of the ranks that another process of the same test has started.
+/// True if this process is one of the ranks that another process of the same test has started.
 inline bool is_rank() { return std::getenv("LOCKSTEP_TEST_RANK") != nullptr; }
 
 struct RanksOptions {
@@ -33,10 +33,9 @@ struct RanksOptions {
   std::map<int, int> statuses = {};  ///< Wanted of a rank, as a shell tells it; 0 of all others.
 };
 
-/// Runs the test that is running now once more in each of `world` processes, with is_rank(), and expects of each the
-/// exit status wanted; what a rank printed is shown where it differs. Rank 0 inherits its store's bound socket, and all
-/// are told where their secret is, as by our launcher. Blocks: until all have ended; a rank that hangs is ended by an
-/// alarm.
+/// Runs the present test again in each of `world` processes, with is_rank(), and expects the wanted exit status of
+/// each. A rank's output is shown if the status differs. Rank 0 inherits its store's bound socket, and all get the
+/// place of their secret, as from our launcher. Blocks: until all have ended. An alarm ends a rank that hangs.
 inline void expect_of_ranks(const RanksOptions& options) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
@@ -95,7 +94,7 @@ inline void begin_rank() {
 
 }  // namespace lockstep::testing
 
-/// A test whose body runs in each of `count` processes that have met; `group` is theirs.
+/// A test whose body runs in each of `count` processes that have met. `group` is theirs.
 #define RANKS_TEST(suite, name, count)                         \
   static void suite##name##OnEachRank(lockstep::Group& group); \
   TEST(suite, name) {                                          \

@@ -12,9 +12,8 @@
 
 namespace lockstep::testing {
 
-/// What a device's graph does, made with the CPU's operations: capture() writes down every operation below autograd
-/// with the tensors that it was given and gave; replay() does them again on the same memory, and none of the host's
-/// code.
+/// Does the work of a device's graph with the CPU's operations. capture() records every operation below autograd with
+/// its input and output tensors. replay() runs them again on the same memory, and none of the host's code.
 ///
 /// One difference is made up for: a device runs nothing when it records, a CPU has then done the step, so the first
 /// replay() does nothing.

@@ -43,7 +43,7 @@ struct SystemCall {
   }
 };
 
-/// What to do with a system call that is about to be made.
+/// The interference with a system call that is about to be made.
 struct Interference {
   bool kills = false;                   ///< End the process with SIGKILL.
   int error = 0;                        ///< Let the call fail with this errno, unmade.
@@ -68,9 +68,8 @@ inline void restore_length(const SystemCall& call, std::uint64_t length) {
   ::process_vm_writev(call.process, &local, 1, &remote, 1, 0);
 }
 
-/// Runs `action` in a process of its own, where an Error ends it with its exit code. `before` is asked about each
-/// system call, `after` is told of each. Returns how it ended, as waitpid() tells; 99 as its exit status if tracing is
-/// not allowed.
+/// Runs `action` in a separate process, where an Error ends it with its exit code. `before` is called before each
+/// system call, and `after` after it. Returns waitpid()'s status. The exit status is 99 if tracing is not allowed.
 inline int traced(const std::function<void()>& action, const std::function<Interference(const SystemCall&)>& before,
                   const std::function<void(const SystemCall&)>& after = {}) {
   const pid_t child = ::fork();

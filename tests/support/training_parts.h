@@ -49,13 +49,13 @@ struct TrainingParts {
         losses(group),
         feed(data, options.step.accumulate, group.device()) {}
 
-  /// Connects the model, which steps need; a SnapshotKeeper does it by itself.
+  /// Connects the model, which steps need. A SnapshotKeeper does it by itself.
   void connect() { model.connect(options.step.parallel); }
   StepRunner& step_runner() {
     if (!steps) steps = std::make_unique<StepRunner>(model, forward, losses, options.step);
     return *steps;
   }
-  /// Makes one step by `make`, which takes batches and place, from where the state is.
+  /// Makes one step by `make`, which takes batches and place, from the present state.
   template <typename Make>
   void step(TrainingState& state, Make&& make) {
     feed.seek(state.epoch, state.place);

@@ -155,7 +155,7 @@ std::vector<Finding> findings_of(DoctorContext context) {
 
 CheckCounts checks_of(const RunUnderTest& run) {
   CheckCounts counts;
-  counts.job = 1;  // Where this task is placed.
+  counts.job = 1;  // The placement of this task.
   for (const auto& check : kQuick) ++(counts.*check.of);
   for (const auto& check : kThorough) ++(counts.*check.of);
   if (run.run_dir.empty()) counts.run = run.logs.empty() ? 0 : 1;

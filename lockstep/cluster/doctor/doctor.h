@@ -88,7 +88,7 @@ struct NvidiaLibrary {
   int devices = 0;         ///< That it counts.
 };
 
-/// What checks read of the system apart from files. Tests put in values of their own.
+/// The facts that checks read from the system, apart from files. Tests put in their own values.
 struct SystemView {
   ProcessLimits limits{};
   CpuSet allowed{};  ///< The CPUs that the launcher allowed this task.
@@ -137,7 +137,7 @@ void place(DoctorContext& context, Findings& findings);
 /// begin.
 std::vector<Finding> quick_findings(DoctorContext context);
 
-/// A check of one thing: adds its findings.
+/// A check of one thing. It adds its findings.
 using MakeCheck = void (*)(const DoctorContext&, Findings&);
 
 /// Runs a check. If the check throws, that becomes a finding, and the other checks still run.

@@ -81,7 +81,7 @@ FAULT_TESTS(LumiFault, LumiNode, kOnLumi);
 const std::vector<Fault> kOnJuwels = {
     {"PeersHiddenByACgroup", "layout-hidden-peers", "open 1 of the node's 4",
      [](FakeNode& node) {
-       // A cgroup refuses to open them; here they are not there to be opened.
+       // A cgroup refuses to open them. Here they are not there to be opened.
        for (const char* name : {"/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"}) node.remove(name);
      }},
     {"CoresFarFromTheDevice", "layout-far-cores", "all far from device 0",

@@ -261,7 +261,7 @@ TEST(SpaceFault, TheProjectsQuotaIsUsedUp) {
     if (command[3] == "project")
       return ProcessResult{.exit_code = 0, .output = "462000001 P " + folder + "\n", .errors = {}};
     const bool is_project = command[5] == "-p" && command[6] == "462000001";
-    // The user's own has no limit, as where projects are what counts.
+    // The user's own has no limit, as if projects are what counts.
     const std::string row = is_project ? used + " 0 1073741824 - 12000 0 2000000 -" : "1048576 0 0 - 12000 0 0 -";
     return ProcessResult{.exit_code = 0, .output = folder + " " + row + "\n", .errors = {}};
   };

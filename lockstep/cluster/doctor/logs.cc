@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostLogs = 64;          // The ranks of eight nodes: what one rank's log says, all say.
-constexpr std::size_t kMostBytes = 8U << 20U;  // What NCCL decides stands at its log's beginning.
+constexpr std::size_t kMostBytes = 8U << 20U;  // NCCL logs its decisions at the beginning.
 
 /// The line of a log, in lower case too, since versions differ in that.
 struct Line {

@@ -25,7 +25,7 @@ using testing::JuwelsNode;
 using testing::no_file;
 using testing::variable;
 
-/// What a name resolves to.
+/// Sets the addresses that a name resolves to.
 testing::Change addresses(std::vector<std::string> found) {
   return [=](FakeNode& node) { node.of.system.addresses_of = [=](const std::string&) { return found; }; };
 }
@@ -67,7 +67,7 @@ TEST(SlingshotFault, OneOfFourInterfacesGone) {
                       }});
 }
 
-/// In a network of this process alone, where loopback is down at first and can be brought up.
+/// In a network of this process alone, if loopback is down at first and can be brought up.
 TEST(LinkFault, AnInterfaceThatIsDown) {
   JuwelsNode node;
   in_child([&] {
@@ -113,7 +113,7 @@ const std::string kSoundLog =
     "nid005001:1:2 [0] NCCL INFO Using network AWS Libfabric\n"
     "nid005001:1:2 [0] NCCL INFO comm 0x7f rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0\n";
 
-/// Where a run on LUMI has left its collectives' log.
+/// A node with the log of the collectives of a run on LUMI.
 struct LoggedNode : FakeNode {
   LoggedNode() : FakeNode("lumi-g") {
     of.run.run_dir = "/run";

@@ -40,7 +40,7 @@ constexpr auto kChecks = std::to_array<NamedCheck>({
     {"health of the devices", &check_device_health},
     {"links", &check_links},
 });
-/// Of the job: its first node makes them, for all.
+/// Checks of the job, which its first node makes for all.
 constexpr auto kOnFirstNode = std::to_array<NamedCheck>({{"quota", &check_quota}, {"budget", &check_budget}});
 
 /// Errors of the job's own settings, which hold on every node.

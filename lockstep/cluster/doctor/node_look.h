@@ -23,7 +23,7 @@ struct ProgramTrial {
 
 /// Findings on a node before a job's ranks start there.
 struct NodeLook {
-  std::string node{};  ///< Slurm's name, by which it may be left out; the kernel's may be another.
+  std::string node{};  ///< Slurm's name, by which it may be left out. The kernel's may be another.
   std::vector<Finding> findings{};
   bool is_sick = false;     ///< True if one of the errors is the node's own, so that another node would do.
   bool has_started = true;  ///< The program started, or was not tried.

@@ -57,7 +57,7 @@ TEST(LimitedChild, IsLeftWhenTheTimeIsUpWithWhatItSaid) {
 }
 
 TEST(LimitedChild, IsNotWaitedForByWhatItLeavesBehind) {
-  // The child of the child holds the pipe open; its own end is the end of this test's process group.
+  // The child of the child holds the pipe open. Its own end is the end of this test's process group.
   std::string said;
   const auto time = seconds_of([&] {
     const auto child = run_limited(

@@ -77,7 +77,7 @@ struct Job {
         try {
           attend(rank);
         } catch (const Error&) {
-          // What became of it is for rank 0 to say.
+          // Rank 0 reports the result.
         }
       });
     }

@@ -55,7 +55,7 @@ Finding finding_of(const nlohmann::json& object) {
     for (const auto& host : object.at("hosts")) finding.hosts.push_back(host);
     return finding;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::kPeer, std::string("a node sent what is no finding: ") + error.what(),
+    throw Error(ErrorKind::kPeer, std::string("a node sent text that is not a finding: ") + error.what(),
                 "run the same version of lockstep on all nodes");
   }
 }

@@ -183,7 +183,7 @@ void check_one_quota(const DoctorContext& of, const NamedQuota& named, Findings&
   }
 }
 
-/// Returns the hours until the job's end; nothing if nobody has said when that is.
+/// Returns the hours until the job's end. Nothing if nobody has said when that is.
 std::optional<double> hours_left(const Environment& env) {
   for (const char* name : {"LOCKSTEP_JOB_END", "SLURM_JOB_END_TIME"}) {
     if (const auto end = parsed_double(env.get(name).value_or("")))

@@ -14,8 +14,8 @@ void check_node_space(const DoctorContext& of, Findings& findings);
 /// Checks the quota of the run folder's file system. It starts `lfs quota`, `mmlsquota` or `quota`.
 void check_quota(const DoctorContext& of, Findings& findings);
 
-/// Checks that the job's account has hours left for all of the job's time; nothing outside a job, or where Slurm's
-/// accounting sets the account no limit. Starts a program, `sshare`.
+/// Checks that the job's account has hours left for all of the job's time. Does nothing outside a job, or if Slurm's
+/// accounting sets no limit for the account. It starts `sshare`.
 void check_budget(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

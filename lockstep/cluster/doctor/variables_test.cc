@@ -14,7 +14,7 @@ using testing::found;
 using testing::no_variable;
 using testing::variable;
 
-/// Every row of the table: set on a node where it matters it is found, elsewhere it is not.
+/// Sets every row of the table on a node. It is found if it matters there, and not otherwise.
 TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
   const auto variables = dangerous_variables();
   EXPECT_GE(variables.size(), 20U);

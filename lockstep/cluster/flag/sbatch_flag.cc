@@ -76,7 +76,7 @@ const OwnFlag* own_long_flag(std::string flag) {
 
 void check_sbatch_flag(const std::string& flag) {
   if (!flag.starts_with('-')) {
-    throw Error(ErrorKind::kUsage, "'" + flag + "' is no flag of sbatch, want one that begins with a dash",
+    throw Error(ErrorKind::kUsage, "'" + flag + "' is not a flag of sbatch, want one that begins with a dash",
                 "for example --sbatch=--exclusive");
   }
   const auto* own = flag.starts_with("--") ? own_long_flag(flag) : own_short_flag(flag);

@@ -137,7 +137,7 @@ std::vector<std::string> command_of_trial(const std::vector<std::string>& comman
   for (const auto& [name, value] : values) {
     if (met.contains(name)) continue;
     throw Error(ErrorKind::kUsage, "--sweep varies '" + name + "', but the command has no {" + name + "}",
-                "write {" + name + "} where its value is to stand, for example --" + name + " {" + name + "}");
+                "write {" + name + "} where its value belongs, for example --" + name + " {" + name + "}");
   }
   return words;
 }

@@ -10,10 +10,10 @@
 namespace lockstep {
 namespace {
 
-/// What a program leaves that asks to be started again.
+/// The mark of a program that asks to be started again.
 const std::string kAgainMark = "\"$LOCKSTEP_RUN_DIR/again-$SLURM_JOB_ID\"";
 
-/// Ranks that each get a log of their own.
+/// The largest number of ranks that get separate logs.
 constexpr int kMostRankLogs = 256;
 
 std::string summary(const JobPlan& plan) {
@@ -37,13 +37,13 @@ std::string step(const JobPlan& plan) {
   for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
   const bool is_program = !plan.program.is_recipe;
   const bool has_logs = is_program && plan.size.world() <= kMostRankLogs;
-  // A file for each rank would burden the file system: a line says instead whose it is.
+  // A file per rank would burden the file system, so a label names each line's rank instead.
   if (is_program && !has_logs) text += " --label";
   const std::string options = is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay";
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 
-/// Before all else: a signal that comes while nobody waits for it ends the shell.
+/// Set first of all. A signal that arrives without a trap ends the shell.
 void add_trap(ScriptText& out, const JobPlan& plan) {
   if (!is_warned_program(plan)) return;
   if (const auto& signal = plan.queue.signal) {
@@ -61,7 +61,7 @@ void add_trap(ScriptText& out, const JobPlan& plan) {
   out.line("trap 'warned=1; next_job' USR1");
 }
 
-/// How a person sends on what trackers had to keep.
+/// Prints how to upload what trackers had to keep offline.
 void add_trackers(ScriptText& out, const JobPlan& plan) {
   if (!plan.is_offline || plan.program.is_recipe) return;
   out.paragraph("The nodes have no internet: what trackers have kept in the run folder is sent from a login node.");

@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// The batch script of a job: what `sbatch` takes, by our hand or by a person's.
+/// Returns the batch script of a job, for `sbatch`, by Lockstep or by hand.
 ///
-/// It asks for the plan's nodes, loads modules, tries the program on one node, starts `lockstep exec -- PROGRAM` as
-/// each task, and goes on in a next job where the program ended with 75 or, for a chain, where the time is up. Source:
+/// It requests the plan's nodes, loads modules, tries the program on one node, and starts `lockstep exec -- PROGRAM` as
+/// each task. It continues in another job if the program ended with 75 or, for a chain, if the time is up. Source:
 /// docs/cluster/submit.md explains each part.
 std::string batch_script(const JobPlan& plan);
 
 /// "job.sh" in the run folder.
 std::filesystem::path script_path(const JobPlan& plan);
-/// "logs/job.log" in the run folder: what all tasks and the script write, over all restarts.
+/// Returns "logs/job.log" in the run folder. All tasks and the script write to it, over all restarts.
 std::filesystem::path log_path(const JobPlan& plan);
 
 }  // namespace lockstep

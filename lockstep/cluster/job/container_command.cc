@@ -28,7 +28,7 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
   return binds;
 }
 
-/// True if the runtime takes --nv and --rocm, and nobody has given one of them.
+/// True if the runtime takes --nv and --rocm, and none of them was given.
 bool takes_device_flag(const JobPlan& plan) {
   const auto& runtime = plan.container.runtime;
   const bool is_given = std::ranges::any_of(
@@ -40,7 +40,7 @@ bool needs_nv(const JobPlan& plan) {
   return takes_device_flag(plan) && plan.backend == "cuda" && plan.size.devices > 0;
 }
 
-/// True if only the node can tell: the profile does not know its devices, or the image may lack ROCm.
+/// True if only the node can tell, because the profile does not know its devices or the image may lack ROCm.
 bool asks_node(const JobPlan& plan) {
   if (!takes_device_flag(plan) || plan.backend == "cuda") return false;
   return plan.backend.empty() || (plan.size.devices > 0 && !plan.has_container_modules);
@@ -78,7 +78,7 @@ std::vector<std::string> container_command(const JobPlan& plan) {
   if (runtime == "podman-hpc") {
     lines.emplace_back("podman-hpc run --rm --gpu --workdir=\"$PWD\"");
     add_flags();
-    // It takes no variables over by itself; a name with a star stands for all that begin so.
+    // It inherits no variables by itself. A name with a star stands for all with that prefix.
     lines.emplace_back("--env='SLURM_*' --env='LOCKSTEP_*' --env='NCCL_*' --env='FI_*'");
     for (const auto& each : plan.own_env) lines.push_back("--env=" + shell_quoted(each.substr(0, each.find('='))));
     for (const auto& bind : binds_of(plan)) lines.push_back("-v " + shell_expanding(both_sides(bind)));

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Run once on each node, with the folder as $1 and the file's bytes as $2. The file and what it holds lie there
+/// Runs once on each node, with the folder as $1 and the file's bytes as $2. The file and its content are there
 /// together for a while.
 const std::vector<std::string> kLookForRoom = {
     "free=$(df --output=avail -B1 \"${1%/*}\" | tail -n 1) || exit 0", "[ \"$free\" -lt $((2 * $2)) ] || exit 0",
@@ -25,7 +25,7 @@ const std::vector<std::string> kLookForRoom = {
     "pack\" >&2",
     "exit 4"};
 
-/// Run once on each node, with the results as $1, and where they go as $2.
+/// Runs once on each node, with the results as $1, and their destination as $2.
 const std::vector<std::string> kCopyBack = {"[ -d \"$1\" ] && [ -n \"$(ls -A \"$1\")\" ] || exit 0",
                                             "mkdir -p \"$2/$SLURMD_NODENAME\" && cp -R \"$1/.\" "
                                             "\"$2/$SLURMD_NODENAME/\""};
@@ -43,7 +43,7 @@ JobData job_data(const std::string& word, const fs::path& packs, bool is_here, c
   if (colon != std::string::npos) data.inside = word.substr(colon + 1);
   data.from = absolute_folder(word.substr(0, colon));
   if (colon != std::string::npos && !data.inside.starts_with('/')) {
-    throw Error(ErrorKind::kUsage, "--stage-data: '" + data.inside + "' is no whole path in the container",
+    throw Error(ErrorKind::kUsage, "--stage-data: '" + data.inside + "' is not an absolute path in the container",
                 "DIR:/INSIDE, or DIR alone: the program finds it under $LOCKSTEP_DATA");
   }
   std::error_code ignored;

@@ -37,7 +37,7 @@ void check_data(const Recipe& settings) {
   try {
     data = settings.path("data.path");
   } catch (const Error&) {
-    return;  // It names a variable that may be set where the tasks run.
+    return;  // It names a variable that may be set on the nodes.
   }
   if (!is_there(data)) refuse(ErrorKind::kData, "data set (data.path)", data);
 }
@@ -51,7 +51,7 @@ std::optional<fs::path> script_of(const std::vector<std::string>& command) {
   for (std::size_t at = 1; at < command.size(); ++at) {
     const auto& word = command[at];
     if (!word.starts_with('-')) return word;
-    // python(1): these end the options, those take a value, the others stand alone.
+    // By python(1), these options end the options, those take a value, and the others stand alone.
     if (word == "-" || word.starts_with("-m") || word.starts_with("-c")) return std::nullopt;
     if (word == "-W" || word == "-X") ++at;
   }

@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-/// Returns the file that `command` hands to Python, also through torchrun: "train.py" of `python -u train.py --lr 1`.
-/// Nothing for `-m`, `-c` and other programs.
+/// Returns the file that `command` passes to Python, also through torchrun, such as "train.py" of `python -u train.py
+/// --lr 1`. Nothing for `-m`, `-c` and other programs.
 std::optional<std::filesystem::path> script_of(const std::vector<std::string>& command);
 
-/// Looks, before the job waits in the queue, at the files that it names and that can be seen from here: the script of a
-/// program, and a recipe's data. A script within a container, and one that lines of setup may lead to, are not looked
-/// for.
+/// Checks the files of a job that are visible from here, before it waits in the queue. They are the script of a program
+/// and a recipe's data. It does not look for a script within a container, or for one that shell commands of the set-up
+/// may provide.
 ///
 /// Throws: Error(kEnvironment) if the script is missing, Error(kData) if the data are; both say how to submit anyway.
 void check_files_of_job(const JobPlan& plan, const Recipe& settings);

@@ -21,7 +21,7 @@ std::string times(const std::string& amount, int factor) {
   const auto unit = std::ranges::find_if_not(amount, [](unsigned char c) { return std::isdigit(c) != 0; });
   const auto number = parsed_int<long long>(std::string_view(amount.begin(), unit));
   if (!number) {
-    throw Error(ErrorKind::kRecipe, "'" + amount + "' is no amount of memory, want a number and a unit",
+    throw Error(ErrorKind::kRecipe, "'" + amount + "' is not an amount of memory, want a number and a unit",
                 "for example \"60G\"");
   }
   return std::to_string(*number * factor) + std::string(unit, amount.end());
@@ -50,11 +50,11 @@ void require_positive(const RequestedShape& shape) {
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
 }
 
-/// The cores of each task: those of its devices, or its part of a node that has none.
+/// Returns the cores of each task. They are those of its devices, or its part of a node without devices.
 int share_of_cores(const ResolvedShape& size, const Profile& profile) {
   const bool has_none = profile.devices.count == 0 && size.devices == 0;
   if (has_none) return static_cast<int>(profile.sbatch.cores) / size.tasks;
-  // Cores that nobody else can have go to the tasks, also those of devices that are left idle.
+  // If the job has whole nodes, tasks get all of their cores, also those of devices that stay idle.
   const bool takes_all = size.has_whole_nodes && size.devices > 0 && profile.devices.count > size.devices;
   const auto shares = takes_all ? profile.devices.count : size.devices;
   return static_cast<int>(profile.sbatch.cores_per_device * shares) / size.tasks;
@@ -92,8 +92,9 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
   return queue;
 }
 
-/// From the warning to the limit: less in a short job. Slurm may send the signal up to a minute early (sbatch(1)).
-/// A recipe needs none: it goes by LOCKSTEP_JOB_END, which the script exports, and knows how long its saves take.
+/// Returns the time from the warning to the limit, which is less in a short job. Slurm may send the signal up to a
+/// minute early (sbatch(1)). A recipe needs none, since it follows LOCKSTEP_JOB_END, which the script exports, and
+/// knows how long its saves take.
 std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
   if (program.is_recipe) return 0s;
   if (queue.signal) {
@@ -140,7 +141,7 @@ std::vector<std::string> srun_flags(const ResolvedShape& size, const Profile& pr
   }
   if (program.is_recipe) {
     // Ranks of a recipe notice a dead one by themselves. When the time is up each ends with 75, and the first to do so
-    // is no reason to kill the others: srun's own code would no longer be 75, and the run would not go on.
+    // is no reason to kill the others. srun's own code would then not be 75, and the run would not continue.
     std::erase_if(flags, [](const auto& flag) { return flag.starts_with("--kill-on-bad-exit"); });
     flags.insert(flags.end(), {"--kill-on-bad-exit=0", "--wait=300"});
   }
@@ -188,7 +189,7 @@ bool starts_over_nodes(const NestedLauncher& launcher) {
   return launcher.name.starts_with("torch") || launcher.name.starts_with("accelerate") || launcher.name == "deepspeed";
 }
 
-/// True if a line of DeepSpeed's launcher says itself where ranks are to run.
+/// True if a command of DeepSpeed's launcher itself says where ranks run.
 bool names_hosts(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
     return word == "-H" || word.starts_with("--hostfile") || word.starts_with("--launcher") || word == "--no_ssh";
@@ -209,7 +210,7 @@ void refuse_nesting(const JobPlan& plan) {
   };
   if (size.tasks == 1 && size.nodes > 1 && nested->name == "deepspeed" && !names_hosts(plan.program.command)) {
     throw Error(ErrorKind::kUsage,
-                "deepspeed without a host file starts ranks of its own node alone: " + std::to_string(size.nodes) +
+                "deepspeed without a host file starts ranks on its own node only: " + std::to_string(size.nodes) +
                     " nodes would train as many separate models",
                 "torchrun starts DeepSpeed programs over nodes: " + with_torchrun());
   }

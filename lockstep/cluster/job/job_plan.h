@@ -16,27 +16,28 @@
 
 namespace lockstep {
 
-/// How large a job is asked for. What is left open comes from the profile.
+/// The requested size of a job. The profile fills in what is missing.
 struct RequestedShape {
   int nodes = 1;
-  std::optional<int> devices{};         ///< On each node; 0 for a job without.
-  std::optional<int> tasks{};           ///< On each node; by default one for each device.
+  std::optional<int> devices{};         ///< On each node. 0 for a job without devices.
+  std::optional<int> tasks{};           ///< On each node. By default one per device.
   std::optional<int> cores_per_task{};  ///< As Slurm counts cores there.
 };
 
-/// Where a job waits, and for how long it runs.
+/// The queue of a job, and its time limit.
 struct JobQueue {
   std::string account;
   std::string partition;
   std::string qos;
   std::optional<std::chrono::seconds> time{};
-  int chain = 0;  ///< Jobs that a run may take, one after the other; 0: as many as a recipe needs, one for a program.
-  std::optional<LimitSignal> signal{};  ///< What a program's ranks get before the time is up.
+  int chain = 0;  ///< Number of jobs that a run may take, one after the other. With 0, as many as a recipe needs, and
+                  ///< one for a program.
+  std::optional<LimitSignal> signal{};  ///< The signal that a program's ranks get before the time is up.
   int restarts = 0;                     ///< How often a program's step is started again within a job.
   bool goes_on = true;                  ///< A run whose time was up, or that asks for it, is started again.
 };
 
-/// What has to be in place around the program.
+/// The software that the program needs around it.
 struct JobSoftware {
   std::optional<std::vector<std::string>> modules{};  ///< Instead of the profile's.
   std::string conda;                                  ///< An environment, by path or name.
@@ -45,25 +46,26 @@ struct JobSoftware {
   std::string container;                              ///< An image.
   std::vector<std::string> binds;
   std::vector<std::string> env;  ///< "NAME=value"
-  JobStage stage{};              ///< What goes to the nodes' own disks.
+  JobStage stage{};              ///< The files for the nodes' local disks.
   JobData data{};                ///< Data that go there, too.
 };
 
 struct JobProgram {
-  std::string name;                  ///< For the queue and the run folder: "mnist".
+  std::string name;                  ///< For the queue and the run folder, such as "mnist".
   std::vector<std::string> command;  ///< A program and its arguments.
-  bool is_recipe = false;            ///< It is `lockstep train`: it stops on a signal, with a snapshot, and goes on.
+  bool is_recipe = false;            ///< True for `lockstep train`, which stops on a signal with a snapshot, and can
+                                     ///< continue.
 };
 
 /// The paths that a script names.
 struct JobPaths {
   std::filesystem::path run_dir;
-  std::filesystem::path work_dir;   ///< Where the program starts.
+  std::filesystem::path work_dir;   ///< The folder that the program starts in.
   std::filesystem::path lockstep;   ///< This program.
-  std::string profile;              ///< What names the profile inside the job: its name, or its file's whole path.
-  std::string profile_path;         ///< LOCKSTEP_PROFILE_PATH, where one is set.
+  std::string profile;              ///< The name of the profile inside the job, or the absolute path of its file.
+  std::string profile_path;         ///< LOCKSTEP_PROFILE_PATH, if it is set.
   std::string host{};               ///< The host that submits.
-  std::filesystem::path trainer{};  ///< The training half for the job's container; empty: where it lies by itself.
+  std::filesystem::path trainer{};  ///< The training half for the job's container. If empty, the default one.
 };
 
 /// All that a person asked for.
@@ -81,24 +83,25 @@ struct ResolvedShape {
   int nodes = 1;
   int devices = 0;         ///< On each node.
   int tasks = 1;           ///< On each node.
-  int cores_per_task = 0;  ///< 0 where nothing is known: Slurm then gives one.
-  std::string memory;      ///< Of each node, as --mem takes it; empty for Slurm's default.
+  int cores_per_task = 0;  ///< 0 if unknown. Slurm then gives one.
+  std::string memory;      ///< Memory of each node, as --mem takes it. Empty for Slurm's default.
   bool has_whole_nodes = false;
 
   int world() const { return nodes * tasks; }
 };
 
-/// One job as a value: what the batch script says, and all that it says.
+/// One job as a value, with everything that the batch script needs.
 struct JobPlan {
   std::string cluster;
   ResolvedShape size;
   JobQueue queue;  ///< With the profile's partition, QOS and time filled in.
   std::chrono::seconds signal_lead{0};
   bool can_requeue = true;          ///< The site lets a job go back into the queue, and this one may.
-  std::string devices_flag;         ///< Asks for the devices: "--gpus-per-node=8"; empty where there are none.
+  std::string devices_flag;         ///< The flag that requests the devices, such as "--gpus-per-node=8". Empty if there
+                                    ///< are none.
   std::vector<std::string> sbatch;  ///< Flags beyond those that the fields above mean.
   std::vector<std::string> srun;    ///< The same for the step.
-  std::vector<std::string> before;  ///< Lines of shell: modules.
+  std::vector<std::string> before;  ///< Shell commands that load modules.
   std::string conda;
   std::map<std::string, std::string> env;
   std::vector<std::string> own_env;  ///< The user's, "NAME=value", over `env`.
@@ -107,15 +110,16 @@ struct JobPlan {
   std::map<std::string, std::string> downloads;  ///< Variables that name folders for models and data sets.
   JobStage stage{};
   JobData data{};
-  ProfileContainer container;          ///< Without an image where the job runs outside of one.
-  std::string backend;                 ///< Of the devices: "cuda", "rocm", or empty if the profile does not know.
-  bool has_container_modules = false;  ///< The site's own lines show a container what it needs of the node.
+  ProfileContainer container;          ///< Without an image if the job runs outside a container.
+  std::string backend;                 ///< Of the devices, "cuda" or "rocm". Empty if the profile does not know it.
+  bool has_container_modules = false;  ///< True if the site's own commands give a container what it needs of the node.
   JobProgram program;
   JobPaths paths;
   bool is_offline = false;       ///< The nodes do not reach the internet.
   bool exports_nothing = false;  ///< The job gets none of the submitting shell's variables.
-  std::string tunnel{};          ///< Reaches a port of a node: "ssh -L {port}:{node}:{port} {login}".
-  JobBilling billing{};          ///< What the site charges for it.
+  std::string tunnel{};          ///< The command that reaches a port of a node, such as "ssh -L {port}:{node}:{port}
+                                 ///< {login}".
+  JobBilling billing{};          ///< The site's charge for it.
   std::string login{};           ///< The host that a person logs in to.
 
   bool has_container() const { return !container.image.empty(); }
@@ -123,9 +127,9 @@ struct JobPlan {
 
 /// The job that `request` means on the system of `profile`.
 ///
-/// Throws: Error(kEnvironment) where the job passes a limit of the profile's, where an account is needed, or where a
-///         node has fewer devices: with the limit, where it stands, and what would fit. Error(kUsage) for numbers that
-///         do not go together, such as a signal that comes before the job begins, or tasks that cannot share the
+/// Throws: Error(kEnvironment) if the job exceeds a limit of the profile, if an account is needed, or if a node has
+///         fewer devices. It gives the limit, its origin and a size that fits. Error(kUsage) for numbers that
+///         contradict each other, such as a signal that comes before the job begins, or tasks that cannot share the
 ///         devices evenly, and for a launcher under one task for each device.
 JobPlan job_plan(const JobRequest& request, const Profile& profile);
 

@@ -15,13 +15,13 @@ namespace {
 
 using Queues = std::map<std::string, ProfileQueue, std::less<>>;
 
-/// Of partitions, or of qualities of service: the words in which they are spoken of.
+/// Names for a kind of queue, a partition or a QOS.
 struct QueueKind {
   const Queues& all;
   const std::string& name;   ///< The one that the job is for.
   std::string_view word;     ///< "partition"
   std::string_view flag;     ///< "--partition"
-  std::string_view section;  ///< "partition.": what its keys begin with.
+  std::string_view section;  ///< The beginning of its keys, such as "partition.".
 };
 
 std::string text_of(std::chrono::seconds time) { return time.count() > 0 ? hh_mm_ss(time) : "its own limit"; }
@@ -37,8 +37,8 @@ QueueKind qos_kind(const JobPlan& plan, const Profile& profile) {
   return {profile.qos, plan.queue.qos, "QOS", "--qos", "qos."};
 }
 
-/// "--partition extended gives 4 nodes 24:00:00; ", or nothing. Where no partition fits, a QOS may: one with limits of
-/// its own replaces the partition's.
+/// Returns "--partition extended gives 4 nodes 24:00:00; ", or nothing. If no partition fits, a QOS may, since its own
+/// limits replace the partition's.
 std::string one_that_fits(const QueueKind& kind, const JobPlan& plan, const Profile& profile) {
   for (const auto& [name, queue] : kind.all) {
     if (name == kind.name || !fits(queue, plan)) continue;
@@ -80,7 +80,7 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
               fitting_or(kind, plan, profile, "--nodes " + std::to_string(is_few ? least : most)));
 }
 
-/// Where a larger job may run longer: "92 nodes and more get 06:00:00; ".
+/// Says which larger job may run longer, such as "92 nodes and more get 06:00:00; ".
 std::string larger_job(const ProfileQueue& queue, const JobPlan& plan) {
   for (const auto& limit : queue.limits) {
     if (limit.min_nodes > plan.size.nodes && limit.time >= *plan.queue.time) {
@@ -125,7 +125,7 @@ void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& prof
   }
 }
 
-/// Says that devices which nobody uses are paid for.
+/// Warns of devices that are paid for and not used.
 void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
   const auto all = profile.devices.count;
   if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
@@ -187,7 +187,7 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
             "), or for all your runs [cluster] account in ~/.config/lockstep/config.toml");
   }
   check_queue(qos_kind(plan, profile), plan, profile);
-  // A QOS that has limits of its own is there to replace the partition's.
+  // The limits of a QOS replace the partition's.
   if (!plan.queue.qos.empty() && profile.qos.contains(plan.queue.qos)) return;
   check_queue({profile.partitions, plan.queue.partition, "partition", "--partition", "partition."}, plan, profile);
 }

@@ -7,11 +7,12 @@
 
 namespace lockstep {
 
-/// The most time that a job of so many nodes gets in `queue`; nothing where it takes no job of that size, 0 where the
-/// time is not known.
+/// Returns the longest time of a job of this many nodes in `queue`. Nothing if it takes no job of that size, 0 if the
+/// time is unknown.
 std::optional<std::chrono::seconds> time_limit(const ProfileQueue& queue, int nodes);
 
-/// Returns "--partition small-g": what gives the job a part of its nodes and bills that part. Empty if nothing does.
+/// Returns an option such as "--partition small-g" that gives the job a part of its nodes and bills only that part.
+/// Empty if there is none.
 std::string shared_queue(const JobPlan& plan, const Profile& profile);
 
 /// Holds a job against what its profile knows of account, partition, QOS, nodes, time and devices.
@@ -20,8 +21,8 @@ std::string shared_queue(const JobPlan& plan, const Profile& profile);
 /// switched: the error names one.
 void check_limits(const JobPlan& plan, const Profile& profile);
 
-/// Says what the scheduler will refuse, or do otherwise than one may think. `nodes_have` is for the hint to a job whose
-/// tasks would get one core each.
+/// Warns of requests that the scheduler will refuse, or handle in an unexpected way. `nodes_have` is for the hint to a
+/// job whose tasks would get one core each.
 void warn_of_request(const JobPlan& plan, const Profile& profile, const std::string& nodes_have, const Log& log);
 
 }  // namespace lockstep

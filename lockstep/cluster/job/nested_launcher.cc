@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// A launcher's own options end where its program begins. Most take a value, in the same word or in the next.
+/// A launcher's own options end at the beginning of its program. Most take a value, in the same word or in the next.
 struct Launcher {
   std::string_view name;
   std::string_view flags;  ///< Options without a value, with spaces around each.
@@ -39,7 +39,7 @@ const Launcher* launcher_of(std::string_view name) {
   return found == kLaunchers.end() ? nullptr : &*found;
 }
 
-/// Returns where the program begins that the launcher starts.
+/// Returns the index of the program that the launcher starts.
 std::size_t program_begin(const Launcher& launcher, const std::vector<std::string>& command, std::size_t at) {
   if (launcher.runs_scripts) return launcher_options_end(command, at);
   while (at < command.size() && command[at].starts_with('-')) {

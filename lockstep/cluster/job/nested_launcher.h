@@ -7,14 +7,15 @@
 
 namespace lockstep {
 
-/// A program that starts ranks of its own, as a job's command names it.
+/// A program in a job's command that starts ranks itself.
 struct NestedLauncher {
   std::string name;                   ///< "torchrun"
-  std::vector<std::string> launched;  ///< What it would start: "python", "train.py", "--epochs", "3".
+  std::vector<std::string> launched;  ///< The command that it would start, such as "python", "train.py", "--epochs",
+                                      ///< "3".
 };
 
-/// The launcher that `command` is: torchrun, `python -m torch.distributed.run`, accelerate, deepspeed, mpirun and the
-/// like.
+/// Returns the launcher that `command` is, such as torchrun, `python -m torch.distributed.run`, accelerate, deepspeed
+/// or mpirun.
 std::optional<NestedLauncher> nested_launcher(const std::vector<std::string>& command);
 
 }  // namespace lockstep

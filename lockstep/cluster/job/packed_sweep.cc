@@ -27,7 +27,7 @@ std::string summary(const PackedJob& job) {
   return text + (size.cores_per_task > 0 ? counted(size.cores_per_task, "core") : "a task") + " of its own.";
 }
 
-/// The whole node's job, with the software and variables of a trial: its devices are not to be put in order.
+/// The whole node's job, with the software and variables of a trial. Its devices keep their order.
 JobPlan surroundings_of(const PackedJob& job) {
   JobPlan plan = job.node;
   plan.env = job.trial.env;
@@ -43,17 +43,17 @@ std::string step_of_trial(const PackedJob& job, const std::string& tasks) {
   std::string text = "srun --exact --nodes=1 --ntasks=" + tasks + " --ntasks-per-node=" + tasks + " --job-name=\"$1\"" +
                      step_flags(trial);
   if (trial.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(trial.size.cores_per_task);
-  // Without a share of its own a step takes all of the job's memory, and the next one waits; 0 is not counted.
+  // Without its own share, a step takes all of the job's memory, and the next one waits. 0 does not count.
   text += " --mem=" + (trial.size.memory.empty() ? "0" : trial.size.memory);
   if (!trial.devices_flag.empty()) text += " " + shell_quoted(trial.devices_flag);
   for (const auto& flag : trial.srun) text += " " + shell_quoted(flag);
   return text;
 }
 
-/// A condition for a shell: the trial whose run folder is set has work to do in this job.
+/// Returns shell lines that skip the trial whose run folder is set if it has no work to do in this job.
 std::vector<std::string> leave_out_lines(const PackedJob& job, const std::string& leave) {
   std::vector<std::string> lines = {"[ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || " + leave};
-  // A recipe knows by its snapshot that it is done; a program would do all of it again.
+  // A recipe knows from its snapshot that it is done. A program would repeat all of its work.
   if (!job.node.program.is_recipe && job.node.queue.goes_on) {
     lines.push_back("[ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || " + leave);
   }
@@ -61,7 +61,7 @@ std::vector<std::string> leave_out_lines(const PackedJob& job, const std::string
   return lines;
 }
 
-/// What stands after srun's own flags, or in a task for one of several trials.
+/// Returns the words after srun's own flags, or in a task for one of several trials.
 std::string program_line(const PackedJob& job, const std::string& own) {
   return "\"$program\"" + arguments_of(job.trial) + " " + own + " >> \"$LOCKSTEP_RUN_DIR/logs/job.log\" 2>&1";
 }
@@ -80,7 +80,8 @@ void add_steps(ScriptText& out, const PackedJob& job) {
   }
 }
 
-/// The words of one task among those of all tasks of its step: a name, a count, and so many words.
+/// Returns the shell lines that pick one task's words from those of all tasks of its step. Each task has a name, a
+/// count, and that many words.
 std::vector<std::string> task_of_shared_step(const PackedJob& job) {
   std::vector<std::string> lines = {"eval \"$job\"", "trap : TERM INT HUP USR1 USR2  # The program answers them.",
                                     "for ((turn = 0; turn < SLURM_PROCID; turn++)); do shift $(($2 + 2)); done",

@@ -11,28 +11,30 @@ namespace lockstep {
 
 /// A trial that shares its node with others.
 struct PackedTrial {
-  std::string name;                    ///< "01-lr-0.1": its folder, and its step in the job.
-  std::vector<std::string> arguments;  ///< "--set", "optimizer.lr=0.1": what sets it apart.
+  std::string name;                    ///< The name of its folder and of its step in the job, such as "01-lr-0.1".
+  std::vector<std::string> arguments;  ///< The arguments that differ from the other trials', such as "--set",
+                                       ///< "optimizer.lr=0.1".
 };
 
 /// One job of one whole node, on which several trials of a sweep run side by side.
 struct PackedJob {
-  JobPlan node;                 ///< What is asked for; its run folder is the job's own.
-  JobPlan trial;                ///< One trial alone, without its own arguments: its size, variables, program.
+  JobPlan node;                 ///< The requested job, whose run folder is the job's own.
+  JobPlan trial;                ///< One trial alone, without its own arguments, that is its size, variables and
+                                ///< program.
   std::filesystem::path sweep;  ///< The folder that holds those of the trials.
   std::vector<PackedTrial> trials{};
   int per_device = 1;  ///< Trials that share a device.
 };
 
-/// How many trials a node takes: one for each of its devices, or for each task where it has none.
+/// Returns the number of trials that a node takes, one per device, or one per task if it has no devices.
 ///
-/// Throws: Error(kUsage) where the profile knows no devices and nobody said how many.
+/// Throws: Error(kUsage) if the profile does not know the devices and the request has no number of them.
 int trials_on_a_node(const RequestedShape& shape, const Profile& profile);
 
-/// The batch script of such a job. Each trial is a step of its own, with one device and its share of cores and memory,
-/// its own run folder and log. Trials that share a device are tasks of one step: Slurm gives a device to one step
-/// alone. Each is a world of its own all the same. One that fails leaves the others alone; the job then ends with its
-/// code. Where the time was up for one, the job goes on.
+/// Returns the batch script of such a job. Each trial is a step with one device, its share of cores and memory, its own
+/// run folder and its own log. Trials that share a device are tasks of one step, since Slurm gives a device to only one
+/// step. Each is still a separate world. A trial that fails does not affect the others, and the job then ends with its
+/// code. If the time was up for one, the job continues.
 std::string packed_script(const PackedJob& job);
 
 }  // namespace lockstep

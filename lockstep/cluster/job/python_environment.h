@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// True if `word` names a Python, or a program that a Python environment brings, and leaves open which one: "python",
-/// "torchrun", but not "/envs/torch/bin/python".
+/// True if `word` names a Python, or a program of a Python environment, without saying which one. "python" and
+/// "torchrun" are such words, "/envs/torch/bin/python" is not.
 bool is_open_python(const std::string& word);
 
-/// Returns the folder of the Python environment that is active in the submitting shell, of a venv or of conda; empty if
-/// none is.
+/// Returns the folder of the Python environment, a venv or conda, that is active in the submitting shell. Empty if none
+/// is.
 std::filesystem::path active_environment(const Environment& env);
 
-/// Returns the command with its first word as the absolute path of the program in that environment. The command stays
-/// as it is if the environment has no such program, or if the word has a slash.
+/// Returns the command with its first word replaced by the absolute path of the program in that environment. The
+/// command is unchanged if the environment has no such program, or if the word has a slash.
 std::vector<std::string> with_program_of(const std::filesystem::path& environment, std::vector<std::string> command);
 
 /// Throws: Error(kEnvironment) if `conda` is a path and no conda environment or venv with a Python lies there.

@@ -33,7 +33,7 @@ std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds
   }
 }
 
-/// Returns 4 for "gpu:a100:4(S:0-1),tmp:1": what a node's generic resources hold of devices. Source: sinfo(1), %G.
+/// Returns 4 for "gpu:a100:4(S:0-1),tmp:1", the number of devices in a node's generic resources. Source: sinfo(1), %G.
 int devices_of(const std::string& resources) {
   int all = 0;
   std::string outside;  // A list of sockets in parentheses may hold commas.
@@ -53,7 +53,7 @@ int devices_of(const std::string& resources) {
 }  // namespace
 
 SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
-  // One user may work with several clusters: each has an answer of its own.
+  // One user may work with several clusters, and each has a separate answer.
   std::string name = "queue" + env.get("SLURM_CONF").value_or("");
   std::ranges::replace(name, '/', '-');
   kept_ = cache_folder(env) / name;
@@ -96,7 +96,7 @@ std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& 
   for (const auto& line : split(text, '\n')) {
     const auto fields = split(trimmed(line), '|');
     if (fields.size() != 3) continue;
-    // The default partition has a star; nodes of several sizes a plus.
+    // The default partition has a star, and nodes of several sizes have a plus.
     const bool is_meant =
         partition.empty() ? fields[0].ends_with('*') : fields[0] == partition || fields[0] == partition + "*";
     const auto cores = parsed_int<int>(fields[1].substr(0, fields[1].find('+')));

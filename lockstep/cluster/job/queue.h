@@ -13,16 +13,16 @@
 
 namespace lockstep {
 
-/// What Slurm says of one job that is in its queue.
+/// One job in Slurm's queue.
 struct QueuedJob {
   std::string state;   ///< "PENDING", "RUNNING"…
-  std::string reason;  ///< Why it waits: "Priority", "Resources"…; "None" where it runs.
-  std::string start;   ///< When it started or is expected to: "2026-11-21T13:31:30"; "N/A" where nobody knows.
+  std::string reason;  ///< Why it waits, such as "Priority" or "Resources". "None" if it runs.
+  std::string start;   ///< When it started or is expected to, such as "2026-11-21T13:31:30". "N/A" if unknown.
 };
 
 using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
 
-/// Slurm's queue, which is asked at most every `kQueueAge` by all commands of this user together: the answer is kept in
+/// Slurm's queue. All commands of this user together ask it at most every `kQueueAge`. The answer is kept in
 /// cache_folder().
 class SlurmQueue {
  public:
@@ -30,12 +30,12 @@ class SlurmQueue {
 
   explicit SlurmQueue(const Environment& env);
 
-  /// This user's jobs by their numbers, no older than kQueueAge and younger than `since`, in seconds since 1970: a job
-  /// that was submitted at that time is in the answer, if it has not ended.
+  /// Returns this user's jobs by id. The answer is no older than kQueueAge and younger than `since`, in seconds since
+  /// 1970. So a job submitted at that time is in the answer, if it has not ended.
   ///
-  /// Throws: Error(kEnvironment) with Slurm's message where it does not answer and no fresh answer is kept.
+  /// Throws: Error(kEnvironment) with Slurm's message if it does not answer and there is no fresh answer.
   QueuedJobs jobs(std::int64_t since = 0) const;
-  /// Makes the kept answer stale: this process has just changed the queue.
+  /// Marks the kept answer as stale, since this process has just changed the queue.
   void forget() const;
 
  private:
@@ -43,17 +43,17 @@ class SlurmQueue {
   std::filesystem::path kept_;
 };
 
-/// What Slurm says of a node.
+/// A node, as Slurm reports it.
 struct SlurmNode {
   int cores = 0;  ///< As Slurm counts them for --cpus-per-task.
   int devices = 0;
 };
 
-/// Asks Slurm for the nodes with devices in `partition`, or in the default one if that is empty. Returns the kind that
-/// has the fewest cores for each device; nothing if no node has devices or Slurm does not answer.
+/// Asks Slurm for the nodes with devices in `partition`, or in the default one if that is empty. Returns the kind with
+/// the fewest cores per device. Nothing if no node has devices or Slurm does not answer.
 std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env);
 
-/// Returns what such a node has, and how all of it is asked for, as the end of a hint; empty if there is none.
+/// Describes such a node and how to request all of it, as the end of a hint. Empty if there is none.
 std::string nodes_have(const std::string& partition, const Environment& env);
 
 /// The same of what `sinfo --noheader --format=%P|%c|%G` prints.

@@ -23,8 +23,8 @@ std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
 }
 
-/// Returns the image as the runtime wants it: a file by its whole path, another thing by its name. "site" is the
-/// profile's image, and "none" is none.
+/// Returns the image as the runtime wants it, a file by its absolute path and others by name. "site" is the profile's
+/// image, and "none" is no image.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
   const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
   if (!settings.has("cluster.container")) {
@@ -53,7 +53,7 @@ JobSoftware software_of(const Recipe& settings, const SubmitFlags& flags, const 
   return software;
 }
 
-/// Returns a setting, else the variable that sbatch would take it from: the checks must see that value, too.
+/// Returns a setting, or else the variable that sbatch would read, since the checks must see that value too.
 std::string setting_or_variable(const Recipe& settings, std::string_view key, const Environment& env,
                                 const char* variable) {
   return settings.has(key) ? settings.text(key) : env.get(variable).value_or("");
@@ -85,7 +85,7 @@ RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
   return shape;
 }
 
-/// Returns this user's own folder on the profile's scratch; nothing if it is not known.
+/// Returns this user's own folder on the profile's scratch. Nothing if it is unknown.
 std::optional<fs::path> scratch_of_user(const Profile& profile, const std::string& account, const Environment& env) {
   const auto& scratch = profile.storage.scratch;
   const auto user = env.get("USER");

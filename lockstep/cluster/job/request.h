@@ -13,12 +13,13 @@
 
 namespace lockstep {
 
-/// What `submit` was given besides settings: flags that no recipe can hold.
+/// The options of `submit` that are not settings of a recipe.
 struct SubmitFlags {
-  std::string recipe;                ///< The recipe's file; empty for a program.
-  std::vector<std::string> program;  ///< What follows `--`.
+  std::string recipe;                ///< The recipe's file. Empty for a program.
+  std::vector<std::string> program;  ///< The words after `--`.
   std::vector<std::string> sets;     ///< "a.b=v", as typed.
-  std::string name;                  ///< For the queue and the run folder; by default the recipe's or the program's.
+  std::string name;                  ///< For the queue and the run folder. By default the recipe's or the program's
+                                     ///< name.
   bool has_stage = false;            ///< An environment is sent to the nodes.
   std::vector<std::string> sbatch;   ///< Each "--flag" or "--flag=value".
   std::optional<int> devices{};
@@ -26,11 +27,11 @@ struct SubmitFlags {
   std::optional<int> cores_per_task{};
 };
 
-/// What the settings and the flags ask for, on the system of `profile`; its paths are left open, but for the working
+/// Combines settings and flags into a request, for the cluster of `profile`. Its paths stay open, except the working
 /// folder's binds.
 ///
-/// Throws: Error(kUsage) for a flag of sbatch that has an option of its own here; Error(kRecipe) for a path with a
-/// variable that is not set.
+/// Throws: Error(kUsage) for a flag of sbatch that duplicates an option; Error(kRecipe) for a path with a variable that
+/// is not set.
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env);
 
@@ -38,23 +39,24 @@ JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const P
 /// asked for.
 bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env);
 
-/// Returns the job's name, which begins the name of its run folder, too: --name, else the recipe's or the program's.
+/// Returns the job's name, which also begins its run folder's name. It is --name, or else the recipe's or the
+/// program's.
 std::string job_name(const Recipe& settings, const SubmitFlags& flags);
 
-/// Returns the Slurm account to charge: the setting, else $SBATCH_ACCOUNT, else nothing.
+/// Returns the Slurm account to charge. It is the setting, or else $SBATCH_ACCOUNT, or else nothing.
 std::string job_account(const Recipe& settings, const Environment& env);
 
-/// "train" for `python -u train.py --epochs 3`, "a.out" for `./a.out`: what a job is called after its command;
+/// Returns a job's name from its command, such as "train" for `python -u train.py --epochs 3` or "a.out" for `./a.out`.
 /// "shell" for none.
 std::string name_of_program(const std::vector<std::string>& command);
 
-/// Returns variables with folders on scratch for what PyTorch and Hugging Face download, if the profile's home folders
-/// are too small for it. What the user has set is left out.
+/// Returns variables that send downloads of PyTorch and Hugging Face to scratch, if the profile's home folders are too
+/// small. Variables that the user has set are left out.
 std::map<std::string, std::string> download_folders(const JobPlan& plan, const Profile& profile,
                                                     const Environment& env);
 
-/// Where this user's runs lie: $LOCKSTEP_RUNS, else the profile's scratch where this user's own folder in it is known,
-/// else runs/ in the working folder.
+/// Returns the folder of this user's runs. It is $LOCKSTEP_RUNS, or else on the profile's scratch if this user's own
+/// folder there is known, or else runs/ in the working folder.
 std::filesystem::path runs_folder(const Profile& profile, const std::string& account, const Environment& env);
 
 }  // namespace lockstep

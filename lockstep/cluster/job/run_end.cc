@@ -27,7 +27,7 @@ constexpr int kKilled = 128 + SIGKILL;
 struct FinalState {
   std::string_view slurm;
   const char* ours;
-  int code;  ///< Of a job that has none of its own; 0 for one that always has.
+  int code;  ///< Used for a job without a code. 0 for a state that always has one.
 };
 const auto kFinalStates = std::to_array<FinalState>({
     {"COMPLETED", "ended", 0},
@@ -69,7 +69,7 @@ RunEnd end_by_slurm(const JobExit& exit, std::optional<int> script) {
   return {.state = known->ours, .code = code != 0 ? code : known->code};
 }
 
-/// The folder that tells how the run's job ended.
+/// Returns the folder with the record of how the run's job ended.
 fs::path job_folder(const RunJob& run) {
   return run.record.packed_in.empty() ? run.path : fs::path(run.record.packed_in);
 }
@@ -83,7 +83,7 @@ bool all_ended_well(const ExitRecords& records, const RunJob& run) {
   return !ended_well.empty() && ended_well.rbegin()->second == run.record.tasks;
 }
 
-/// A script that ended with 0 is no proof: srun does so too if its node is lost.
+/// A script that ended with 0 proves nothing, since srun also returns 0 if its node is lost.
 bool wants_slurm(const RunJob& run, const QueuedJobs& queue) {
   if (queue.contains(run.record.job) || run.learned) return false;
   const auto records = read_exits(job_folder(run));
@@ -91,7 +91,7 @@ bool wants_slurm(const RunJob& run, const QueuedJobs& queue) {
   return end == nullptr || (end->state.empty() && (end->code != 0 || !all_ended_well(records, run)));
 }
 
-/// What Slurm still has in memory, else what it has in its accounting.
+/// Asks Slurm's memory, and then its accounting.
 std::map<std::string, EndedJob> asked_ends(const std::vector<std::string>& jobs, const Environment& env) {
   const auto queue =
       run_process({"squeue", "--me", "--states=all", "--noheader", "-O", "JobID:32,State:32,exit_code:32"}, env);
@@ -122,7 +122,8 @@ std::optional<RunEnd> run_end(const RunJob& run) {
   const auto first = first_exit(records, job);
   if (end == nullptr) return first ? std::optional(end_by_code(first->rank.code)) : std::nullopt;
   auto found = end->state.empty() ? end_by_code(end->code) : end_by_slurm(*end, script_code(records, job));
-  // Slurm and srun tell the highest code of all ranks: of those, too, that were stopped because the first one failed.
+  // Slurm and srun report the highest code of all ranks, including ranks that were stopped because the first one
+  // failed.
   if (found.state == "failed" && first) found.code = first->rank.code;
   return found;
 }
@@ -159,7 +160,7 @@ void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environme
     try {
       append_exit(job_folder(*run), exit);
     } catch (const Error&) {
-      // Another user's run, or a full disk: Slurm is asked again the next time.
+      // If it is another user's run, or the disk is full, Slurm is asked again the next time.
       run->learned = exit;
     }
   }
@@ -171,7 +172,7 @@ std::map<std::string, EndedJob> parsed_ended_squeue(std::string_view text) {
     auto words = split(line, ' ');
     std::erase(words, "");
     if (words.size() != 3 || final_state(words[1]) == nullptr) continue;
-    // The status as waitpid() has it.
+    // The status has waitpid()'s form.
     ends[words[0]] = {.state = words[1], .code = shell_status(parsed_int<int>(words[2]).value_or(0))};
   }
   return ends;

@@ -15,36 +15,36 @@
 
 namespace lockstep {
 
-/// How a run's last job ended.
+/// The end of a run's last job.
 struct RunEnd {
   /// "ended" (well), "failed", "stopped" (75: on request, with a snapshot), "cancelled", "timeout", "out of memory",
   /// "node lost", "preempted".
   std::string state{};
-  int code = 0;  ///< What `follow` ends with: the script's own, else what Slurm's state stands for.
+  int code = 0;  ///< The exit code of `follow`. It is the script's own, or else follows from Slurm's state.
 };
 
-/// Returns how the run ended, as its folder tells; nothing if it does not. A trial of a packed job has an end of its
-/// own.
+/// Returns how the run ended, from its folder. Nothing if the folder does not say. A trial of a packed job has its own
+/// end.
 std::optional<RunEnd> run_end(const RunJob& run);
 
-/// Returns the rank that ended the run's last job; nothing if none failed, or if Slurm ended them all: which of them
-/// went first then says nothing.
+/// Returns the rank that ended the run's last job. Nothing if none failed, or if Slurm ended them all, since the order
+/// then means nothing.
 std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end);
 
-/// Returns when the run's place in the queue last changed for certain, in seconds since 1970: it was submitted, or a
-/// script of it ended. A queue that was asked before then says nothing about it.
+/// Returns when the run's place in the queue last changed for certain, in seconds since 1970. It was submitted then, or
+/// a script of it ended. An older answer of the queue says nothing about it.
 std::int64_t last_news(const RunJob& run);
 
-/// Asks Slurm how those of `runs` ended that are not in `queue` and whose folder does not tell enough: a script that
-/// was killed could write nothing, and one that failed does not know why. Slurm is asked once for all of them, and what
-/// it says is kept in their folders or, if a folder cannot be written, in RunJob::learned. Where it does not answer,
-/// nothing is kept.
+/// Asks Slurm how those of `runs` ended that are not in `queue` and whose folder does not say enough. A script that was
+/// killed could write nothing, and one that failed does not know why. Slurm is asked once for all of them. The answers
+/// are stored in their folders or, if a folder cannot be written, in RunJob::learned. If Slurm does not answer, nothing
+/// is stored.
 void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environment& env);
 
-/// What Slurm says of a job that has ended.
+/// A job that has ended, as Slurm reports it.
 struct EndedJob {
   std::string state;  ///< "TIMEOUT"
-  int code = 0;       ///< As a shell has it.
+  int code = 0;       ///< As a shell reports it.
 };
 
 /// Returns the ended jobs in what `squeue --states=all --noheader -O "JobID:32,State:32,exit_code:32"` prints.

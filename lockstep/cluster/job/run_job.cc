@@ -46,10 +46,10 @@ void cancel(const std::vector<std::string>& command, const Environment& env) {
   const auto result = run_process(command, env);
   if (result.exit_code == 0) return;
   throw Error(ErrorKind::kEnvironment, "scancel refuses: " + std::string(trimmed(result.errors)),
-              "`squeue --me` tells whether the job is yours and still there");
+              "`squeue --me` shows whether the job is yours and still there");
 }
 
-/// The step of a packed job that is this trial, "4711.3"; empty where it does not run.
+/// Returns the step of a packed job that is this trial, such as "4711.3". Empty if it is not running.
 std::string step_of(const RunJob& trial, const Environment& env) {
   const auto asked =
       run_process({"squeue", "--steps", "--noheader", "--format=%i|%j", "--jobs=" + trial.record.job}, env);
@@ -95,7 +95,7 @@ RunJob run_job(const std::string& word, const RunPlaces& places) {
     if (auto record = job_record(path)) return {path, std::move(*record)};
   }
   auto runs = run_jobs(places);
-  // A job that holds several trials is the first that was made: its folder, not a trial's.
+  // A job that holds several trials is the one made first, which has its own folder and not a trial's.
   const auto is_meant = [&word](const RunJob& run) {
     return (run.record.job == word && run.record.packed_in.empty()) || run.path.filename() == word;
   };
@@ -131,7 +131,7 @@ std::string state_of(const RunJob& run, const QueuedJobs& queue) {
     const auto end = run_end(run);
     return end ? end->state : "ended";
   }
-  // The trials that share a job with this one may go on without it.
+  // The other trials of this job may continue without it.
   if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -17,21 +17,22 @@ namespace lockstep {
 struct RunJob {
   std::filesystem::path path;
   JobRecord record;
-  std::optional<JobExit> learned{};  ///< What Slurm said of its end, if the folder could not keep it: its disk is full.
+  std::optional<JobExit> learned{};  ///< Slurm's record of its end, if the folder could not store it because its disk
+                                     ///< is full.
 };
 
-/// The places where a user's runs lie.
+/// The folders of a user's runs.
 struct RunPlaces {
   std::filesystem::path root{};                    ///< The folder that `submit` puts them into.
   std::vector<std::filesystem::path> elsewhere{};  ///< Run folders outside of it, as remembered_runs() knows them.
 };
 
-/// Returns the run that `word` means: a run folder, the name of one in `places`, or the number of its job.
+/// Returns the run that `word` means, a run folder, the name of one in `places`, or a job's id.
 ///
 /// Throws: Error(kUsage) naming the nearest run if there is none, and if it has no job.
 RunJob run_job(const std::string& word, const RunPlaces& places);
 
-/// Returns the folder of a run that no job has: one that `train` has made, by its path or its name in the root.
+/// Returns the folder of a run without a job, which `train` has made, by its path or its name in the root.
 std::optional<std::filesystem::path> local_run(const std::string& word, const RunPlaces& places);
 
 /// Returns the run that was submitted last.
@@ -39,8 +40,8 @@ std::optional<std::filesystem::path> local_run(const std::string& word, const Ru
 /// Throws: Error(kUsage) if there is none.
 RunJob latest_job(const RunPlaces& places);
 
-/// Returns the folder that `word` means, whatever it holds: one by its path, the name of one in the root, or a
-/// run_job()'s. It has a name of its own, also if `word` is "." or ends with a slash.
+/// Returns the folder that `word` means, whatever it holds. It is one by its path, the name of one in the root, or a
+/// run_job()'s. The result has a name, also if `word` is "." or ends with a slash.
 ///
 /// Throws: Error(kUsage) naming the nearest run if there is none.
 std::filesystem::path named_folder(const std::string& word, const RunPlaces& places);
@@ -49,14 +50,14 @@ std::filesystem::path named_folder(const std::string& word, const RunPlaces& pla
 /// such folder.
 std::vector<RunJob> run_jobs(const RunPlaces& places);
 
-/// Returns "running", "pending (Priority)", "finished" if the run has its result, else how it ended as run_end() has
-/// it; "ended" if nothing tells.
+/// Returns "running", "pending (Priority)", "finished" if the run has its result, or else run_end()'s state. "ended" if
+/// nothing is known.
 std::string state_of(const RunJob& run, const QueuedJobs& queue);
 
-/// Asks a run to stop, and lets it not go on in a next job: a recipe writes a snapshot first, a waiting job and a
-/// program are cancelled.
+/// Asks a run to stop, and prevents another job of it. A recipe writes a snapshot first. A waiting job and a program
+/// are cancelled.
 ///
-/// Returns: what was done, for a person.
+/// Returns a message on what was done.
 /// Throws: Error(kEnvironment) with scancel's message.
 std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environment& env);
 

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// What `lockstep stop` leaves for the script: the run is not to go on.
+/// The mark that `lockstep stop` leaves for the script, so that the run does not continue.
 const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\"";
 
 constexpr int kMostInVain = 3;
@@ -32,7 +32,7 @@ std::vector<std::string> conda_lines(const std::string& environment) {
   return {"eval \"$(conda shell.bash hook)\"", "conda activate " + shell_quoted(environment)};
 }
 
-/// What each task runs before the program.
+/// Returns the commands that each task runs before the program.
 std::vector<std::string> task_lines(const JobPlan& plan) {
   std::vector<std::string> lines = activation_lines(plan.stage);
   if (plan.has_container() && !plan.conda.empty()) {
@@ -125,8 +125,9 @@ std::string with_setup(const JobPlan& plan) {
   return task_lines(plan).empty() ? std::string() : "bash -c \"$setup\" task ";
 }
 
-/// The program's first word for a shell. A name means what the modules and the conda environment above have put into
-/// PATH: found here, it is the same for all tasks. In a container, or after lines of a task's own, each task looks.
+/// Returns the program's first word for a shell. The modules and the conda environment above determine which program a
+/// name means. Looking it up here makes it the same for all tasks. In a container, or after set-up commands of each
+/// task, each task looks it up.
 std::string program_word(const JobPlan& plan) {
   const auto& name = plan.program.command.front();
   const auto word = shell_quoted(name);
@@ -139,8 +140,8 @@ bool is_python(const JobPlan& plan) {
   return !plan.program.is_recipe && name.starts_with("python");
 }
 
-/// True if the program is a script that a Python runs: a launcher that a Python environment brings, or one of the
-/// user's own. A launcher that is told to start something else says nothing of a Python.
+/// True if the program is a script that a Python runs, such as a launcher from a Python environment, or the user's own.
+/// A launcher that starts another kind of program does not count.
 bool is_python_script(const JobPlan& plan) {
   const auto& command = plan.program.command;
   const auto name = std::filesystem::path(command.front()).filename().string();
@@ -150,8 +151,8 @@ bool is_python_script(const JobPlan& plan) {
          (is_open_python(name) || name.ends_with(".py"));
 }
 
-/// For a shell where the program is to start: becomes the Python of a script, which its first line names, or which lies
-/// beside it. pip writes the first line for /bin/sh where the path of the Python is long or has a blank.
+/// Adds lines for a shell on the node, which becomes the Python of a script. The script's first line names it, or it
+/// lies beside the script. pip writes the first line for /bin/sh if the path of the Python is long or has a blank.
 void add_python_of_script(ScriptText& out) {
   out.line("# Which Python runs the program, its first line says, or the folder that it lies in.");
   out.quoted_lines("python", {"file=$(command -v \"$0\") || exit 127", "read -r line < \"$file\" || line=",
@@ -159,8 +160,8 @@ void add_python_of_script(ScriptText& out) {
                               "[ ! -x \"${file%/*}/python\" ] || exec \"${file%/*}/python\" \"$@\""});
 }
 
-/// A command that only succeeds where the program is there and, as far as that can be tried, starts. A Python gets its
-/// arguments from `lockstep doctor`, in a job with devices.
+/// Returns a command that succeeds only if the program exists and, as far as that can be tried, starts. In a job with
+/// devices, `lockstep doctor` passes a Python its arguments.
 std::string smoke_test_command(const JobPlan& plan) {
   if (is_python(plan)) return plan.size.devices > 0 ? "\"$program\"" : "\"$program\" -c ''";
   if (is_python_script(plan) && plan.size.devices > 0) return "sh -c \"$python\" \"$program\"";
@@ -172,9 +173,9 @@ std::string smoke_test_command(const JobPlan& plan) {
 /// srun for a short step before or after the ranks' step, one task on each of `nodes`, which takes no core, memory or
 /// device from the ranks.
 ///
-/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused
-/// for good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
-/// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
+/// Slurm frees the resources of a step a moment after its srun has returned. A next step that finds too little may be
+/// refused for good, since Slurm 22.05 treats cores that are not free yet as if they never would be
+/// (src/slurmctld/step_mgr.c, _pick_step_nodes). `--overlap` exists since Slurm 20.11.
 std::string short_step(const JobPlan& plan, int nodes, const std::string& cores = "") {
   const auto count = std::to_string(nodes);
   return "srun --overlap --nodes=" + count + " --ntasks=" + count + " --ntasks-per-node=1" + cores +
@@ -191,8 +192,8 @@ void add_not_started(ScriptText& out, const JobPlan& plan) {
   out.line("  exit 4");
 }
 
-/// The same for a job with devices, and a look at each of its nodes. A sick one has said why; its name comes through
-/// srun, so that no file system is asked, and by a word of its own, since a site's task prolog may print, too.
+/// Does the same for a job with devices, and checks each of its nodes. A sick node has printed why. Its name comes
+/// through srun, so that no file system is involved, and after a marker, since a site's task prolog may print too.
 void add_node_look(ScriptText& out, const JobPlan& plan) {
   const int nodes = plan.size.nodes;
   out.paragraph((nodes > 1 ? "Each node looks" : "The node looks") +
@@ -221,12 +222,12 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line("}");
 }
 
-/// `link`: how many jobs the run has taken, this one included.
+/// `link` is the number of jobs that the run has taken, including this one.
 std::string link_line(const JobPlan& plan) {
   return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
 }
 
-/// The condition on which the run may go on in another job: nobody stopped it, and its chain has a link left.
+/// Returns the condition for the run to continue in another job. Nobody stopped it, and its chain is not at its end.
 std::string may_go_on(const JobPlan& plan) {
   return "[ ! -e " + kStopMark + " ]" +
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());

@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// A shell script that grows line by line; a paragraph is set off by an empty line and opens with a comment.
+/// Builds a shell script line by line. A paragraph follows an empty line and opens with a comment.
 class ScriptText {
  public:
   void line(std::string_view text);
   void lines(const std::vector<std::string>& all);
   void paragraph(std::string_view comment);
 
-  /// `name=$(cat << 'NAME' … NAME)`: the lines as they are, for a shell that is started later.
+  /// Adds `name=$(cat << 'NAME' … NAME)` with the lines unchanged, for a shell that starts later.
   void quoted_lines(const std::string& name, const std::vector<std::string>& all);
 
   std::string take() && { return std::move(out_); }

@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 struct KnownServer {
-  std::string_view name;  ///< How a program or module of Python begins.
+  std::string_view name;  ///< The beginning of the name of a program or a Python module.
   std::array<std::string_view, 3> flags;
 };
 
@@ -45,12 +45,12 @@ std::vector<std::string> step_command(const JobPlan& plan) {
   // Steps that a person starts from within get the same devices and cores.
   std::vector<std::string> words = {
       "srun", "--pty", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none"};
-  // A shell keeps the job's counts, for srun in it; a program is told of the one task that it is.
+  // A shell keeps the job's counts, for srun in it. A program gets those of its one task.
   if (plan.program.command.empty()) words.emplace_back("--preserve-env");
   if (size.cores_per_task > 0) words.push_back("--cpus-per-task=" + std::to_string(size.cores_per_task * size.tasks));
   if (!plan.devices_flag.empty()) words.push_back(plan.devices_flag);
   if (plan.exports_nothing) words.emplace_back("--export=NONE");
-  // A login shell: where nothing is exported, only that one knows `module`.
+  // A login shell, since only that knows `module` if nothing is exported.
   words.insert(words.end(), {"bash", "-l", session_path(plan).string()});
   return words;
 }

@@ -8,21 +8,22 @@
 
 namespace lockstep {
 
-/// A program that people reach through a port, and the flags that make it listen where a tunnel ends.
+/// A program that people reach through a port, and the flags that make it listen for a tunnel.
 struct Server {
-  std::string port;                ///< The port that its command names; empty where it names none.
-  std::vector<std::string> flags;  ///< Those that its command lacks, for a shell: "--port=$port".
+  std::string port;                ///< The port in its command. Empty if there is none.
+  std::vector<std::string> flags;  ///< The flags that its command lacks, for a shell, such as "--port=$port".
 };
 
-/// The server that `command` is: Jupyter or TensorBoard, as a program or as a module of Python.
+/// Returns the server that `command` is, Jupyter or TensorBoard, as a program or as a Python module.
 std::optional<Server> server_of(const std::vector<std::string>& command);
 
-/// What runs on a node in an interactive session: the surroundings of a batch script, then a shell, or the program as
-/// `lockstep exec` sets up one task with all of a node's devices. It prints the line of the tunnel to its port.
+/// Returns the script of an interactive session on a node. It sets up the same surroundings as a batch script. Then it
+/// starts a shell, or the program, as `lockstep exec` sets up one task with all of a node's devices. It prints the
+/// command of the tunnel to its port.
 std::string session_script(const JobPlan& plan);
 
-/// `salloc … srun --pty … bash SCRIPT`: asks for the same as a batch script, and starts the session on the first node.
-/// Steps that are started from within share its devices and cores.
+/// Returns `salloc … srun --pty … bash SCRIPT`. It requests the same as a batch script, and starts the session on the
+/// first node. Steps that are started inside share its devices and cores.
 std::vector<std::string> session_command(const JobPlan& plan);
 
 /// "session.sh" in the run folder.

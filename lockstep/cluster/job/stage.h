@@ -16,27 +16,28 @@ struct JobPlan;
 
 enum class StageKind { kNone, kConda, kVenv, kPrograms };
 
-/// What a job takes to its nodes' own disks as one file, since reading it there file by file is what start-up costs.
+/// Software that a job copies to its nodes' local disks as one file, since reading it there file by file makes start-up
+/// slow.
 struct JobStage {
   StageKind kind = StageKind::kNone;
   std::filesystem::path from{};  ///< The environment's folder, or the program `lockstep-train`.
   std::filesystem::path pack{};  ///< The one file, on a file system that the job's first node sees.
-  std::string folder{};          ///< Where it is unpacked on each node; may hold $NAME.
-  std::string flag{};            ///< Of sbatch: gives the job the disk that `folder` is on.
+  std::string folder{};          ///< The folder on each node to unpack it in. It may hold $NAME.
+  std::string flag{};            ///< The sbatch flag that gives the job the disk of `folder`.
 };
 
-/// The disk of a node for files of some gigabytes: `/tmp` is memory on many systems.
+/// A node's disk for some gigabytes of files. `/tmp` is memory on many clusters.
 struct NodeDisk {
   std::string folder{};  ///< May hold $USER.
-  std::string flag{};    ///< Of sbatch: gives the job that disk; empty where it needs none.
+  std::string flag{};    ///< The sbatch flag that gives the job that disk. Empty if it needs none.
 };
 NodeDisk node_disk(const Profile& profile);
 
-/// What `--stage word` means: a conda environment or a venv by its folder, or, for "lockstep", `trainer` with the
-/// libraries that it loads. Packs nothing. The pack's name holds a key of every file's name, size and time of change;
-/// where there is no such folder here and `is_here` is false, it holds none.
+/// Returns what `--stage word` means. It is a conda environment or a venv by its folder or, for "lockstep", `trainer`
+/// with the libraries that it loads. Packs nothing. The pack's name holds a key of every file's name, size and
+/// modification time. It holds no key if there is no such folder here and `is_here` is false.
 ///
-/// Throws: Error(kUsage) for a folder that is neither, or is not there; Error(kEnvironment) where `trainer` is empty.
+/// Throws: Error(kUsage) for a folder that is neither, or does not exist; Error(kEnvironment) if `trainer` is empty.
 struct StageRequest {
   std::string word;
   std::filesystem::path trainer;  ///< For "lockstep".
@@ -45,33 +46,34 @@ struct StageRequest {
 };
 JobStage job_stage(const StageRequest& request, const Profile& profile);
 
-/// Makes the pack where it is not there yet, under another name first.
+/// Makes the pack if it does not exist yet, first under a temporary name.
 ///
-/// Returns: whether it had to be made.
+/// Returns true if it had to be made.
 /// Blocks: as long as `tar` takes. Throws: Error(kEnvironment) with tar's message.
 bool make_pack(const JobStage& stage, const Environment& env);
 
-/// The lines that unpack a pack on a node: run once on each, with the folder as $1 and the pack beside it as $1.tar.
-/// Nodes of one machine, as in tests, may do it at the same time. `unpacked` are run on what was unpacked, in $made,
-/// before it gets its name; `last` on each node before the last check.
+/// Returns the lines that unpack a pack. They run once on each node, with the folder as $1 and the pack beside it as
+/// $1.tar. Nodes of one machine, as in tests, may run them at the same time. The lines `unpacked` run on the unpacked
+/// folder, in $made, before it gets its name. The lines `last` run on each node before the last check.
 std::vector<std::string> unpack_lines(const std::vector<std::string>& unpacked,
                                       const std::vector<std::string>& last = {});
 
-/// Ends the script with `what`: the rest of a block that begins with `|| {`. `variable` names the folder on the nodes,
-/// `flag` the one that asked for it.
+/// Adds the rest of a block that begins with `|| {`, which ends the script with `what`. `variable` names the folder on
+/// the nodes, `flag` is the option that asked for it.
 void add_stage_failure(ScriptText& out, const std::string& what, const std::string& variable, const std::string& flag);
 
-/// The paragraph that sends the pack to all nodes, and unpacks it once on each. `on_exit` is what the script already
-/// does at its end.
+/// Adds the paragraph that sends the pack to all nodes, and unpacks it once on each. `on_exit` is what the script
+/// already does at its end.
 void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit);
 
-/// What each task runs to be in the staged environment.
+/// Returns the commands that activate the staged environment in each task.
 std::vector<std::string> activation_lines(const JobStage& stage);
 
-/// The program to start, for a shell, where it is itself staged.
+/// Returns the program to start, for a shell, if it is itself staged.
 std::optional<std::string> staged_program(const JobStage& stage);
 
-/// A command's first word as it is found in the staged environment: "python" for one in the environment's own bin/.
+/// Returns a command's first word as found in the staged environment, such as "python" for one in the environment's own
+/// bin/.
 std::string staged_word(const JobStage& stage, const std::string& word);
 
 }  // namespace lockstep

@@ -85,11 +85,11 @@ std::vector<fs::path> libraries_of(const fs::path& file, const Environment& env)
   return libraries_in(run_process(command, Environment(std::move(variables))).output);
 }
 
-/// Whole folders rather than single files: LibTorch and NVIDIA's libraries open others beside them by name.
+/// Whole folders and not single files, since LibTorch and NVIDIA's libraries open others beside them by name.
 std::map<std::string, fs::path> files_of(const fs::path& trainer, const Environment& env) {
   std::map<std::string, fs::path> files;
   std::vector<fs::path> open = {trainer};
-  // What it opens at run time: beside it, or where an installation has libraries.
+  // Libraries that it opens at run time. They are beside it, or in an installation's folder of libraries.
   const auto own = trainer.parent_path();
   std::error_code none;
   for (const auto& folder : {own, (own / LOCKSTEP_LIBRARIES_FROM_PROGRAMS).lexically_normal()}) {
@@ -148,7 +148,7 @@ std::vector<fs::path> libraries_in(const std::string& loader_output) {
     if (target == "not found") {
       throw Error(ErrorKind::kEnvironment,
                   "the library " + std::string(trimmed(line.substr(0, arrow))) + " of the training half is not found",
-                  "`lockstep doctor` tells why; build it again with `lockstep setup`");
+                  "`lockstep doctor` says why; build it again with `lockstep setup`");
     }
     if (!is_of_the_system(target)) found.emplace_back(target);
   }

@@ -9,33 +9,33 @@
 
 namespace lockstep {
 
-/// 16 digits that change with any file at or below `roots`: its name, size, time of change or target. Links are not
-/// followed.
+/// Returns 16 digits that change with any file at or below `roots`, by its name, size, modification time or target.
+/// Links are not followed.
 ///
-/// Blocks: for one lstat a file. Throws: Error(kIo) where a folder cannot be read.
+/// Blocks: for one lstat a file. Throws: Error(kIo) if a folder cannot be read.
 std::string key_of(const std::vector<std::filesystem::path>& roots);
 
-/// All of `folder` as the file `pack`, made under another name and renamed. Compiled Python files go along, so that no
-/// rank compiles them again.
+/// Packs all of `folder` into the file `pack`, first under a temporary name. Compiled Python files are included, so
+/// that no rank compiles them again.
 ///
 /// Throws: Error(kEnvironment) with tar's message.
 void pack_folder(const std::filesystem::path& folder, const std::filesystem::path& pack, const Environment& env);
 
-/// `trainer`, the program `lockstep` beside it, and all libraries that they load from elsewhere than the system's own
-/// folders, flat in one folder: the programs in the pack look for libraries beside themselves.
+/// Packs `trainer`, the program `lockstep` beside it, and all libraries that they load from outside the system's own
+/// folders. All go into one flat folder, since the programs in the pack look for libraries beside themselves.
 ///
-/// Throws: Error(kEnvironment) where a library is not found, or with tar's message.
+/// Throws: Error(kEnvironment) if a library is not found, or with tar's message.
 void pack_program(const std::filesystem::path& trainer, const std::filesystem::path& pack, const Environment& env);
 
-/// The libraries in what the loader prints of a program ("libz.so.1 => /lib/libz.so.1 (0x7f…)"), but for those in the
-/// system's own folders.
+/// Returns the libraries in the loader's output for a program ("libz.so.1 => /lib/libz.so.1 (0x7f…)"), except those in
+/// the system's own folders.
 ///
 /// Throws: Error(kEnvironment) naming one that is not found.
 std::vector<std::filesystem::path> libraries_in(const std::string& loader_output);
 
-/// `program`'s bytes with its library search path replaced by $ORIGIN; unchanged where it has none.
+/// `program`'s bytes with its library search path replaced by $ORIGIN. Unchanged if it has none.
 ///
-/// Throws: Error(kEnvironment) where the path that is there is shorter than that.
+/// Throws: Error(kEnvironment) if the path that is there is shorter than that.
 std::string with_own_folder(std::string program, const std::string& search_path);
 
 }  // namespace lockstep

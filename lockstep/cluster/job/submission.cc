@@ -54,7 +54,7 @@ std::string submitted_id(const fs::path& script, const Environment& env, const s
   if (!parsed_int<long long>(id)) {
     throw Error(ErrorKind::kEnvironment,
                 "sbatch said '" + std::string(trimmed(result.output)) + "', want a job's number",
-                "`squeue --me` tells whether the job is queued");
+                "`squeue --me` shows whether the job is queued");
   }
   return id;
 }
@@ -64,7 +64,7 @@ struct NextJob {
   std::int64_t submitted = 0;  ///< Seconds since 1970.
 };
 
-/// The job that a script has submitted for the run to go on in, as it left it.
+/// Returns the job that a script has submitted to continue the run, from the script's record.
 std::optional<NextJob> next_job(const fs::path& run_dir) {
   const auto path = run_dir / "job.next";
   struct stat status {};
@@ -210,7 +210,7 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .packed_in = packed_in};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),
-                "`squeue --me` tells what is queued");
+                "`squeue --me` shows what is queued");
   }
 }
 

@@ -12,16 +12,16 @@
 
 namespace lockstep {
 
-/// What a job asked for on each node.
+/// A job's request on each node.
 struct JobAsk {
   bool is_known = false;  ///< False of a job of an earlier version.
   int devices = 0;
-  int cores_per_task = 0;  ///< 0: Slurm's default.
-  std::string memory{};    ///< As --mem takes it; empty: Slurm's default.
+  int cores_per_task = 0;  ///< 0 for Slurm's default.
+  std::string memory{};    ///< As --mem takes it. Empty for Slurm's default.
   bool has_whole_nodes = false;
 };
 
-/// What a run folder keeps of its job, as job.json.
+/// A run folder's record of its job, job.json.
 struct JobRecord {
   std::string job;      ///< Slurm's number.
   std::string name;     ///< "mnist"
@@ -34,26 +34,26 @@ struct JobRecord {
   std::int64_t submitted = 0;  ///< Seconds since 1970.
   JobBilling billing{};
   JobAsk asked{};
-  std::string packed_in{};  ///< The folder of the job that this trial shares with others; its step has its name.
+  std::string packed_in{};  ///< The folder of the job that this trial shares with others. Its step has its name.
 };
 
 /// Makes the run folder, writes job.sh into it, hands that to sbatch, and keeps what came of it as job.json.
 ///
-/// Throws: Error(kEnvironment) with sbatch's own message where it refuses: the folder is then gone again if it was made
-///         here, and with how to go on where there is no sbatch; Error(kIo) where the folder cannot be made.
+/// Throws: Error(kEnvironment) with sbatch's own message if it refuses, or with advice if there is no sbatch. A folder
+///         that was created here is then removed again; Error(kIo) if the folder cannot be created.
 ///
 /// The job waits until the job `after` has ended, whatever its end, if that is not empty.
 JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after = {});
 
-/// The same for a job that holds several trials. Each trial's folder gets a job.json of its own.
+/// Does the same for a job that holds several trials. Each trial's folder gets its own job.json.
 JobRecord submit_packed(const PackedJob& job, const Environment& env, const std::string& after = {});
 
-/// The variables that sbatch is to have: without those of a surrounding job, and without those that would override what
-/// the script says.
+/// Returns the variables for sbatch, without those of a surrounding job, and without those that would override the
+/// script.
 Environment environment_for_sbatch(const Environment& env);
 
-/// The job.json of a run folder, or nothing where it has none. Where the run went on in a job of another number, it is
-/// that one; a trial's is that of the job that holds it.
+/// Returns the job.json of a run folder, or nothing if it has none. If the run continued in another job, it is that
+/// job's. A trial's is that of the job that holds it.
 ///
 /// Throws: Error(kData) for one that holds something else.
 std::optional<JobRecord> job_record(const std::filesystem::path& run_dir);

@@ -38,7 +38,7 @@ namespace fs = std::filesystem;
 struct Target {
   Recipe settings;
   Profile profile;
-  std::string profile_word;  ///< What names the profile on a node.
+  std::string profile_word;  ///< The name of the profile on a node.
   bool is_here = false;      ///< This is the system that the job is for.
 };
 
@@ -71,8 +71,8 @@ Target find_target(const SubmitRequest& request, const Submitter& by) {
   return target;
 }
 
-/// LOCKSTEP_PROFILE_PATH as it holds in any folder. Where the user's own profiles lie at an unusual place, that is
-/// named too: a job need not get the variable that says so.
+/// Returns LOCKSTEP_PROFILE_PATH with absolute paths. If the user's own profiles are in an unusual folder, that is
+/// included, since a job need not get the variable for it.
 std::string absolute_profile_path(const Environment& env) {
   std::vector<std::string> entries;
   for (const auto& entry : split(env.get("LOCKSTEP_PROFILE_PATH").value_or(""), ':')) {
@@ -105,7 +105,7 @@ JobPaths job_paths(const SubmitRequest& request, const Target& target, const Sub
   return paths;
 }
 
-/// `lockstep train` with what was said here, so that the tasks find the same numbers.
+/// Returns `lockstep train` with the options given here, so that the tasks use the same numbers.
 std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobRequest& job) {
   const auto recipe = fs::absolute(recipe_file(request.flags.recipe, job.paths.lockstep)).lexically_normal();
   std::vector<std::string> command = {job.paths.lockstep.string(), "train", recipe.string(), "--run-dir",
@@ -171,7 +171,7 @@ void add_data(JobRequest& job, const SubmitRequest& request, const Target& targe
   job.software.data = std::move(data);
 }
 
-/// A recipe's data, where they lie here: else the profile's binds are to show them.
+/// Returns a recipe's data, if they are here. Otherwise the profile's binds must provide them.
 std::optional<std::string> data_here(const Target& target) {
   if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
   try {
@@ -179,7 +179,7 @@ std::optional<std::string> data_here(const Target& target) {
     std::error_code ignored;
     return fs::exists(path, ignored) ? std::optional(path.string()) : std::nullopt;
   } catch (const Error&) {
-    // It names a variable that is set where the tasks run.
+    // It names a variable that is set on the nodes.
     return std::nullopt;
   }
 }
@@ -217,7 +217,7 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
              job.software.setup.empty() && job.software.setup_once.empty() && job.software.conda.empty() &&
              !job.software.modules && request.stage.empty()) {
-    // Another Python is found in the job, after what it loads.
+    // Another Python is found in the job, after its set-up.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
   add_data(job, request, target, by.env);
@@ -250,7 +250,8 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
   return jobs;
 }
 
-/// What sets a trial apart from the others in its job: its settings, or all of its program's arguments.
+/// Returns the arguments that differ between the trials of a job, which are its settings, or all of its program's
+/// arguments.
 std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
   if (request.flags.program.empty()) {
     std::vector<std::string> arguments;
@@ -271,7 +272,7 @@ JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Sub
   SubmitRequest alone = request;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
-  // Its share: the other cores of the node are the other trials'.
+  // Its share, since the node's other cores are the other trials'.
   const auto profile = profile_for(job_request(target.settings, alone.flags, target.profile, by.env), target, by.env);
   const auto share = static_cast<int>(profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
   if (!alone.flags.cores_per_task && share > 0) {
@@ -318,7 +319,7 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   return jobs;
 }
 
-/// Says what the program or its image will miss on the nodes.
+/// Warns of software that the program or its image will miss on the nodes.
 void warn_of_software(const JobPlan& plan, const Target& target, const SubmitRequest& request, const Environment& env,
                       const Log& log) {
   const auto& modules = target.profile.modules;

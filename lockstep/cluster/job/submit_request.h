@@ -20,15 +20,15 @@ namespace lockstep {
 struct SubmitRequest {
   SubmitFlags flags;
   std::vector<Override> settings{};  ///< From flags that stand for a setting.
-  std::string cluster{};             ///< A profile's name or file; empty: the recipe's, else "auto".
+  std::string cluster{};             ///< A profile's name or file. If empty, the recipe's, else "auto".
   std::string run_dir{};
   std::string stage{};
-  std::string stage_data{};  ///< "DIR" or "DIR:INSIDE"; empty for none.
+  std::string stage_data{};  ///< "DIR" or "DIR:INSIDE". Empty for none.
   std::vector<std::string> sweeps{};
   int chain = 0;
-  std::string signal{};             ///< "NAME@S"; empty for none.
-  int restarts = 0;                 ///< Of a program's step within a job.
-  std::string requeue{};            ///< "yes" or "no"; empty is yes.
+  std::string signal{};             ///< "NAME@S". Empty for none.
+  int restarts = 0;                 ///< How often a program's step is started again within a job.
+  std::string requeue{};            ///< "yes" or "no". Empty is yes.
   std::optional<int> at_most{};     ///< Jobs of a sweep that run at once.
   std::optional<int> per_device{};  ///< Packed trials that share a device.
   struct {
@@ -38,7 +38,7 @@ struct SubmitRequest {
   } is{};
 };
 
-/// The jobs to submit: one job each, or, for a packed sweep, jobs of several trials.
+/// The jobs to submit. It is one job each or, for a packed sweep, jobs of several trials.
 struct Submission {
   std::vector<JobPlan> jobs{};
   std::vector<PackedJob> packed{};
@@ -55,11 +55,11 @@ struct Submission {
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
                            const Log& log);
 
-/// A folder that nobody else has: of several processes that plan the same one, only the first gets it. Removes what it
-/// made, unless it is kept.
+/// A folder that this process alone has claimed. Of several processes that plan the same one, only the first gets it.
+/// It removes what it created, unless it is kept.
 class ClaimedFolder {
  public:
-  /// Makes `path`. A folder that is there belongs to somebody else: has_it() is then false.
+  /// Creates `path`. An existing folder belongs to somebody else, and has_it() is then false.
   ///
   /// Throws: Error(kIo) if it cannot be made for another reason.
   explicit ClaimedFolder(std::filesystem::path path);

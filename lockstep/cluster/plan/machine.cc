@@ -52,7 +52,7 @@ void take_rate(PlanMachine& machine, const Profile& profile, const TrainingFacts
   }
   if (peak <= 0) {
     throw Error(ErrorKind::kEnvironment,
-                "nothing tells how fast " + (devices.name.empty() ? "the devices of " + profile.name : devices.name) +
+                "it is unknown how fast " + (devices.name.empty() ? "the devices of " + profile.name : devices.name) +
                     " computes in " + facts.precision,
                 "give a run from there with --measured RUN, or devices.peak_tflops = [\"" + facts.precision +
                     " TFLOPS\"] in a profile of your own");

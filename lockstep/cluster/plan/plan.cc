@@ -270,7 +270,7 @@ void check_batch(const PlanQuestion& question, int nodes) {
     throw Error(ErrorKind::kRecipe,
                 "data.global_batch is " + std::to_string(global) + ", but " + on + (nodes == 1 ? " has " : " have ") +
                     std::to_string(ranks) + " ranks, want a sample for each",
-                "plan for " + std::to_string(global) + " ranks at most, or set data.batch, which is of one rank");
+                "plan for " + std::to_string(global) + " ranks at most, or set data.batch, which counts per rank");
   }
   if (global > samples) {
     throw Error(ErrorKind::kRecipe,

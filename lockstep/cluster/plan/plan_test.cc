@@ -210,7 +210,7 @@ TEST(Launches, RuleSmallBatchesAndLessSoInAGraphOrCompiled) {
   EXPECT_NEAR(eager.launch_s, 603 * 10e-6 - arithmetic, 1e-9);
   EXPECT_EQ(eager.limit, "launches");
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, false, 1).step.compute_s, arithmetic + 603 * 3.4e-6, 1e-9);
-  // Twice its products, 300 kernels; the update stays.
+  // Twice its products, 300 kernels. The update stays.
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, true, 1).step.compute_s, arithmetic + 303 * 3.4e-6, 1e-9);
   const auto large = point_with(facts, LaunchWay::kEager, false, 1000);
   EXPECT_NEAR(large.step.compute_s, 1000 * arithmetic + 600 * 3.4e-6 + 3 * 10e-6, 1e-9);
@@ -334,7 +334,7 @@ TEST(PlanMachines, WantARateForTheDevice) {
   auto facts = some_facts();
   facts.precision = "bf16";
   EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { plan_machine(profile_named("crukci-rocm"), facts, {}); }),
-             "nothing tells how fast AMD Instinct MI50 32GB computes in bf16");
+             "it is unknown how fast AMD Instinct MI50 32GB computes in bf16");
   auto profile = profile_named("lumi-g");
   profile.devices.peak_tflops = {"bf16"};
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { plan_machine(profile, facts, {}); }),

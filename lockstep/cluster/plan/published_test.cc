@@ -30,7 +30,7 @@ TrainingFacts facts_of(const json& figure) {
   facts.train_samples = figure.at("train_samples");
   facts.validation_samples = figure.at("validation_samples");
   facts.start_s = figure.at("start_s");
-  // Of a layer's three products one belongs to the forward pass; the step that is given says how long they take.
+  // Of a layer's three products one belongs to the forward pass. The step that is given says how long they take.
   facts.batches = {{.samples = figure.at("batch"), .forward_s = 1.0 / 3, .backward_s = 2.0 / 3}};
   return facts;
 }

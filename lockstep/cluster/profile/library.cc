@@ -135,7 +135,7 @@ std::vector<std::string> ProfileLibrary::names() const {
 
 void ProfileLibrary::lay(Profile& profile, const std::string& name, std::vector<std::string>& chain) const {
   if (std::ranges::find(chain, name) != chain.end()) {
-    throw Error(ErrorKind::kRecipe, "profile '" + name + "' stands on itself: " + joined(chain, " on ") + " on " + name,
+    throw Error(ErrorKind::kRecipe, "profile '" + name + "' is its own base: " + joined(chain, " on ") + " on " + name,
                 "name another `base`");
   }
   chain.push_back(name);

@@ -97,7 +97,7 @@ TEST(ProfileDetection, GoesByVariablesThenFilesThenHostNames) {
   EXPECT_EQ(name({.env = {}, .host = "jwb0021.juwels"}), "juwels-booster");
   EXPECT_EQ(name({.env = {}, .host = "lrdn0042.leonardo.local"}), "leonardo");
   EXPECT_EQ(name({.env = {}, .host = "nid001234"}), "generic") << "a name that many machines have";
-  // What a variable says goes before what a name looks like.
+  // A variable takes precedence over a host's name.
   EXPECT_EQ(name({.env = {{"SYSTEMNAME", "juwelsbooster"}}, .host = "frontier01234"}), "juwels-booster");
 }
 
@@ -190,7 +190,7 @@ TEST(OwnProfiles, AreRefusedWithTheirLine) {
   EXPECT_HAS(refusal("[node]\ncores = \"many\"\n"), file + ":2: node.cores = 'many' (text), want a whole number");
   EXPECT_HAS(refusal("[partition.big]\nlimits = [\"9-2 01:00:00\"]\n"), "want a list of \"NODES TIME\"");
   EXPECT_HAS(refusal("[devices]\nbackend = \"rocn\"\n"), "want one of cuda, rocm\n  hint: did you mean 'rocm'?");
-  EXPECT_HAS(refusal("[detect]\nhosts = ['^a(']\n"), "'^a(' is no regular expression");
+  EXPECT_HAS(refusal("[detect]\nhosts = ['^a(']\n"), "'^a(' is not a regular expression");
   EXPECT_HAS(refusal("base = \"frontir\"\n"), "did you mean 'frontier'?");
   EXPECT_HAS(refusal("base = \"mine\"\n"), "profile 'mine' stands on itself");
   EXPECT_HAS(refusal("[slurm\n"), file + ":1: not TOML");

@@ -176,7 +176,7 @@ struct Reader {
     try {
       std::regex{pattern};
     } catch (const std::regex_error& error) {
-      refuse("'" + pattern + "' is no regular expression: " + error.what());
+      refuse("'" + pattern + "' is not a regular expression: " + error.what());
     }
   }
   /// "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is not known.

@@ -18,10 +18,9 @@ bool is_trained_in(const std::filesystem::path& run_dir) {
 }
 
 [[noreturn]] void fail_unheard(const std::filesystem::path& run_dir, const std::string& why) {
-  throw Error(ErrorKind::kEnvironment, "nobody trains in '" + run_dir.string() + "': " + why,
+  throw Error(ErrorKind::kEnvironment, "no training runs in '" + run_dir.string() + "': " + why,
               "`lockstep ls` and `lockstep monitor " + run_dir.string() +
-                  "` tell how far it is; a program of your own "
-                  "saves by itself");
+                  "` tell how far it is; your own program decides itself when to save");
 }
 
 }  // namespace

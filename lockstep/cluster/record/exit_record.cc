@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kSignalled = 128;  // What a shell adds to a signal's number.
+constexpr int kSignalled = 128;  // A shell adds this to a signal's number.
 
 void append_line(const fs::path& path, const json& object) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));

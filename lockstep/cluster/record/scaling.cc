@@ -32,7 +32,7 @@ nlohmann::json layout_of(const RunFolder& folder) {
   try {
     return nlohmann::json::parse(text_of_file(folder.layout()));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::kData, "'" + folder.layout().string() + "' is no layout: " + error.what(),
+    throw Error(ErrorKind::kData, "'" + folder.layout().string() + "' is not a layout: " + error.what(),
                 "it is written by `lockstep train`");
   }
 }

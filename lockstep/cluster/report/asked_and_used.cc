@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-constexpr double kReserve = 1.25;  // What is asked for over what was used.
+constexpr double kReserve = 1.25;  // Factor of the next request over the use.
 constexpr double kWorthIt = 0.75;  // A smaller request than this share of the old one is told.
 constexpr double kLeastSeen = 60;  // Seconds of agents' samples before cores, memory and devices are judged.
 constexpr double kGib = 1 << 30;

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// What is wrong with a page's tags: one that is closed by another, or not at all.
+/// Returns the fault in a page's tags, such as one that is closed by another, or not at all.
 std::string fault_of(const std::string& html) {
   static const std::set<std::string> kAlone = {"meta", "!DOCTYPE"};
   std::vector<std::string> open;

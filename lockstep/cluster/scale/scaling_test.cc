@@ -87,7 +87,7 @@ TEST(ScalingRows, CompareWithTheFewestRanks) {
   EXPECT_DOUBLE_EQ(rows[2].efficiency, 10.0 / 5 / 4);
   EXPECT_EQ(rows[0].limit, "training");
   EXPECT_EQ(rows[1].limit, "none");
-  // Of 2.5 s an epoch training takes 1.6 s where its share is 1, the rest 0.15 where it is 0.0625.
+  // Of 2.5 s an epoch, training takes 1.6 s with a share of 1, the rest 0.15 s with a share of 0.0625.
   EXPECT_EQ(rows[2].limit, "training");
 }
 

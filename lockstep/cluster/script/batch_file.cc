@@ -19,7 +19,7 @@ bool looks_like_mark(std::string_view line) {
   const auto begin = word.substr(0, 6);
   const bool is_sbatch = begin.size() == 6 && std::ranges::equal(begin, std::string_view("sbatch"), {},
                                                                  [](unsigned char c) { return std::tolower(c); });
-  // "# SBATCH --nodes" was meant; "# sbatch job.sh" tells the reader what to type.
+  // "# SBATCH --nodes" was meant as a flag. "# sbatch job.sh" tells the reader what to type.
   return is_sbatch && trimmed(word.substr(6)).starts_with('-');
 }
 
@@ -61,7 +61,7 @@ void read_task_script(BatchFile& file, const LaunchLine& launch, const ScriptRea
     if (variable.is_exported) seen[name] = variable;
   }
   if (const auto text = launch.shell_text()) {
-    // The same text over as many lines as stand before it: its commands then have the lines of the batch script.
+    // Puts empty lines before the text, so that its commands have the line numbers of the batch script.
     const auto above = std::string(static_cast<std::size_t>(std::max(launch.line, 1)) - 1, '\n');
     auto facts = read_script_facts(above + text->value.text, seen);
     facts.file = file.name;

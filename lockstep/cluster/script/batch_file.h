@@ -15,17 +15,17 @@
 
 namespace lockstep {
 
-/// A variable where the script assigns it.
+/// An assignment of a variable in the script.
 struct ScriptSetting {
   std::string name{};
   std::string raw{};  ///< The value with its quotes.
   ShellValue value{};
   int line = 0;
   ShellBlock block = ShellBlock::kNone;
-  bool is_for_one_command = false;  ///< True for `NAME=value srun …`: that command sees it, and nothing else.
+  bool is_for_one_command = false;  ///< True for `NAME=value srun …`, which only that command sees.
 };
 
-/// A line that makes software available: `module load`, `source`, `conda activate`.
+/// A line that makes software available, such as `module load`, `source` or `conda activate`.
 struct ScriptActivation {
   std::string kind{};  ///< "module", "source" or "conda".
   std::string text{};  ///< The command as one line.
@@ -42,7 +42,7 @@ struct UnreadLine {
 
 /// The commands of a shell script, as far as they can be understood without running it.
 struct ScriptFacts {
-  std::string file{};  ///< Empty for the batch script itself; else the script that each task runs.
+  std::string file{};  ///< Empty for the batch script itself, else the script that each task runs.
   std::vector<ScriptSetting> settings{};
   ShellVariables variables{};  ///< As they are at the end.
   std::vector<ScriptActivation> activations{};
@@ -57,21 +57,22 @@ struct ScriptFacts {
   const ScriptSetting* exported(std::string_view name) const;
 };
 
-/// A batch script as text: what it asks for, and what it does.
+/// A batch script as text, with its requests and its commands.
 struct BatchFile {
   std::string name{};                ///< As the user typed it.
   std::vector<std::string> lines{};  ///< Without their ends.
   SlurmOptions options{};            ///< Of the #SBATCH lines that sbatch reads.
-  std::vector<int> late_lines{};     ///< #SBATCH lines below the first command: sbatch ignores them.
+  std::vector<int> late_lines{};     ///< #SBATCH lines below the first command, which sbatch ignores.
   std::vector<int> missed_lines{};   ///< Lines that look like #SBATCH lines, but are comments.
   bool has_interpreter = false;      ///< The first line begins with #!.
   bool has_dos_ends = false;
   ScriptFacts batch{};
   std::vector<ScriptFacts> task_scripts{};   ///< Shell scripts that the tasks run, if they could be read.
-  std::vector<UnreadLine> unread_scripts{};  ///< Those that could not; `line` is where they are started.
+  std::vector<UnreadLine> unread_scripts{};  ///< Scripts that could not be read. `line` is the line that starts them.
 
   SlurmShape shape() const { return slurm_shape(options); }
-  /// Returns the launch line that runs the user's program: the last one that is no utility, or null.
+  /// Returns the launch line that runs the user's program, which is the last one that is not a utility. Null if there
+  /// is none.
   const LaunchLine* main_launch() const;
   /// Returns the assignment that a task of the program sees last, or null.
   const ScriptSetting* task_setting(std::string_view variable) const;

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// A launch line with what is known of it.
+/// A launch line with the facts about it.
 struct Step {
   const ScriptContext& of;
   const LaunchLine& launch;
@@ -41,7 +41,7 @@ Step step_at(const ScriptContext& of, const LaunchLine& launch) {
   return step;
 }
 
-/// The program was read to its end: a script that cannot be seen may start ranks of its own.
+/// True if the program was read to its end. A script that cannot be read may start ranks itself.
 bool is_understood(const Step& step) {
   return std::ranges::none_of(step.of.file.unread_scripts,
                               [&](const auto& each) { return each.line == step.launch.line; });
@@ -52,7 +52,7 @@ void check_cores(const Step& step, ScriptFindings& findings) {
   const auto job = step.of.file.shape();
   if (job.cpus_per_task.value_or(1) == 1 || step.of.file.batch.exported("SRUN_CPUS_PER_TASK") != nullptr) return;
   const auto bind = step.launch.srun.value("cpu-bind");
-  // Masks say themselves which cores a task gets; "none" leaves it all of the job's.
+  // Masks choose each task's cores themselves. "none" leaves a task all of the job's.
   for (const auto* word : {"mask_cpu", "map_cpu", "mask_ldom", "map_ldom", "none"}) {
     if (bind.find(word) != std::string::npos) return;
   }
@@ -193,7 +193,7 @@ void check_node_launcher(const Step& step, ScriptFindings& findings) {
        "--nproc_per_node=" + std::to_string(*devices)});
 }
 
-/// The batch shell replaces $SLURM_PROCID before srun sees it: it is 0 there.
+/// The batch shell replaces $SLURM_PROCID before srun sees it, and there it is 0.
 void check_early(const Step& step, ScriptFindings& findings) {
   if (step.launch.launcher.empty() || step.shape.job_tasks() == 1) return;
   for (const auto& word : step.launch.words) {

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks the lines that start programs: cores, tasks and devices, torchrun, binding, Python.
+/// Checks the lines that start programs, on cores, tasks and devices, torchrun, binding and Python.
 void check_script_launch(const ScriptContext& of, ScriptFindings& findings);
 
 }  // namespace lockstep

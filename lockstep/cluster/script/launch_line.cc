@@ -240,7 +240,7 @@ std::optional<LaunchLine> read_launch(const ShellCommand& command, const ShellVa
   launch.variables = command.assignments;
   for (const auto& raw : command.words) {
     auto value = shell_value(raw, variables);
-    // `srun $FLAGS python`: a variable without quotes is several words.
+    // In `srun $FLAGS python`, a variable without quotes is several words.
     const bool is_split =
         value.is_known && !raw.empty() && raw.front() == '$' && value.text.find(' ') != std::string::npos;
     if (!is_split) {

@@ -20,7 +20,7 @@ struct LaunchWord {
   ShellValue value{};
 };
 
-/// torchrun, accelerate or deepspeed: a program that starts ranks on its node.
+/// torchrun, accelerate or deepspeed, which start ranks on a node.
 struct NodeLauncher {
   std::string name{};                                      ///< "torchrun", "accelerate", "deepspeed" or "lockstep".
   std::map<std::string, LaunchWord, std::less<>> flags{};  ///< "nproc-per-node", dashes for underscores.
@@ -38,15 +38,15 @@ struct LaunchLine {
   ShellBlock block = ShellBlock::kNone;
   bool is_background = false;
   std::string launcher{};  ///< "srun", "mpirun", or empty if the batch script starts the program itself.
-  SlurmOptions srun{};     ///< What srun is told.
+  SlurmOptions srun{};     ///< The options of srun.
   std::optional<int> mpirun_tasks{};
   std::vector<std::string> variables{};  ///< "NAME=value" before the command or behind `env`, with quotes.
   LaunchContainer container{};
   std::optional<NodeLauncher> node_launcher{};
   std::vector<LaunchWord> words{};    ///< The whole command.
-  std::vector<LaunchWord> program{};  ///< What each task runs: without launcher and container.
+  std::vector<LaunchWord> program{};  ///< The command of each task, without launcher and container.
 
-  /// "python", "a.out": the file name of the program's first word.
+  /// Returns the file name of the program's first word, such as "python" or "a.out".
   std::string program_name() const;
   /// True if the program is a Python script, or a module other than a launcher.
   bool is_python() const;
@@ -58,8 +58,8 @@ struct LaunchLine {
   std::optional<std::string> shell_script() const;
 };
 
-/// Takes a command apart if it starts a program: by srun, mpirun, torchrun and the like, in a container, or as
-/// `python FILE`. Returns nothing for other commands.
+/// Parses a command if it starts a program, by srun, mpirun, torchrun and the like, in a container, or as `python
+/// FILE`. Returns nothing for other commands.
 std::optional<LaunchLine> read_launch(const ShellCommand& command, const ShellVariables& variables);
 
 }  // namespace lockstep

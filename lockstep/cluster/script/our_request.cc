@@ -128,7 +128,7 @@ class Translation {
     for (const auto& flag : request.flags.sbatch) into_.arguments.push_back("--sbatch=" + flag);
   }
 
-  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be seen: its number of tasks is
+  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be read. Its number of tasks is
   /// part of how it works.
   bool keeps_tasks(const LaunchLine& launch) const {
     if (!launch.shell_text() && !launch.shell_script()) return false;
@@ -151,7 +151,7 @@ class Translation {
       add("--devices", std::to_string(*flags.devices));
     }
     const bool has_devices = flags.devices.value_or(static_cast<int>(of_.profile.devices.count)) > 0;
-    // One task for each device is ours; without devices the script's number stands.
+    // Our script has one task per device. Without devices the script's number is kept.
     if (!has_devices && tasks && !launch.node_launcher && !flags.tasks) {
       flags.tasks = tasks;
       add("--tasks-per-node", std::to_string(*tasks));
@@ -182,7 +182,7 @@ class Translation {
     add("--name", name);
   }
 
-  /// What the program is told before its time is up, and whether the job may run twice.
+  /// Takes over the signal before the time limit, and whether the job may run twice.
   void take_end() {
     auto& request = into_.request;
     const auto& options = of_.file.options;
@@ -290,7 +290,7 @@ class Translation {
     into_.request.settings.push_back({key, "[" + joined(quoted, ", ") + "]", {SettingSource::kFlag, flag}});
   }
 
-  /// What the user typed beside --from.
+  /// Adds the options that the user typed beside --from.
   void take_given() {
     for (auto& each : script_settings_) {
       auto value = each.value;
@@ -316,7 +316,7 @@ class Translation {
       program.push_back(word.value.text);
       raw.push_back(for_shell(word));
     }
-    // What only the job's shell knows is left to a shell in each task.
+    // Values that only the job's shell knows are left to a shell in each task.
     if (!is_known) program = {"bash", "-c", "exec " + joined(raw, " ")};
     into_.arguments.emplace_back("--");
     into_.arguments.insert(into_.arguments.end(), program.begin(), program.end());

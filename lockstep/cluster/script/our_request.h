@@ -12,7 +12,8 @@ namespace lockstep {
 /// A batch script as `lockstep submit` takes it.
 struct OurRequest {
   SubmitRequest request{};
-  std::vector<std::string> arguments{};  ///< The same as a person types it: "lockstep", "submit", "--nodes", "4", …
+  std::vector<std::string> arguments{};  ///< The command as a person types it, such as "lockstep", "submit", "--nodes",
+                                         ///< "4".
   std::vector<std::string> left_out{};   ///< Lines of the script that ours does not take over, each with the reason.
 };
 

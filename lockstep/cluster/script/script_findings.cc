@@ -46,7 +46,7 @@ SlurmShape ScriptContext::step_shape(const LaunchLine& launch) const {
     return (counts_tasks && is_tasks) || (counts_devices && is_devices);
   });
   for (const auto& option : launch.srun.list) {
-    // `-c $SLURM_CPUS_PER_TASK`: the job's own number, which stands there already.
+    // `-c $SLURM_CPUS_PER_TASK` repeats the job's own number, which is there already.
     if (option.value.find('$') == std::string::npos || !both.has(option.name)) both.list.push_back(option);
   }
   auto shape = slurm_shape(both);

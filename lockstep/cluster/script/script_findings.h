@@ -18,7 +18,7 @@ namespace lockstep {
 struct ScriptFinding {
   std::string code{};
   Severity severity = Severity::kNote;
-  int line = 0;        ///< In the batch script; 0 if it is about a line that is missing.
+  int line = 0;        ///< Line in the batch script. 0 if it is about a missing line.
   std::string file{};  ///< The script that the line stands in, if it is another one that each task runs.
   std::string fact{};  ///< With the value found and the value wanted.
   std::string fix{};
@@ -26,11 +26,11 @@ struct ScriptFinding {
 
 using ScriptFindings = std::vector<ScriptFinding>;
 
-/// A batch script and what it is held against.
+/// A batch script and the facts to check it against.
 struct ScriptContext {
   const BatchFile& file;
   const Profile& profile;
-  bool is_here = false;  ///< This is the system that the profile describes: its folders can be looked at.
+  bool is_here = false;  ///< True on the cluster that the profile describes, whose folders can then be checked.
   Environment env{};
   std::function<bool(const std::filesystem::path&)> is_folder{};
 

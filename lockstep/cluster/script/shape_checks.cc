@@ -95,14 +95,14 @@ void check_unread_values(const ScriptContext& of, ScriptFindings& findings) {
   check("cpus-per-task", shape.cpus_per_task.has_value(), "a number");
 }
 
-/// True if the profile's device may be what a script calls `type`: "a100" of "NVIDIA A100-SXM4-40GB".
+/// True if the profile's device may be what a script calls `type`, as "a100" for "NVIDIA A100-SXM4-40GB".
 bool may_be_type(const Profile& profile, const std::string& type) {
   return profile.devices.name.empty() || lower(profile.devices.name).find(lower(type)) != std::string::npos ||
          type.find('_') != std::string::npos;
 }
 
 void check_gres(const ScriptContext& of, ScriptFindings& findings) {
-  // What Slurm sites use for other things than devices.
+  // Generic resources of Slurm sites that are not devices.
   constexpr auto kOthers =
       std::to_array<std::string_view>({"gpu", "mps", "shard", "nic", "craynetwork", "lustre", "tmpfs", "tmpdisk",
                                        "nvme", "ssd", "localtmp", "bandwidth", "license", "fpga", "mic", "none"});
@@ -192,7 +192,7 @@ void check_cores(const ScriptContext& of, ScriptFindings& findings) {
   const auto& profile = of.profile;
   if (profile.sbatch.cores_per_device == 0 || profile.devices.count == 0 || !shape.cpus_per_task) return;
   auto has = profile.sbatch.cores_per_device * profile.devices.count;
-  // Where the site's own line turns hyper-threads off, a script without it counts twice as many.
+  // If the site's own flag turns hyper-threads off, a script without it counts twice as many cores.
   const auto& flags = profile.sbatch.flags;
   const bool is_halved = std::ranges::find(flags, "--threads-per-core=1") != flags.end();
   const bool asks_halved =

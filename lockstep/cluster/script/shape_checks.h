@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks what a job asks for against the profile: account, time, nodes, devices, cores, memory.
+/// Checks a job's requests against the profile, on account, time, nodes, devices, cores and memory.
 void check_script_shape(const ScriptContext& of, ScriptFindings& findings);
 
 }  // namespace lockstep

@@ -8,8 +8,8 @@
 
 #include "lockstep/cluster/script/shell_value.h"
 
-// Two stages. `Lexer` yields words, operators and line ends; it knows quotes, substitutions and here documents.
-// `Parser` groups them into simple commands, and keeps a stack of the blocks that are open. A keyword counts only at
+// Parsing has two stages. `Lexer` yields words, operators and line ends. It knows quotes, substitutions and here
+// documents. `Parser` groups them into simple commands, and keeps a stack of the open blocks. A keyword counts only at
 // the start of a command. Source: POSIX.1-2017, Shell Command Language, 2.3 (tokens), 2.7.4 (here documents), 2.10.
 
 namespace lockstep {
@@ -53,13 +53,13 @@ class Lexer {
       token.kind = TokenKind::kWord;
       token.text = read_word();
       const bool is_number = std::ranges::all_of(token.text, [](unsigned char d) { return std::isdigit(d) != 0; });
-      // "2>file": the number belongs to the redirection.
+      // In "2>file" the number belongs to the redirection.
       if (is_number && at_ < text_.size() && (text_[at_] == '<' || text_[at_] == '>')) continue;
       return token;
     }
   }
 
-  /// Skips text up to and with `end`; what stands between is no command.
+  /// Skips text up to and including `end`. The text between is not a command.
   void skip_past(std::string_view end) {
     while (at_ < text_.size() && text_.substr(at_, end.size()) != end) step();
     for (std::size_t i = 0; i < end.size() && at_ < text_.size(); ++i) step();

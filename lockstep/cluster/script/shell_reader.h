@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// Where a command stands: the shell may run it once, not at all, or often.
+/// The block that a command is in. The shell may run it once, not at all, or often.
 enum class ShellBlock { kNone, kCondition, kLoop, kFunction };
 
-/// One simple command of a shell script. Words keep their quotes and `$`; redirections are left out.
+/// One simple command of a shell script. Words keep their quotes and `$`. Redirections are left out.
 struct ShellCommand {
   int line = 0;                            ///< The first line of the command, from 1 on.
   std::vector<std::string> assignments{};  ///< "NAME=value" before the first word.
@@ -24,11 +24,11 @@ struct ShellCommand {
 struct ShellText {
   std::vector<ShellCommand> commands{};
   std::vector<std::string> here_documents{};  ///< Their bodies, in order.
-  int broken_line = 0;                        ///< The line of a quote or bracket that never ends; 0 for none.
+  int broken_line = 0;                        ///< The line of a quote or bracket that never ends. 0 for none.
 };
 
-/// Cuts shell text into commands: quotes, `\` at a line's end, `$(…)`, `${…}`, here documents, comments, loops,
-/// conditions, functions. Reading ends at a quote that is never closed. It takes any bytes.
+/// Splits shell text into commands. It knows quotes, `\` at a line's end, `$(…)`, `${…}`, here documents, comments,
+/// loops, conditions and functions. Reading ends at a quote that is never closed. It accepts any bytes.
 ShellText read_shell(std::string_view text);
 
 }  // namespace lockstep

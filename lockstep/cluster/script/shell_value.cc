@@ -75,7 +75,7 @@ class Expansion {
     if (next < raw_.size() && raw_[next] == '{') return take_braces(group_end(raw_, next));
     const auto end = name_end(raw_, next);
     if (end > next) return take_variable(raw_.substr(next, end - next), end);
-    // "$?", "$$", "$1": known only when the script runs.
+    // "$?", "$$" and "$1" are known only when the script runs.
     const bool is_special =
         next < raw_.size() && std::string_view("?$!#@*-0123456789").find(raw_[next]) != std::string_view::npos;
     if (is_special) return leave(next + 1);

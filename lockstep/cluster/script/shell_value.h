@@ -32,7 +32,7 @@ std::string assigned_name(std::string_view word);
 /// Returns the names behind `$` in a word, those within `$(…)` and quotes too.
 std::vector<std::string> names_in(std::string_view raw);
 
-/// True if the shell that reads this word would replace `$name` in it: it does not in single quotes.
+/// True if the shell that reads this word would replace `$name` in it. It does not do so in single quotes.
 bool expands_name(std::string_view raw, std::string_view name);
 
 }  // namespace lockstep

@@ -20,9 +20,9 @@ struct ScriptComparison {
   int columns = 80;       ///< Of the terminal. From 160 on the two scripts stand in two columns.
 };
 
-/// Returns what `lockstep submit --from` prints: the findings, a table of the options that differ with the reason for
-/// each, what ours leaves out, both scripts, and the command that submits ours. Lines of text fit the terminal; lines
-/// of the scripts stay as they are, but are cut in two columns.
+/// Returns the output of `lockstep submit --from`. It has the findings, a table of the options that differ with the
+/// reason for each, the lines that ours leaves out, both scripts, and the command that submits ours. Lines of text fit
+/// the terminal. Lines of the scripts are unchanged, but are cut in two columns.
 std::string side_by_side(const ScriptComparison& of);
 
 }  // namespace lockstep

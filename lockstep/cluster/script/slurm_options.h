@@ -11,12 +11,12 @@ namespace lockstep {
 
 /// One flag of sbatch or srun under its long name, whatever its spelling was.
 struct SlurmOption {
-  std::string name{};  ///< "nodes", without dashes; "ntasks-per-node" for --tasks-per-node too.
+  std::string name{};  ///< "nodes", without dashes. "ntasks-per-node" also for --tasks-per-node.
   std::string value{};
   int line = 0;
 };
 
-/// A word that no option takes: its text, and the nearest option if there is one.
+/// A word that is not an option, and the nearest option if there is one.
 struct UnknownOption {
   std::string word{};
   std::string nearest{};
@@ -31,17 +31,17 @@ struct SlurmOptions {
   /// Returns the last option of that name, or null.
   const SlurmOption* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// Returns the value of the last option of that name; empty if there is none.
+  /// Returns the value of the last option of that name. Empty if there is none.
   std::string value(std::string_view name) const;
 };
 
-/// Reads words as sbatch and srun do: `-N 2`, `-N2`, `--nodes=2`, `--nodes 2`, unique beginnings of long names, short
-/// flags together. Returns how many words were options or their values; the rest is the program.
+/// Parses words as sbatch and srun do, with `-N 2`, `-N2`, `--nodes=2`, `--nodes 2`, unique beginnings of long names,
+/// and short flags together. Returns how many words were options or their values. The rest is the program.
 ///
 /// Source: getopt_long(3); the options are those of sbatch(1) and srun(1) from Slurm 22.05 to 25.11.
 std::size_t read_slurm_options(std::span<const std::string> words, int line, SlurmOptions& into);
 
-/// Cuts the text behind #SBATCH into words as sbatch does: quotes join, a `#` at a word's start ends it.
+/// Splits the text after #SBATCH into words as sbatch does. Quotes join, and a `#` at a word's start ends it.
 std::vector<std::string> sbatch_words(std::string_view text);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ std::optional<int> positive(const SlurmOptions& options, std::string_view name) 
   return value && *value > 0 ? value : std::nullopt;
 }
 
-/// The devices of --gpus and the like: "4", "a100:4", "a100:2,v100:1".
+/// Returns the devices of --gpus and the like, in forms such as "4", "a100:4" and "a100:2,v100:1".
 std::optional<int> device_count(const SlurmOptions& options, std::string_view name) {
   const auto* option = options.find(name);
   if (option == nullptr) return std::nullopt;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks the form of a script: its `#SBATCH` lines as text, its output folders, and the lines that were not
+/// Checks the form of a script, its `#SBATCH` lines as text, its output folders, and the lines that were not
 /// understood.
 void check_script_text(const ScriptContext& of, ScriptFindings& findings);
 

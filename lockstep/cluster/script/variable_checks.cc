@@ -225,7 +225,7 @@ void check_missing(const ScriptContext& of, ScriptFindings& findings) {
     return;
   }
   const auto begins = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
-  // "=ib0" is ib0 and no other; "^lo" leaves out, and NCCL chooses among the rest.
+  // "=ib0" is exactly ib0. "^lo" excludes, and NCCL chooses among the rest.
   const auto& text = setting->value.text;
   if (text.starts_with('^')) return;
   const auto own = split(text.starts_with('=') ? text.substr(1) : text, ',');
@@ -242,7 +242,7 @@ void check_missing(const ScriptContext& of, ScriptFindings& findings) {
        "export NCCL_SOCKET_IFNAME=" + wanted->second});
 }
 
-/// The table that doctor uses in a job, held against what the script sets.
+/// Checks the script's variables against the table that doctor uses in a job.
 void check_dangerous(const ScriptContext& of, ScriptFindings& findings) {
   const auto& profile = of.profile;
   std::set<std::string> here = {"job"};
@@ -255,7 +255,7 @@ void check_dangerous(const ScriptContext& of, ScriptFindings& findings) {
     for_each_script(of, [&](const ScriptFacts& facts) {
       const auto* setting = facts.exported(variable.name);
       if (setting == nullptr || !setting->value.is_known || setting->value.text.empty()) return;
-      // MASTER_ADDR has a check of its own, which knows where it is set.
+      // MASTER_ADDR has a separate check, which knows where it is set.
       if (variable.name == "MASTER_ADDR") return;
       const auto fits = [&](const std::string& pattern) { return fits_pattern(setting->value.text, pattern); };
       if (!variable.values.empty() && std::ranges::none_of(variable.values, fits)) return;

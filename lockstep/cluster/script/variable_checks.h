@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// Checks variables: exports, addresses, ports, caches, network interfaces, and those that are known to be dangerous.
+/// Checks variables, that is exports, addresses, ports, caches, network interfaces, and those that are known to be
+/// harmful.
 void check_script_variables(const ScriptContext& of, ScriptFindings& findings);
 
 }  // namespace lockstep

@@ -124,8 +124,8 @@ module -t avail 2>&1)"},
 
 MachineAnswers ask_machine(const Environment& env, const fs::path& root) {
   if (!program_in_path("scontrol", env)) {
-    throw Error(ErrorKind::kEnvironment, "there is no scontrol in PATH, so no Slurm to ask",
-                "run this on a login node; on some, `module load slurm` comes first");
+    throw Error(ErrorKind::kEnvironment, "there is no scontrol in PATH, so Slurm cannot be asked",
+                "run this on a login node; on some, run `module load slurm` first");
   }
   MachineAnswers answers{.host = host_name(), .date = today(), .config = told({"scontrol", "show", "config"}, env)};
   answers.partitions = told({"scontrol", "show", "partition", "--oneliner"}, env);
@@ -160,7 +160,7 @@ NodeView ask_node(const Environment& env, const std::vector<std::string>& flags,
   if (answer.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment,
                 "srun gave no compute node to look at: " + std::string(last_line(trimmed(answer.errors))),
-                "without --live the profile is written, and marks what only a compute node can tell");
+                "without --live the profile is written, and marks the facts that only a compute node has");
   }
   return parsed_node_view(answer.output);
 }

@@ -36,7 +36,7 @@ SocketPolicy policy_of(const ExecOptions& options, const Environment& env) {
   if (word == "stop") return SocketPolicy::kStop;
   if (word == "ignore") return SocketPolicy::kIgnore;
   throw Error(ErrorKind::kUsage, "on sockets: '" + word + "', want warn, stop or ignore",
-              "--on-sockets or LOCKSTEP_ON_SOCKETS says what to do where NCCL falls back to sockets");
+              "--on-sockets or LOCKSTEP_ON_SOCKETS says what to do if NCCL falls back to sockets");
 }
 
 double stuck_after(const ExecOptions& options, const Environment& env) {
@@ -56,7 +56,7 @@ void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
   try {
     make_private_folder(task.node_folder);
     mark_in_use(task.node_folder).release();
-    // First of all: the agent of a program that this step ran before leaves the folder to those who have entered.
+    // First of all. The agent of an earlier program in this step leaves the folder to tasks that have registered.
     enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
     if (!with_caches) return;
     facts.caches = task.node_folder / "caches";
@@ -95,7 +95,7 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
     if (!options.dry_run) task.binding = applied(task.binding, task.allowed);
   }
   const int cores = topology.cores_of(task.binding.cpus);
-  // Where nobody bound this task, its neighbours run on the same cores.
+  // If nobody bound this task, its neighbours run on the same cores.
   const bool is_its_own = task.binding.is_change || env.get("SLURM_CPUS_PER_TASK");
   task.facts.threads = is_its_own ? cores : std::max(1, cores / task.at.local_world);
 }
@@ -103,7 +103,7 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
 /// Seconds since 1970.
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// Ranks of ours that meet read there what they prove themselves with; rank 0 creates it when they do.
+// Our ranks read there the secret for the store's handshake. Rank 0 creates it when they join.
 void name_meeting(ExecTask& task, const Environment& env) {
   if (task.at.world == 1 || task.at.source == "lockstep") return;
   const std::string start =
@@ -114,7 +114,7 @@ void name_meeting(ExecTask& task, const Environment& env) {
   task.environment.env = Environment(std::move(all));
 }
 
-/// What trackers keep until a person sends it lies with the run, where job.sh finds it.
+/// Files that trackers keep until a person uploads them are stored with the run, where job.sh finds them.
 void keep_trackers_files(TaskSettings& settings, const fs::path& run_dir) {
   // A brace would be read as a name's.
   if (run_dir.empty() || run_dir.string().find('{') != std::string::npos) return;
@@ -228,7 +228,7 @@ void start_task_agent(const ExecTask& task, const Environment& env, const Log& l
   const auto self = this_task(task.at.rank, task.at.local_rank);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || task.rendezvous.published.has_value();
   if (task.at.local_rank != 0 || !has_work) return;
-  // Nodes compile the same: one of them is enough.
+  // All nodes compile the same code, so one of them is enough.
   const bool gives_back = task.at.node_rank == 0 && !task.facts.caches.empty();
   start_agent({.task = self,
                .local_world = task.at.local_world,

@@ -24,12 +24,12 @@ namespace lockstep {
 struct ExecOptions {
   std::string cluster = "auto";
   std::string run_dir;
-  std::string again;          ///< Stay; if the program ends with 75, make this file and end with 0.
-  std::string on_sockets;     ///< "warn", "stop" or "ignore"; empty: $LOCKSTEP_ON_SOCKETS, else warn.
-  std::string stuck_after;    ///< Seconds; empty: $LOCKSTEP_STUCK_AFTER, else as HealthLimits has it.
+  std::string again;          ///< Stay as the parent. If the program ends with 75, create this file and end with 0.
+  std::string on_sockets;     ///< "warn", "stop" or "ignore". If empty, $LOCKSTEP_ON_SOCKETS, else warn.
+  std::string stuck_after;    ///< In seconds. If empty, $LOCKSTEP_STUCK_AFTER, else as in HealthLimits.
   bool stay = false;          ///< Stay as the program's parent, and keep how it ended.
-  bool rank_logs = false;     ///< Stay; keep what the program writes in the run folder, too.
-  bool starts_ranks = false;  ///< As TaskFacts has it.
+  bool rank_logs = false;     ///< Stay as the parent, and also write the program's output to the run folder.
+  bool starts_ranks = false;  ///< As in TaskFacts.
   bool report = false;
   bool no_bind = false;
   bool no_caches = false;
@@ -45,15 +45,16 @@ struct ExecTask {
   Placement at;
   TaskSettings settings;
   TaskFacts facts;
-  CpuSet allowed;  ///< Where the launcher let this task run.
+  CpuSet allowed;  ///< The CPUs that the launcher allowed this task.
   Binding binding;
   Rendezvous rendezvous;
   SocketPolicy sockets = SocketPolicy::kWarn;
   std::string node;                   ///< Its name, for files.
-  std::filesystem::path run_dir;      ///< Empty where no run folder was given.
+  std::filesystem::path run_dir;      ///< Empty if no run folder was given.
   std::filesystem::path node_folder;  ///< Empty outside a job.
-  std::filesystem::path cache_pack;   ///< What the caches there start from, and are given back to.
-  double stuck_after_s = 0;           ///< When the agent takes tasks for stuck and devices for idle; 0: never.
+  std::filesystem::path cache_pack;   ///< The pack that the caches there start from, and are given back to.
+  double stuck_after_s = 0;           ///< The time after which the agent reports stuck tasks and idle devices. 0 for
+                                      ///< never.
   TaskEnvironment environment;
 };
 
@@ -67,18 +68,19 @@ TaskSettings settings_of(const Profile& profile);
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
 ExecTask prepare_task(const ExecOptions& options, const Environment& env, const Log& log);
 
-/// Returns the command that this task starts: `command`, which with a launcher of ranks in it is told of the job's
-/// other nodes where its variables do not tell it. `process` is the environment that this process was started with.
+/// Returns the command that this task starts. It is `command`, except that a launcher of ranks in it gets the job's
+/// other nodes as options if its variables do not give them. `process` is the environment that this process was started
+/// with.
 std::vector<std::string> started_command(const ExecTask& task, const Environment& process,
                                          std::vector<std::string> command);
 
-/// Returns the run folder that a task was given, by flag or by variable; empty if none was.
+/// Returns the run folder of a task, from a flag or a variable. Empty if there is none.
 std::filesystem::path task_run_dir(const ExecOptions& options, const Environment& env);
 
 /// Returns the record of a task whose program has ended.
 RankExit exit_record(const ExecTask& task, const Environment& env, const ProgramEnd& end);
 
-/// Returns the record of a task that ended before its program was started: its place is what Slurm says.
+/// Returns the record of a task that ended before its program was started. Its place comes from Slurm.
 RankExit exit_record_before_start(const Environment& env, const Error& error);
 
 /// Starts the node's agent if this is local rank 0 and the agent has something to do.

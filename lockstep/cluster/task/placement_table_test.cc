@@ -28,7 +28,7 @@ struct Machine {
   int domains;
   bool counts_threads;        ///< Slurm's -c counts both threads of a core.
   bool keeps_first_of_eight;  ///< The first core of each eight is the system's.
-  const char* order;          ///< What the site's script sets the visible devices to; empty for Slurm's own.
+  const char* order;          ///< The visible devices that the site's script sets. Empty for Slurm's own.
 
   int devices() const { return static_cast<int>(domain_of_device.size()); }
 };
@@ -146,7 +146,7 @@ void check(const Launch& launch, const Topology& topology) {
     const Started started = start(launch, rank, topology);
     const auto& cpus = started.binding.cpus;
     EXPECT_GE(static_cast<int>(cpus.size()), launch.cores) << say(launch, rank) << ", on " << list_of(cpus);
-    // Without masks of the site a task stays where Slurm's own binding has put it, and is told if all of that is far.
+    // Without masks of the site, a task keeps Slurm's own binding, and gets a warning if all of that is far.
     const auto near =
         std::ranges::count_if(started.own, [&](const int device) { return is_near(topology, gpus, device, cpus); });
     const int wanted = has_masks(launch.machine) ? launch.each : started.binding.warning.empty() ? 1 : 0;

@@ -29,15 +29,17 @@ std::unique_ptr<SampleSource> subset(std::shared_ptr<const SampleSource> source,
 std::unique_ptr<SampleSource> relabelled(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> labels,
                                          std::int64_t classes);
 
-/// Draws ids for validation by seed, and leaves the rest for training; both ascending. If `held_out` is below 1, it is
-/// a share of `samples`, rounded. From 1 on it is a whole number of them.
-///
-/// Throws: Error(kRecipe) if it is neither, or if either part would be empty.
-/// Source: docs/formats/batches.md: the first entries of the order of epoch -1.
+/// The ids of the two parts, both ascending.
 struct Split {
   std::vector<std::int64_t> train;
   std::vector<std::int64_t> validation;
 };
+
+/// Draws ids for validation by seed, and leaves the rest for training. If `held_out` is below 1, it is
+/// a share of `samples`, rounded. From 1 on it is a whole number of them.
+///
+/// Throws: Error(kRecipe) if it is neither, or if either part would be empty.
+/// Source: docs/formats/batches.md: the first entries of the order of epoch -1.
 Split drawn_split(std::int64_t samples, double held_out, std::uint64_t seed);
 
 }  // namespace lockstep

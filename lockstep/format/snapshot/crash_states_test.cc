@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a machine that loses power leaves of a save. The save's writes, syncs and renames are recorded; then each state
-// that a disk may hold after a crash at any moment is built as a folder, and loaded.
+// The states that a machine that loses power leaves of a save. The save's writes, syncs and renames are recorded. Then
+// each state that a disk may hold after a crash at any moment is built as a folder, and loaded.
 //
 // The model is that of POSIX, which promises less than any one file system keeps: a file's bytes are safe once the file
 // is synced, and a name once its folder is. Of what is not safe any part may be lost, whatever its order: each name
@@ -33,7 +33,7 @@ struct NameChange {
   Node node;
 };
 
-// What a system call did that a crash can undo: names, all of them or none, or bytes at a file's end.
+// An effect of a system call that a crash can undo. It is names, all of them or none, or bytes at a file's end.
 struct Operation {
   std::vector<NameChange> names;
   Node file = kNone;
@@ -65,7 +65,7 @@ class Recording {
     kinds_[node] = std::move(kind);
     return node;
   }
-  // The folder of a path below the root and the last name in it; nothing for another path.
+  // The folder of a path below the root and the last name in it. Nothing for another path.
   std::optional<std::pair<Node, std::string>> place(const fs::path& path) const;
   Node node_at(const fs::path& path) const;
   fs::path path_of(const SystemCall& call, std::size_t folder, std::size_t path) const;
@@ -201,7 +201,7 @@ void Recording::take(const SystemCall& call) {
   }
 }
 
-// What a disk holds: names, and the bytes of each file.
+// The content of a disk, as names and the bytes of each file.
 struct Disk {
   std::map<std::pair<Node, std::string>, Node> names;
   std::map<Node, std::string> bytes;
@@ -297,7 +297,7 @@ class CrashStates : public ::testing::Test {
   }
   fs::path run() const { return folder_.path() / "run"; }
 
-  // Loads each state of each crash. `earlier` and `later` are what a load may find; once `action` has returned, `later`
+  // Loads each state of each crash. `earlier` and `later` are what a load may find. Once `action` has returned, `later`
   // alone. An empty text stands for no snapshot at all.
   void try_all(const std::function<void(const fs::path& snapshots)>& action, const std::set<std::string>& earlier,
                const std::string& later) {

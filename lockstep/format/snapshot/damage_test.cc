@@ -113,7 +113,7 @@ class Corrupter {
         other_run_(std::move(of_other_run)),
         random_(seed) {}
 
-  // Returns what was done; empty if it happened to change nothing.
+  // Returns what was done. Empty if it happened to change nothing.
   std::string damage() {
     const auto kind = static_cast<Kind>(random_() % static_cast<std::uint64_t>(Kind::kCount));
     static constexpr std::array kFiles = {"model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"};

@@ -139,7 +139,7 @@ TEST_F(DiskFault, OfAnyKindAtAnyCallIsAnErrorOrChangesNothing) {
   }
 }
 
-// What is replaced stays until the new one is on disk: a sync that failed says nothing of what a crash would leave.
+// A replaced snapshot stays until the new one is on disk, since a failed sync says nothing of what a crash would leave.
 TEST_F(DiskFault, WhileASnapshotIsReplacedKeepsTheOldOneUntilTheNewOneIsOnDisk) {
   for (int n = 0;; ++n) {
     begin();

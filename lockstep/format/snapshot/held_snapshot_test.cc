@@ -42,7 +42,7 @@ class State {
   SnapshotParts parts_;
 };
 
-/// The step of the newest state if all of it is of that step; -1 if nothing is held.
+/// The step of the newest state if all of it is of that step. -1 if nothing is held.
 std::int64_t whole_step(const FileDescriptor& memory, std::size_t bytes) {
   const HeldSnapshot reader(same(memory));
   const auto held = reader.newest();

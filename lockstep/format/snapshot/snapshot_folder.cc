@@ -76,7 +76,7 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   if (!file) return std::string(io_error("open", path, errno).fact());
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return std::string(io_error("read", path, errno).fact());
-  if (!S_ISREG(status.st_mode)) return entry.file + " is no plain file";
+  if (!S_ISREG(status.st_mode)) return entry.file + " is not a plain file";
   ManifestEntry found{.bytes = static_cast<std::uint64_t>(status.st_size)};
   if (found.bytes == entry.bytes) {
     try {
@@ -156,7 +156,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
       throw Error(ErrorKind::kData, manifest_name + " is missing");
     }
     if (std::error_code ignored; !std::filesystem::is_regular_file(snapshot / manifest_name, ignored)) {
-      throw Error(ErrorKind::kData, manifest_name + " is no plain file");
+      throw Error(ErrorKind::kData, manifest_name + " is not a plain file");
     }
     const std::string text = text_of_file(snapshot / manifest_name);
     check.bytes = text.size();
@@ -178,7 +178,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot) {
 }
 
 void verify_snapshot(const std::filesystem::path& snapshot) {
-  names_in(snapshot);  // Throws where it is no folder.
+  names_in(snapshot);  // Throws if it is not a folder.
   const SnapshotCheck check = checked_snapshot(snapshot);
   if (check.faults.empty()) return;
   throw Error(ErrorKind::kData, snapshot.string() + " is not whole: " + joined(check.faults, "; "),

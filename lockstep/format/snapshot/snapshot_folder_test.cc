@@ -117,9 +117,9 @@ TEST_F(SnapshotFolder, ReportsWhatIsNoPlainFileAndWaitsForNoPipe) {
   const fs::path snapshot = write(3);
   fs::remove(snapshot / "state.json");
   ASSERT_EQ(::mkfifo((snapshot / "state.json").c_str(), 0600), 0);
-  EXPECT_EQ(refusal_of(snapshot), "state.json is no plain file");
+  EXPECT_EQ(refusal_of(snapshot), "state.json is not a plain file");
   fs::rename(snapshot / "state.json", snapshot / "MANIFEST");
-  EXPECT_EQ(refusal_of(snapshot), "MANIFEST is no plain file");
+  EXPECT_EQ(refusal_of(snapshot), "MANIFEST is not a plain file");
   fs::remove(snapshot / "MANIFEST");
   EXPECT_EQ(refusal_of(snapshot), "MANIFEST is missing");
 }

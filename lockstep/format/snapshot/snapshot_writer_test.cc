@@ -192,8 +192,8 @@ TEST_F(SnapshotWriterTest, ReplacesWhereTwoNamesCannotBeExchanged) {
   EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "run-id", "step-0000000007"}));
 }
 
-/// Runs `action` in a process of its own and kills it (signal 9) where it is about to make system call number `call`,
-/// from 0. Returns false where it ended before that.
+/// Runs `action` in a separate process and kills it (signal 9) when it is about to make system call number `call`, from
+/// 0. Returns false if it ended before that.
 bool was_killed_at(int call, const std::function<void()>& action) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -219,7 +219,7 @@ bool can_trace() {
          }) == 0;
 }
 
-/// Kills a writer before each of its system calls in turn; `check` looks at what is left.
+/// Kills a writer before each of its system calls in turn. `check` looks at what is left.
 void kill_at_every_call(const std::function<void()>& prepare, const std::function<void()>& action,
                         const std::function<void()>& check) {
   if (!can_trace()) GTEST_SKIP() << "ptrace is not allowed here";
@@ -233,7 +233,7 @@ void kill_at_every_call(const std::function<void()>& prepare, const std::functio
   EXPECT_GT(call, 15);
 }
 
-/// In memory where possible: a killed process loses nothing that it wrote, so that syncing to a disk shows no more.
+/// In memory if possible: a killed process loses nothing that it wrote, so that syncing to a disk shows no more.
 class KilledSnapshotWriter : public ::testing::Test {
  protected:
   fs::path snapshots() const { return folder_.path() / "snapshots"; }
@@ -312,7 +312,7 @@ TEST_F(SnapshotWriterTest, StoppedByALimitOnFileSizeItLeavesTheEarlierOneAlone) 
   EXPECT_TRUE(fs::exists(snapshots() / "step-0000000008")) << "the limit grew until it was no longer in the way";
 }
 
-/// Mounts a fresh tmpfs that this process alone sees. Returns false where that is not allowed.
+/// Mounts a fresh tmpfs that this process alone sees. Returns false if that is not allowed.
 bool mounted_tmpfs(const fs::path& place, const std::string& options) {
   fs::create_directories(place);
   return ::mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) == 0;

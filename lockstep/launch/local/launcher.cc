@@ -39,8 +39,8 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// The supervisor's whole life. In a process of its own, so that kill -9 of the one that the user sees leaves someone
-/// behind to end the ranks' own children too, which no death signal of the kernel reaches.
+/// Runs the supervisor in a separate process. If the process that the user sees is killed by kill -9, somebody is left
+/// to end the ranks' own children too, which no death signal of the kernel reaches.
 [[noreturn]] void supervise(LocalSupervisor& supervisor, const sigset_t& mask, pid_t parent, const Log& log) {
   int code = exit_code(ErrorKind::kBug);
   try {

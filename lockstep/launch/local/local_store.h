@@ -19,13 +19,14 @@ namespace lockstep {
 /// Its secret lies in `.meeting/` of the run folder, else in the cache folder, and goes with this object.
 class LocalStore {
  public:
-  /// Only names the place of the secret: a program that is not ours may never ask for it, and then binds `port` itself.
+  /// Only names the place of the secret. A program that is not ours may never ask for it, and then binds `port` itself.
   LocalStore(const std::filesystem::path& run_dir, int port, const Environment& env);
   ~LocalStore();
   LocalStore(const LocalStore&) = delete;
   LocalStore& operator=(const LocalStore&) = delete;
 
-  /// Creates the secret. If the cache folder cannot be written, the ranks do without: `bound` stays for rank 0.
+  /// Creates the secret. If the cache folder cannot be written, the ranks run without one, and `bound` stays for rank
+  /// 0.
   ///
   /// Throws: as SecretFile::create(), if there is a run folder.
   void prepare(FileDescriptor& bound, const Log& log);
@@ -33,7 +34,7 @@ class LocalStore {
   /// Starts the server's thread, if prepare() took the socket. To be called after the ranks are forked.
   void serve();
 
-  /// Sets what the ranks read.
+  /// Sets the variables for the ranks.
   void describe(Environment::Map& variables) const;
 
  private:

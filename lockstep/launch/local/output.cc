@@ -22,8 +22,8 @@ void OutputSink::push(std::string_view text) {
 }
 
 void OutputSink::write_some() {
-  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking; making it non-blocking instead would
-  // change it for everyone who shares it, the user's shell included.
+  // If poll() reports a pipe as writable, PIPE_BUF bytes can be written without blocking. Making it non-blocking
+  // instead would change it for everyone who shares it, the user's shell included.
   pollfd ready{fd_, POLLOUT, 0};
   for (int turn = 0; turn < kWritesATurn && is_waiting() && ::poll(&ready, 1, 0) == 1; ++turn) {
     const ssize_t put =

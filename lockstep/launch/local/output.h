@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// One of this process's own streams, fed by many ranks. Never blocks: what the stream does not take at once waits
-/// here.
+/// One of this process's own streams, written by many ranks. It never blocks. Output that the stream does not accept at
+/// once waits here.
 class OutputSink {
  public:
   explicit OutputSink(int fd) : fd_(fd) {}
@@ -45,10 +45,11 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
-/// The reading end of one rank's stream. Passes whole lines on; a line ends with \n, or with \r as a progress bar's do.
+/// The reading end of one rank's stream. It passes on whole lines. A line ends with \n, or with \r as in a progress
+/// bar.
 class OutputSource {
  public:
-  /// `sink` and `last` must outlive the source. `log` gets a copy, where it is open.
+  /// `sink` and `last` must outlive the source. If open, `log` gets a copy.
   OutputSource(FileDescriptor pipe, OutputSink& sink, LastLines& last, FileDescriptor log)
       : pipe_(std::move(pipe)), sink_(&sink), last_(&last), log_(std::move(log)) {}
 
@@ -56,7 +57,7 @@ class OutputSource {
   bool is_open() const { return static_cast<bool>(pipe_); }
   const OutputSink& sink() const { return *sink_; }
 
-  /// Reads once, where there is something; closes itself at the end of the stream.
+  /// Reads once, if there is data. Closes itself at the end of the stream.
   void read_some();
   /// Reads all that is there, then closes.
   void read_rest();

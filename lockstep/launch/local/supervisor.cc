@@ -53,7 +53,7 @@ std::pair<FileDescriptor, FileDescriptor> opened_pipe() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// Where a machine has devices, each rank runs on the cores nearest to its own.
+/// If a machine has devices, each rank runs on the cores nearest to its own.
 void bind_near_device(int rank, int ranks, const Environment& env) {
   Placement at;
   at.rank = at.local_rank = rank;
@@ -75,13 +75,13 @@ std::vector<pid_t> children_of_this_process() {
       if (const auto child = parsed_int<pid_t>(word)) children.push_back(*child);
     }
   } catch (const Error&) {
-    // No such list in this kernel: what left its process group is then left alone.
+    // This kernel has no such list, so processes that left their process group are not ended.
   }
   return children;
 }
 
 void end_descendants(const std::vector<pid_t>& spare) {
-  // Killing a process hands its children to us, the subreaper: go on until a look finds none.
+  // Killing a process hands its children to us, the subreaper. Repeat until there are none.
   while (true) {
     bool found = false;
     for (const pid_t child : children_of_this_process()) {
@@ -123,7 +123,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   if (!signals_) fail("signalfd", errno);
   ::signal(SIGPIPE, SIG_IGN);
   sources_.reserve(2 * ranks_.size());
-  // Here and not before the fork: what it makes goes with the process that made it.
+  // Created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
   served_->serve();
@@ -151,7 +151,7 @@ void LocalSupervisor::start(int rank, const sigset_t& mask) {
     fail("starting rank " + std::to_string(rank), reason);
   }
   if (pid == 0) become_rank(rank, mask, out_write.get(), err_write.get());
-  // Here as well as in the child: whoever comes first, the group stands before anyone signals it.
+  // Set here as well as in the child, so that the group exists before anyone signals it.
   ::setpgid(pid, pid);
   slot.pid = pid;
   ++live_;
@@ -166,7 +166,7 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
-  // A terminal stops a background group that reads from it; one reader at most can make sense of a pipe.
+  // A terminal stops a background group that reads from it, and only one reader can make sense of a pipe.
   if (rank != 0 || ::isatty(STDIN_FILENO) == 1) {
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) ::dup2(null, STDIN_FILENO);
@@ -189,7 +189,7 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
 
 std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   Environment::Map all = env_.all();
-  // What an outer launcher said about itself would otherwise pass for the inner one's word.
+  // Variables that an outer launcher set about itself would be mistaken for ours.
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
@@ -217,7 +217,7 @@ void LocalSupervisor::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0},
                                 {out_.is_waiting() ? out_.fd() : -1, POLLOUT, 0},
                                 {err_.is_waiting() ? err_.fd() : -1, POLLOUT, 0}};
-  // A negative descriptor is not polled: a stream without a reader's room would otherwise wake us without end.
+  // A negative descriptor is not polled. A stream without room at the reader would otherwise wake us endlessly.
   for (const auto& source : sources_) polled.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
   int timeout_ms = -1;
   if (const auto& next = terminate_at_ ? terminate_at_ : kill_at_) {
@@ -264,7 +264,7 @@ void LocalSupervisor::take_signals() {
       out_.discard();
       err_.discard();
     } else {
-      // To the rank alone, not its group: a program that stops in good order still needs its helpers for that.
+      // Sent to the rank and not to its group, since a program that stops in order still needs its helpers.
       forwarded_.push_back(signal);
       signal_all(signal, false);
       begin_grace(signal);
@@ -309,7 +309,7 @@ void LocalSupervisor::take_ended() {
 }
 
 void LocalSupervisor::take_ending(Ending ending) {
-  // The run was ended by the signal that asked it to; SIGKILL was only our way to carry it out.
+  // The signal that asked for the stop ended the run. SIGKILL only enforced it.
   if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
   if (ending.code == 0 || ending.code == kExitStopped) return;
@@ -350,7 +350,8 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  // Whoever killed the launcher knows; and a message that nobody reads could hold this process up for ever.
+  // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
+  // for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +

@@ -27,17 +27,17 @@ std::vector<pid_t> children_of_this_process();
 /// The signals that are passed on to the ranks.
 inline constexpr int kForwardedSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
-/// Runs the ranks of one LocalJob and watches them, in a process of its own: see run_local().
+/// Runs the ranks of one LocalJob and watches them, in a separate process. See run_local().
 class LocalSupervisor {
  public:
-  /// Opens what the ranks need, and starts nothing. `program` is the path of the job's command.
+  /// Opens the resources for the ranks, and starts nothing. `program` is the path of the job's command.
   ///
-  /// Throws: Error(kIo) where a log file cannot be written, Error(kEnvironment) where there are too few descriptors.
+  /// Throws: Error(kIo) if a log file cannot be written, Error(kEnvironment) if there are too few descriptors.
   LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log);
 
-  /// Starts the ranks, passes their output and our signals on, and returns the exit code when the last has ended.
-  /// SIGCHLD, SIGHUP and the forwarded signals must be blocked; `mask` is what the ranks get instead. SIGHUP tells that
-  /// `parent` is dead.
+  /// Starts the ranks, passes on their output and our signals, and returns the exit code when the last has ended.
+  /// SIGCHLD, SIGHUP and the forwarded signals must be blocked. `mask` is the signal mask of the ranks. SIGHUP means
+  /// that `parent` is dead.
   int run(const sigset_t& mask, pid_t parent);
 
  private:
@@ -47,8 +47,8 @@ class LocalSupervisor {
   };
   struct Ending {
     int rank = 0;
-    int code = 0;    ///< As a shell has it: 128 + n for signal n.
-    int signal = 0;  ///< 0 where it ended by itself.
+    int code = 0;    ///< As a shell reports it, 128 + n for signal n.
+    int signal = 0;  ///< 0 if it exited.
   };
 
   void start(int rank, const sigset_t& mask);

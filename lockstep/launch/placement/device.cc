@@ -16,8 +16,8 @@ struct Visible {
   std::string text;
 };
 
-/// How many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "": it stops at the first entry
-/// that is invalid, and "-1" and Slurm's "NoDevFiles" are.
+/// Returns how many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "". It stops at the first
+/// invalid entry, and "-1" and Slurm's "NoDevFiles" are invalid.
 int count_of(const std::string& text) {
   int count = 0;
   for (const auto& entry : split(text, ',')) {
@@ -28,7 +28,7 @@ int count_of(const std::string& text) {
   return count;
 }
 
-/// Of the variables that are set, the one that shows the fewest: each hides devices from what the others leave.
+/// Returns the variable that shows the fewest devices, since each hides devices from the others' result.
 std::optional<Visible> fewest(const Environment& env, std::initializer_list<const char*> variables) {
   std::optional<Visible> found;
   for (const char* variable : variables) {
@@ -67,7 +67,7 @@ std::optional<int> visible_device(const Environment& env, int local_rank, int lo
   const auto visible = visible_devices(env);
   if (!visible || visible->count == 0) return std::nullopt;
   if (visible->count == 1 || shows_own_devices(env, local_rank)) return 0;
-  // On every rank of the node, also on those that have a device: they would wait for the others in vain.
+  // Checked on every rank of the node. Those that have a device would wait for the others in vain.
   if (local_world > visible->count) {
     const auto ranks = std::to_string(local_world);
     throw Error(ErrorKind::kEnvironment,

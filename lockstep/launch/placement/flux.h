@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Reads the placement that Flux gives this process; nothing if Flux did not start it. `device` stays open.
+/// Reads the placement that Flux gives this process. Nothing if Flux did not start it. `device` stays open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_flux(const Environment& env);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostHosts = 1'000'000;
 constexpr std::string_view kSeparators = ", \t\n";
 
-/// Reads one expression from left to right; knows the place for its complaints.
+/// Reads one expression from left to right. Knows the place for its complaints.
 class HostListReader {
  public:
   explicit HostListReader(std::string_view text) : text_(text) {}
@@ -28,7 +28,7 @@ class HostListReader {
   }
 
  private:
-  /// A word is literal text and brackets by turns: literals_ has one more entry than brackets_, perhaps empty.
+  /// A word alternates literal text and brackets. literals_ has one more entry than brackets_, perhaps empty.
   void read_word() {
     literals_.assign(1, {});
     brackets_.clear();
@@ -46,7 +46,7 @@ class HostListReader {
     }
   }
 
-  /// The values of the bracket that opens at at_, as text; leaves at_ on its ']'.
+  /// Returns the values of the bracket that opens at at_, as text. Leaves at_ on its ']'.
   std::vector<std::string> bracket() {
     const std::size_t close = text_.find_first_of("[]", at_ + 1);
     if (close == std::string_view::npos || text_[close] == '[') fail(at_, "'[' is not closed");
@@ -70,7 +70,7 @@ class HostListReader {
     if (*high - *low >= kMostHosts - values.size()) fail_for_size(from);
     for (std::uint64_t value = *low, left = *high - *low + 1; left > 0; ++value, --left) {
       std::string digits = std::to_string(value);
-      // The low end's width pads the whole range: [8-010] is 8, 9, 10 and [08-10] is 08, 09, 10.
+      // The low end's width pads the whole range, so [8-010] is 8, 9, 10 and [08-10] is 08, 09, 10.
       if (digits.size() < low_text.size()) digits.insert(0, low_text.size() - digits.size(), '0');
       values.push_back(std::move(digits));
     }
@@ -92,7 +92,7 @@ class HostListReader {
     }
   }
 
-  // Slurm's own order: the last bracket runs fastest, then the first, the second, and so on.
+  // As in Slurm, the last bracket varies fastest, then the first, the second, and so on.
   void advance(std::vector<std::size_t>& index) const {
     for (std::size_t turn = 0; turn < index.size(); ++turn) {
       const std::size_t b = turn == 0 ? index.size() - 1 : turn - 1;

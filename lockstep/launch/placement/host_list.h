@@ -7,16 +7,15 @@
 
 namespace lockstep {
 
-/// The hosts that a Slurm host list expression names, in Slurm's order: `a[1-2]x[3-4]`, `tux[3]-[5-6]`,
-/// `n[008-011,20]`.
+/// Expands a Slurm host list in Slurm's order, such as `a[1-2]x[3-4]`, `tux[3]-[5-6]` or `n[008-011,20]`.
 ///
-/// Throws: Error(kUsage) with the place of the fault where the expression is not one, or names more than 1 000 000
-/// hosts. Source: scontrol(1) "show hostnames"; src/common/hostlist.c of Slurm gives the grammar.
+/// Throws: Error(kUsage) with the place of the fault if the expression is not one, or names more than 1 000 000 hosts.
+/// Source: scontrol(1) "show hostnames"; src/common/hostlist.c of Slurm gives the grammar.
 std::vector<std::string> expanded_hosts(std::string_view expression);
 
-/// "2(x3),1" as SLURM_TASKS_PER_NODE holds it: {2, 2, 2, 1}.
+/// Expands "2(x3),1", as in SLURM_TASKS_PER_NODE, to {2, 2, 2, 1}.
 ///
-/// Throws: Error(kEnvironment) quoting the text where it is not such a list.
+/// Throws: Error(kEnvironment) quoting the text if it is not such a list.
 std::vector<int> expanded_counts(std::string_view text);
 
 }  // namespace lockstep

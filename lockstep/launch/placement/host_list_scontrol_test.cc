@@ -74,7 +74,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-/// What scontrol makes of each expression. One call for many: a host named "|" stands between them.
+/// Returns scontrol's expansion of each expression. One call serves many, with a host named "|" between them.
 std::vector<std::vector<std::string>> by_scontrol(const std::vector<std::string>& expressions,
                                                   const std::string& conf) {
   const std::string text =

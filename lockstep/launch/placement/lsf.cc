@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// jsrun, LSF's Job Step Manager, starts the tasks; LSF alone starts one process.
+// jsrun, LSF's Job Step Manager, starts the tasks. LSF alone starts one process.
 std::optional<Placement> placement_from_lsf(const Environment& env) {
   if (!env.get("JSM_NAMESPACE_RANK") && !env.get("JSM_NAMESPACE_SIZE")) return std::nullopt;
   return placement_from_variables(

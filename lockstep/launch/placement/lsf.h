@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Reads the placement that LSF's jsrun gives this process; nothing if LSF's jsrun did not start it. `device` stays
+/// Reads the placement that LSF's jsrun gives this process. Nothing if LSF's jsrun did not start it. `device` stays
 /// open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.

@@ -7,18 +7,19 @@
 
 namespace lockstep {
 
-/// Reads the placement that Open MPI gives this process; nothing if Open MPI did not start it. `device` stays open.
+/// Reads the placement that Open MPI gives this process. Nothing if Open MPI did not start it. `device` stays open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_openmpi(const Environment& env);
 
-/// Reads the placement that a PMI server gives this process; nothing if a PMI server did not start it. `device` stays
+/// Reads the placement that a PMI server gives this process. Nothing if a PMI server did not start it. `device` stays
 /// open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_pmi(const Environment& env);
 
-/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them: too little to be a source beside those.
+/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them. They are not enough to be a source beside
+/// those.
 struct BarePmi {
   int rank = 0;
   int world = 1;

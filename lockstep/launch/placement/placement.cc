@@ -24,7 +24,7 @@ std::string described(const Placement& at) {
 [[noreturn]] void fail_for_disagreement(const Placement& a, const Placement& b) {
   throw Error(ErrorKind::kEnvironment, described(a) + "; " + described(b),
               "unset the variables of the one that did not start this process: RANK, WORLD_SIZE, LOCAL_RANK and "
-              "LOCAL_WORLD_SIZE where a script exports them");
+              "LOCAL_WORLD_SIZE if a script exports them");
 }
 
 /// Of schedulers whose variables are all there, the one that started this process. Flux inside a Slurm step is the
@@ -42,8 +42,8 @@ Placement innermost(const std::vector<Placement>& schedulers, const Environment&
   return schedulers.front();
 }
 
-/// MPI launchers and schedulers. An MPI launcher is the inner one: under a scheduler, the scheduler's variables are
-/// those of the task that the launcher itself, or its daemon, runs in.
+/// Chooses between MPI launchers and schedulers. An MPI launcher is the inner one. Under a scheduler, the scheduler's
+/// variables are those of the task that runs the launcher itself, or its daemon.
 Placement from_mpi_or_scheduler(const Environment& env) {
   std::vector<Placement> schedulers;
   for (const auto reader : {placement_from_slurm, placement_from_lsf, placement_from_flux}) {
@@ -66,7 +66,7 @@ Placement from_mpi_or_scheduler(const Environment& env) {
   return {};
 }
 
-/// Where a script exports some of torchrun's names and nothing else tells where this process is.
+/// Refuses a part of torchrun's variables, from a script, if there is no other source.
 void refuse_partial_set(const Environment& env) {
   const std::vector<std::string> names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
   for (const auto& name : names) {
@@ -93,7 +93,7 @@ Placement from_environment(const Environment& env) {
   }
   if (other.source == "single") return std::move(*torchrun);
   if (!agree(*torchrun, other)) fail_for_disagreement(*torchrun, other);
-  // Without its agent, torchrun has not started this process: its variables are from `lockstep exec` or a script.
+  // Without its agent, torchrun has not started this process. Its variables are from `lockstep exec` or a script.
   other.master = torchrun->master;
   return other;
 }
@@ -106,7 +106,7 @@ void check_flag(const std::string& name, int value, int least, int most) {
 }
 
 Placement with_flags(const Environment& env, const PlacementFlags& flags) {
-  // Someone who names rank and world places the process by hand: what is left over in the environment cannot matter.
+  // Flags with rank and world place the process by hand, so other variables in the environment do not matter.
   const bool by_hand = flags.rank && flags.world;
   Placement at = by_hand ? Placement{} : from_environment(env);
   at.rank = flags.rank.value_or(at.rank);

@@ -130,7 +130,7 @@ TEST(PlacementFromTorchrun, AnExportedSetThatContradictsTheStepIsAnErrorThatName
   EXPECT_EQ(complaint(with(kStep, kTorchrun)),
             "torchrun says rank 3 of 4, local rank 1 of 2; slurm says rank 3 of 5, local rank 1 of 2\n"
             "  hint: unset the variables of the one that did not start this process: RANK, WORLD_SIZE, LOCAL_RANK and "
-            "LOCAL_WORLD_SIZE where a script exports them");
+            "LOCAL_WORLD_SIZE if a script exports them");
 }
 
 TEST(PlacementFromTorchrun, AnExportedSetThatAgreesKeepsWhatTheStepKnows) {
@@ -151,7 +151,7 @@ TEST(PlacementFromTorchrun, APartOfTheSetIsNoSourceBesideAStepAndAnErrorAlone) {
 
 TEST(PlacementFromTorchrun, AWrongPortOrNodeIsRefused) {
   EXPECT_NE(
-      complaint(with(kTorchrun, {{"MASTER_PORT", "70000"}})).find("MASTER_PORT='70000' is no port, want 1 to 65535"),
+      complaint(with(kTorchrun, {{"MASTER_PORT", "70000"}})).find("MASTER_PORT='70000' is not a port, want 1 to 65535"),
       std::string::npos);
   EXPECT_NE(complaint(with(with(kTorchrun, kAgent), {{"GROUP_RANK", "2"}})).find("GROUP_RANK='2' is out of range"),
             std::string::npos);

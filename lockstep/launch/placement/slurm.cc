@@ -15,20 +15,20 @@ namespace {
 
 constexpr std::string_view kHint = "start the program with srun";
 
-/// Of two names for the same thing, the one that is set: a step's own comes before the job's.
+/// Returns the one of two names that is set. A step's own comes before the job's.
 std::string set_name(const Environment& env, const std::string& of_step, const std::string& of_job) {
   return env.get(of_step) || !env.get(of_job) ? of_step : of_job;
 }
 
-/// A batch script and a shell of salloc have SLURM_PROCID=0 too; only a step's task has the step's id.
+/// A batch script and a shell of salloc have SLURM_PROCID=0 too. Only a step's task has the step's id.
 bool is_task_of_step(const Environment& env) {
   const auto step = env.get("SLURM_STEP_ID");
   if (!step || !env.get("SLURM_PROCID")) return false;
-  // From 0xfffffff0 up are the steps that Slurm makes for itself: batch script, extern, salloc's interactive shell.
+  // From 0xfffffff0 on are Slurm's own steps, the batch script, extern and salloc's interactive shell.
   if (const auto number = parsed_int<std::uint32_t>(*step); number && *number >= 0xfffffff0U) return false;
-  // A job that was submitted from within a step inherits that step's variables. Its own SLURM_NTASKS tells; where it
-  // does not, the two say the same place. `srun --preserve-env` differs too, but from a step of one task to the same
-  // end.
+  // A job that was submitted from within a step inherits that step's variables. Its own SLURM_NTASKS shows it. If that
+  // does not differ, both give the same place. `srun --preserve-env` differs too, but from a step of one task with the
+  // same result.
   const auto tasks_of_step = env.get("SLURM_STEP_NUM_TASKS");
   return tasks_of_step != "1" || env.get("SLURM_NTASKS").value_or("1") == "1";
 }

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Reads the placement that a Slurm step gives this process; nothing if a Slurm step did not start it. `device` stays
+/// Reads the placement that a Slurm step gives this process. Nothing if a Slurm step did not start it. `device` stays
 /// open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.

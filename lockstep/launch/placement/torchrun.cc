@@ -14,11 +14,11 @@ Endpoint master_from(const Environment& env) {
   const auto address = env.get("MASTER_ADDR");
   if (!address) {
     throw Error(ErrorKind::kEnvironment, "RANK is set but MASTER_ADDR is not",
-                "set MASTER_ADDR and MASTER_PORT to where rank 0 is to be met, or use torchrun");
+                "set MASTER_ADDR and MASTER_PORT to the address and port of rank 0, or use torchrun");
   }
   const int port = required_int(env, "MASTER_PORT", "MASTER_ADDR");
   if (port < 1 || port > 65535) {
-    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(port) + "' is no port, want 1 to 65535",
+    throw Error(ErrorKind::kEnvironment, "MASTER_PORT='" + std::to_string(port) + "' is not a port, want 1 to 65535",
                 "choose a free port, for example 29500");
   }
   return {*address, port};
@@ -41,7 +41,7 @@ std::optional<Placement> placement_from_lockstep(const Environment& env) {
 }
 
 std::optional<Placement> placement_from_torchrun(const Environment& env) {
-  // Scripts often export one or two of these names for purposes of their own: only the full set is a launcher's word.
+  // Scripts often export one or two of these names for their own purposes. Only the full set comes from a launcher.
   const bool is_full_set = env.get("RANK") && env.get("WORLD_SIZE") && env.get("LOCAL_RANK") &&
                            env.get("LOCAL_WORLD_SIZE") && env.get("MASTER_ADDR") && env.get("MASTER_PORT");
   if (!is_full_set && !is_torchrun_agent(env)) return std::nullopt;

@@ -7,18 +7,18 @@
 
 namespace lockstep {
 
-/// Reads the placement that `lockstep launch` gives this process; nothing if `lockstep launch` did not start it.
+/// Reads the placement that `lockstep launch` gives this process. Nothing if `lockstep launch` did not start it.
 /// `device` stays open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_lockstep(const Environment& env);
 
-/// Reads the placement that torchrun gives this process; nothing if torchrun did not start it. `device` stays open.
+/// Reads the placement that torchrun gives this process. Nothing if torchrun did not start it. `device` stays open.
 ///
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_torchrun(const Environment& env);
 
-/// Whether torchrun's own agent set the variables, rather than a script that exports the same names.
+/// True if torchrun's own agent set the variables, and not a script that exports the same names.
 bool is_torchrun_agent(const Environment& env);
 
 }  // namespace lockstep

@@ -29,8 +29,8 @@ class BatchFeed {
   /// Returns the batches of the step that begins at `place`, on the device. The epoch must not be over there.
   /// Blocks: until they are decoded. Throws: as Loader::next().
   StepBatches next(std::int64_t place);
-  /// Begins to copy the batches of the step at `place`, if there is a device. Call it after a step was given to it: the
-  /// host has nothing better to do than to wait for the loader. Blocks and throws: as next().
+  /// Begins to copy the batches of the step at `place`, if there is a device. Call it after a step was launched, when
+  /// the host has nothing better to do than to wait for the loader. Blocks and throws: as next().
   void read_ahead(std::int64_t place);
 
  private:

@@ -8,7 +8,7 @@ namespace lockstep {
 DeviceLoss::DeviceLoss(const c10::Device& device)
     : sums_(at::zeros({2}, at::TensorOptions(device).dtype(at::kDouble))) {}
 
-// One kernel: the loss is taken as double, times the samples, and added to both.
+// One kernel takes the loss as double, multiplies it by the samples, and adds it to both sums.
 void DeviceLoss::add(const at::Tensor& mean, std::int64_t samples) {
   const torch::NoGradGuard no_grad;
   sums_.add_(mean.detach(), static_cast<double>(samples));
@@ -19,7 +19,7 @@ DeviceLoss::Sums DeviceLoss::sums() const {
   return {host.const_data_ptr<double>()[0], host.const_data_ptr<double>()[1]};
 }
 
-// In place: a recorded step goes on writing there.
+// In place, since a recorded step keeps writing there.
 void DeviceLoss::set(const Sums& sums) {
   sums_[0].fill_(sums.epoch);
   sums_[1].fill_(sums.since_logged);

@@ -13,7 +13,7 @@ class DeviceLoss {
  public:
   explicit DeviceLoss(const c10::Device& device);
 
-  /// Counts `mean`, of shape [], for so many samples.
+  /// Adds `mean`, of shape [], for this many samples.
   void add(const at::Tensor& mean, std::int64_t samples);
 
   struct Sums {

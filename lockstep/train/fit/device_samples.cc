@@ -11,7 +11,7 @@ namespace lockstep {
 DeviceSamples::DeviceSamples(const StepOptions& options, const Group& group) : options_(options), group_(group) {
   if (options.device.keep_data == Toggle::kOn && group.device().is_cpu()) {
     throw Error(ErrorKind::kRecipe, "data.on_device is on, but this rank computes on a CPU",
-                "leave it at auto, which keeps samples where there is a GPU");
+                "leave it at auto, which caches samples if there is a GPU");
   }
 }
 
@@ -26,7 +26,7 @@ void DeviceSamples::keep(Loader& loader, const std::string& part) {
     findings_[part + " data"] = "kept on the device: " + human_bytes(static_cast<std::uint64_t>(bytes));
   } else if (toggle == Toggle::kOn) {
     throw Error(ErrorKind::kRecipe, "data.on_device is on, but the " + part + " data cannot be kept there: " + reason,
-                "leave it at auto, which keeps them where it can");
+                "leave it at auto, which caches them if it can");
   }
 }
 

@@ -18,13 +18,13 @@ class DeviceSamples {
   /// Throws: Error(kRecipe) if samples are to be kept and this rank computes on a CPU.
   DeviceSamples(const StepOptions& options, const Group& group);
 
-  /// Reads all samples of `loader` into the device's memory, unless something speaks against it. Call it before the
-  /// loader's first batch. `part` names the data: "training". Blocks: until all are there.
+  /// Reads all samples of `loader` into the device's memory, unless there is a reason against it. Call it before the
+  /// loader's first batch. `part` names the data, such as "training". Blocks: until all are there.
   /// Throws: Error(kRecipe) if samples are to be kept and cannot be.
   void keep(Loader& loader, const std::string& part);
 
   std::int64_t bytes() const { return bytes_; }
-  /// Returns what was kept, by "training data", for RunEnded::facts.
+  /// Returns which parts were cached, by names such as "training data", for RunEnded::facts.
   const std::map<std::string, std::string>& findings() const { return findings_; }
 
  private:

@@ -48,7 +48,7 @@ std::map<std::string, std::string> facts(const Group& group, const TrainedModel&
   return all;
 }
 
-/// True if the run was asked to stop before its own end, so that it wants to go on later.
+/// True if the run was asked to stop before its own end, so that it should continue later.
 bool wants_requeue(const std::string& stopped_by) {
   return stopped_by == "signal" || stopped_by == "request" || stopped_by == "job_end";
 }
@@ -150,7 +150,7 @@ void FitLoop::train_epoch() {
                      stop_);
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
-  // The loader goes on with the next epoch once its end was heard, so an epoch that is over must not be asked again.
+  // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
     const auto batches = feed_->next(state_.place);
     make_step(batches);
@@ -239,7 +239,7 @@ void FitLoop::end_epoch() {
   }
   is_best_ = false;
   const bool is_last = state_.epoch + 1 == options_.max_epochs;
-  // A stop in mid-validation leaves the epoch open, as a failure does: the resumed run validates again.
+  // A stop in mid-validation leaves the epoch open, as a failure does. The resumed run validates again.
   if ((is_due_at_epochs_end(options_.data.validate_every) || is_last) && !validate(logged)) {
     state_.numbers[kEpochWasHeard] = 1;
     return;
@@ -274,7 +274,7 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   }
   event.seconds = seconds_between(start, Clock::now());
   participants_.tell(event, stop_);
-  // What listeners make of the metrics must not wait for the next step: it may be the last one's.
+  // Listeners' answers to the metrics must not wait for the next step, since there may be none.
   stop_.agree_now(model_.parallel(), group_);
   timer_.restart();
   return true;
@@ -323,7 +323,8 @@ void FitLoop::write() {
   timer_.restart();
 }
 
-// Unlike save(), it does not compare the ranks first: what is held is the run's until a comparison says otherwise.
+// Unlike save(), it does not compare the ranks first. The held state counts as the run's until a comparison finds
+// otherwise.
 void FitLoop::hold() {
   timer_.await_device();
   graph_->interrupt();
@@ -337,7 +338,7 @@ void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
   participants_.tell(*event, stop_);
 }
 
-// Without a validation nobody has asked for them yet.
+// Without a validation nobody has computed them yet.
 void FitLoop::refresh_statistics() {
   if (!participants_.want_fresh_statistics()) return;
   keeper_.wait_for_copy();

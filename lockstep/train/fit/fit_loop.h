@@ -22,13 +22,12 @@
 
 namespace lockstep {
 
-/// One training, from its start or a snapshot to its end: the loop that Trainer::fit runs. Not for users.
+/// One training, from its start or a snapshot to its end. It is the loop that Trainer::fit runs, and not for users.
 ///
-/// It tells the story: which step, validation or save comes next. Its parts do the work, and each has a header of its
-/// own.
+/// It decides which step, validation or save comes next. Its parts do the work, and each has its own header.
 class FitLoop {
  public:
-  /// Prepares the data and makes all parts. Collective: yes.
+  /// Prepares the data and creates all parts. Collective: yes.
   FitLoop(const TrainerOptions& options, const Participants& participants, Module& module, DataModule& data,
           Group& group);
 
@@ -83,7 +82,7 @@ class FitLoop {
   bool is_validation_kept_ = false;  ///< Or was found not to be worth it.
   TrainingState first_;              ///< As this start found it.
   Clock::time_point last_save_;
-  std::optional<RunControl> control_;  ///< Rank 0's; it decides for all.
+  std::optional<RunControl> control_;  ///< On rank 0, which decides for all.
 };
 
 }  // namespace lockstep

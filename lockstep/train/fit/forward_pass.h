@@ -20,8 +20,8 @@ struct StepPlace {
   bool is_recorded = false;
 };
 
-/// Runs a module's training_step() on a batch: with its random seeds, in the training's precision, and on a stand-in
-/// sample if this rank has none but the others need it.
+/// Runs a module's training_step() on a batch. It sets the random seeds and the training's precision. If this rank has
+/// no sample but the others need it, it runs a stand-in sample.
 class ForwardPass {
  public:
   /// All must outlive this object. Throws: Error(kRecipe) if BatchNorm is to be synchronised and there is none.
@@ -33,8 +33,8 @@ class ForwardPass {
   /// Seeds the device's generator alone, for a replay, which draws nothing on the host.
   void seed_device(std::int64_t step, std::int64_t index) const;
 
-  /// Returns the batch to run for `batch`: itself; for a batch without samples a stand-in if BatchNorm is synchronised,
-  /// so that this rank takes part in the layers' sums, else null.
+  /// Returns the batch to run for `batch`, usually itself. For a batch without samples it is a stand-in if BatchNorm is
+  /// synchronised, so that this rank takes part in the layers' sums, else null.
   const Batch* batch_to_run(const Batch& batch);
   /// Returns training_step()'s loss. Throws: an exception of the model as throw_model_failure() makes it. Shape: [].
   at::Tensor loss(const Batch& batch, const StepPlace& place);
@@ -49,7 +49,7 @@ class ForwardPass {
         std::forward<Work>(work));
   }
 
-  /// True if layers talk to other ranks, so that no rank can run a batch alone.
+  /// True if layers communicate with other ranks, so that no rank can run a batch alone.
   bool is_synchronised() const { return statistics_.has_value(); }
 
  private:

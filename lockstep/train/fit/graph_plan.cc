@@ -85,8 +85,8 @@ std::optional<GraphPlan::Times> GraphPlan::undecided() const {
   return phase_ == Phase::kCompare ? std::optional(times_) : std::nullopt;
 }
 
-// About as fast is good enough: a replay also leaves the host's core to the loader. Where the loader is what both wait
-// for, they differ by chance alone.
+// About as fast is good enough, since a replay also leaves the host's core to the loader. If both wait for the loader,
+// they differ only by chance.
 void GraphPlan::decide(const Times& times) {
   enter(Phase::kDecided);
   replays_ = times.replay_s <= kSlowerByAtMost * times.eager_s;

@@ -10,21 +10,21 @@
 
 namespace lockstep {
 
-/// Decides for `trainer.graph`, step by step, between a step's operations one by one and a recording of them all: some
-/// steps one by one, timed; the recording; some replays, timed; then the faster way to the end.
+/// Decides for `trainer.graph`, step by step, whether a step runs one operation at a time or as a recording. It times
+/// some steps of the first kind, records, times some replays, and then chooses the faster way until the end.
 ///
-/// Steps of another shape than the recorded one (an epoch's short last batch) are not asked about; they interrupt a
+/// Steps of another shape than the recorded one (an epoch's short last batch) do not take part. They interrupt a
 /// timing, as validation and snapshots do.
 class GraphPlan {
  public:
   enum class Way { kEager, kRecord, kReplay };
 
-  /// `steps_in_row`: how many steps of the full shape come one after the other, so that a timing fits in.
+  /// `steps_in_row` is the number of steps of the full shape in a row, so that a timing fits in.
   GraphPlan(Toggle toggle, std::int64_t steps_in_row);
 
   /// For the coming step.
   Way next() const;
-  /// A claim: a timing begins or ends before the coming step; the caller waits for the device and then calls mark().
+  /// True if a timing begins or ends before the coming step. The caller waits for the device and then calls mark().
   bool wants_mark() const;
   void mark(Clock::time_point now);
   /// The step was made in the way of next().
@@ -35,7 +35,8 @@ class GraphPlan {
     double eager_s = 0;
     double replay_s = 0;
   };
-  /// Both times of a step, once they are known and nothing is decided: every rank then hands decide() the same.
+  /// Returns both times of a step, once they are known and nothing is decided. Every rank then passes the same ones to
+  /// decide().
   std::optional<Times> undecided() const;
   void decide(const Times& times);
 
@@ -43,7 +44,7 @@ class GraphPlan {
   void refuse(std::string reason);
 
   bool is_decided() const { return phase_ == Phase::kDecided; }
-  /// What was decided, and why: for the log.
+  /// Returns the decision and its reason, for the log.
   const std::string& reason() const { return reason_; }
 
  private:
@@ -62,7 +63,7 @@ class GraphPlan {
   std::string reason_;
 };
 
-/// What is known of a training before its first step, to tell whether its step can be recorded.
+/// The facts of a training before its first step, which decide whether its step can be recorded.
 struct GraphFacts {
   bool device_records = false;
   std::string module_reason{};  ///< Module::why_not_recorded()
@@ -75,13 +76,14 @@ struct GraphFacts {
   bool has_empty_parts = false;    ///< A rank has no samples in a full batch.
   bool shares_device = false;      ///< Gradients go through the host.
   bool needs_double_rate = false;  ///< The host hands each update its learning rate, in full precision.
-  std::string runtime_reason{};    ///< why_recordings_are_blind(), if nobody insists on recording.
+  std::string runtime_reason{};    ///< From why_recordings_are_blind(), unless the user demands recording.
 };
 
-/// Why a recording by this runtime is not to be trusted; empty if it is. `runtime` and `version` as in RuntimeFacts.
+/// Returns why a recording by this runtime is not to be trusted. Empty if it is. `runtime` and `version` are as in
+/// RuntimeFacts.
 std::string why_recordings_are_blind(const std::string& runtime, const std::string& version);
 
-/// Why the step cannot be recorded; empty where it can.
+/// Returns why the step cannot be recorded. Empty if it can.
 std::string why_not_recorded(const GraphFacts& facts);
 
 }  // namespace lockstep

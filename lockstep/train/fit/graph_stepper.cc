@@ -9,12 +9,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text_format.h"
 
-// How a recording works. GraphPlan says which way the next step goes. A recording runs the step once through
-// StepRunner while the device writes its operations down; nothing is computed. It is replayed at once, so the step is
-// made. A replay reads its batch from the tensors of `recorded_`. What the host counts during a recording, it counts
-// once for the replay that follows; each later replay counts for itself. Only batches of the full size have the
-// recorded shapes. All ranks record and replay at the same steps, because collectives are in the recording: they agree
-// on the times, and on whether each could record.
+// How a recording works. GraphPlan decides how the next step runs. A recording runs the step once through StepRunner
+// while the device records its operations, and nothing is computed. It is replayed at once, so the step is made. A
+// replay reads its batch from the tensors of `recorded_`. The host's counting during a recording stands for the replay
+// that follows. Each later replay counts for itself. Only batches of the full size have the recorded shapes. All ranks
+// record and replay at the same steps, because collectives are in the recording. They agree on the times, and on
+// whether each could record.
 
 namespace lockstep {
 
@@ -51,7 +51,7 @@ void GraphStepper::plan(const TrainingData& data) {
     plan_.emplace(toggle, training_plan(options_, data).steps_per_epoch);
   } else if (toggle == Toggle::kOn) {
     throw Error(ErrorKind::kRecipe, "trainer.graph is on, but the step cannot be recorded: " + reason,
-                "leave it at auto, which records where it can");
+                "leave it at auto, which records if it can");
   } else if (!device.is_cpu()) {
     finding_ = "steps are not replayed: " + reason;
   }
@@ -98,7 +98,7 @@ void GraphStepper::decide() {
   if (plan_->next() == GraphPlan::Way::kEager) graph_.reset();
 }
 
-// Makes the step, too: what was recorded is replayed at once.
+// Makes the step, too, since the recording is replayed at once.
 void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
   std::string reason;
   const bool is_recorded = try_recording(step, place, reason);
@@ -116,14 +116,14 @@ void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
   }
   if (options_.step.device.graph == Toggle::kOn) {
     throw Error(ErrorKind::kUsage, "trainer.graph is on, but the step cannot be recorded: " + reason,
-                "leave it at auto, which records where it can");
+                "leave it at auto, which records if it can");
   }
   plan_->refuse(reason);
   model_.reconnect();
   steps_.run(step, place);
 }
 
-// Counts what the host counts of a step: once, for the replay that follows.
+// Counts the step on the host once, for the replay that follows.
 bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::string& reason) {
   const auto& batch = step.batches.front();
   const auto& device = model_.group().device();
@@ -156,7 +156,7 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
   return false;
 }
 
-// Counts for the host what a replay computes; a negative number takes back what a recording counted.
+// Counts a replay's samples on the host. A negative number undoes the count of a recording.
 void GraphStepper::count_replay(std::int64_t samples) {
   losses_.add_samples(samples);
   model_.module().metrics().repeat_batch(samples);

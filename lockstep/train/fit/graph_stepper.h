@@ -20,15 +20,15 @@ class GraphStepper {
   /// Throws: Error(kRecipe) if `trainer.graph` is on and the step cannot be recorded.
   void plan(const TrainingData& data);
 
-  /// Makes the step: by a replay, by a recording and its first replay, or one operation at a time.
+  /// Makes the step, by a replay, by a recording and its first replay, or one operation at a time.
   /// Collective: yes. Throws: as StepRunner::run(); Error(kUsage) if a recording that was asked for fails.
   void run(const StepBatches& step, const StepPlace& place);
   /// Ends a timing that steps of another shape, a validation or a snapshot would spoil.
   void interrupt();
-  /// Frees the recording's memory; no step follows.
+  /// Frees the recording's memory. Call it after the last step.
   void clear() { graph_.reset(); }
 
-  /// Returns whether steps are replayed, and why or why not; nothing if that was never a question.
+  /// Returns whether steps are replayed, and why or why not. Nothing if that was never a question.
   const std::optional<std::string>& finding() const { return finding_; }
 
  private:
@@ -47,7 +47,7 @@ class GraphStepper {
   std::int64_t full_samples_ = 0;  ///< Of a global batch.
   std::optional<GraphPlan> plan_;  ///< On a device that records.
   std::unique_ptr<StepGraph> graph_;
-  StepBatches recorded_;  ///< What the recording reads from: filled anew for each replay.
+  StepBatches recorded_;  ///< The batch that the recording reads from, filled before each replay.
   std::optional<std::string> finding_;
 };
 

@@ -15,7 +15,7 @@ struct LossSum {
   std::int64_t samples = 0;
 };
 
-/// The two sums of a training: of its epoch, and since the last logged step.
+/// The two sums of a training, of its epoch and since the last logged step.
 struct LossSums {
   LossSum epoch;
   LossSum since_logged;
@@ -27,7 +27,7 @@ class LossCounter {
   /// `group` must outlive this object.
   explicit LossCounter(Group& group);
 
-  /// Counts `mean` for so many samples of step `step`. Shape: mean []. Blocks: on a CPU, until it is there.
+  /// Adds `mean` for this many samples of step `step`. Shape: mean []. Blocks: on a CPU, until it is there.
   void add(const at::Tensor& mean, std::int64_t samples, std::int64_t step);
   /// Counts losses that were added up already.
   void add_sum(const LossSum& sum);
@@ -36,7 +36,7 @@ class LossCounter {
 
   /// Goes on from these sums.
   void restore(const LossSums& sums);
-  /// Begins the sum of an epoch anew.
+  /// Resets the sum of the epoch.
   void begin_epoch();
   /// Returns this rank's sums. Blocks: until the device has done the steps so far.
   const LossSums& sums();
@@ -54,7 +54,7 @@ class LossCounter {
   void require_finite(double loss, std::int64_t step, std::int64_t epoch);
 
  private:
-  /// The first loss that was not finite, and the step that gave it or was the first to be told it.
+  /// The first loss that was not finite, and the step that gave it or was the first to learn of it.
   struct LostLoss {
     std::int64_t step = 0;
     double loss = 0;

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// What the first update will allocate, if there was none yet: a momentum, or Adam's two means.
+// Returns the bytes that the first update will allocate, if there was none yet, for a momentum or Adam's two means.
 std::int64_t state_to_come(const TrainedModel& model) {
   auto& optimizer = model.optimizer();
   if (!optimizer.state().empty()) return 0;

@@ -6,15 +6,15 @@
 
 namespace lockstep {
 
-/// What throw_out_of_memory() needs to know besides the model.
+/// The facts for throw_out_of_memory(), apart from the model.
 struct ShortageFacts {
   std::int64_t sample_bytes = 0;  ///< Bytes of samples that are kept on the device.
   bool may_try = false;           ///< True if this rank may run smaller batches alone.
   Precision precision = Precision::kFp32;
 };
 
-/// Ends a training whose device ran out of memory in a step. It disconnects the model, then tries smaller parts of the
-/// batch for what they take, and throws OutOfMemory with the largest batch that would fit. Call it in a handler.
+/// Ends a training whose device ran out of memory in a step. It disconnects the model, measures the memory of smaller
+/// parts of the batch, and throws OutOfMemory with the largest batch that would fit. Call it in a handler.
 [[noreturn]] void throw_out_of_memory(TrainedModel& model, const Batch& batch, const ShortageFacts& facts);
 
 }  // namespace lockstep

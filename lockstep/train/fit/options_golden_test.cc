@@ -223,7 +223,7 @@ constexpr auto kFp64 = Precision::kFp64;
 TEST(TrainerOptions, PrecisionsGivePyTorchsLosses) {
   expect_run({.name = "fp64", .step = {.precision = kFp64}});
   expect_run({.name = "fp32", .step = {}, .tolerance = 1e-6});
-  // Kernels of narrow types differ between processors: oneDNN's where there are such instructions, ATen's elsewhere.
+  // Kernels of narrow types differ between processors: oneDNN's if there are such instructions, ATen's elsewhere.
   expect_run({.name = "bf16", .step = {.precision = Precision::kBf16}, .tolerance = 2e-2});
   expect_run({.name = "fp16", .step = {.precision = Precision::kFp16}, .tolerance = 2e-3});
 }

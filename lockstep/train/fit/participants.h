@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// A metric that decides something, and what it decides.
+/// A metric that decides something, and the decision.
 struct Monitor {
   std::string who;     ///< "early_stopping", "plateau"…
   std::string metric;  ///< "val_loss"

@@ -67,8 +67,8 @@ TrainerOptions options_in(const TemporaryFolder& folder, const std::string& name
   return {.max_epochs = 2, .snapshot = {.folder = shared / name, .every_epochs = 0}, .guard = {.sanity_check = false}};
 }
 
-// Fails in the second epoch's validation as `prepare` has it; the run that resumes from what was saved must be that of
-// one where nothing failed.
+// Fails in the second epoch's validation as `prepare` has it. The run that resumes from what was saved must be that of
+// one if nothing failed.
 void expect_saved_and_resumed(Group& group, const std::function<void(Net&)>& prepare, const std::string& message) {
   const TemporaryFolder folder;
   Net whole;

@@ -202,7 +202,7 @@ std::string refusal_on_resume(const WeightAverageOptions& before, const WeightAv
 TEST(SwaStatistics, AveragesOfAnotherKindAreRefusedOnResume) {
   const auto to_swa = refusal_on_resume({.decay = 0.7}, {});
   EXPECT_HAS(to_swa, "the snapshot holds averages of kind ema, want swa");
-  EXPECT_HAS(to_swa, "resume with the same kind of average, or start anew with --resume none");
+  EXPECT_HAS(to_swa, "resume with the same kind of average, or start from scratch with --resume none");
   EXPECT_HAS(refusal_on_resume({}, {.decay = 0.7}), "the snapshot holds averages of kind swa, want ema");
 }
 

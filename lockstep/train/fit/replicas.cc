@@ -32,7 +32,7 @@ std::vector<std::size_t> distinct_places(const std::vector<at::Tensor>& tensors)
   return places;
 }
 
-// How many threads this thread's kernels use, while it lives.
+// Sets the number of threads of this thread's kernels, while it lives.
 class KernelThreads {
  public:
   explicit KernelThreads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
@@ -77,7 +77,7 @@ Replicas::~Replicas() {
   start_.arrive_and_wait();
 }
 
-// Anew at each batch: what averages weights may have put others in their place.
+// Done again for each batch, since an average of weights may have put others in their place.
 void Replicas::share_weights() {
   const torch::NoGradGuard no_grad;
   const auto& first = parts_.front();

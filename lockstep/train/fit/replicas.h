@@ -13,24 +13,25 @@
 
 namespace lockstep {
 
-/// Copies of a module in threads of one process, each with a part of every batch: strategy "dp", what DataParallel is
-/// in Python. For comparison: one process decodes, logs and updates for all, so ranks of their own ("ddp") are faster.
+/// Copies of a module in threads of one process, each with a part of every batch. This is strategy "dp", as
+/// DataParallel in Python. It is for comparison. One process decodes, logs and updates for all, so separate ranks
+/// ("ddp") are faster.
 ///
-/// Weights are the first one's own memory. Buffers are the first one's at each batch's start, and what the others make
-/// of theirs is dropped. On a CPU the copies draw random numbers from one generator in no fixed order, so that a model
-/// with dropout does not give the same bits twice.
+/// Weights are the first copy's own memory. Buffers are the first copy's at each batch's start, and the others' changes
+/// to them are dropped. On a CPU the copies draw random numbers from one generator in no fixed order, so a model with
+/// dropout does not give the same bits twice.
 class Replicas {
  public:
-  /// `first` must outlive this object; the others come from its replica().
+  /// `first` must outlive this object. The others come from its replica().
   Replicas(Module& first, std::int64_t count, Precision precision);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
 
-  /// Forward and backward: adds to the first one's gradients those of the mean loss over `global_samples`, of which
-  /// this batch holds some, and to its metrics what all have logged. `scaler` may be null.
+  /// Runs forward and backward. It adds to the first copy's gradients those of the mean loss over `global_samples`, of
+  /// which this batch holds some, and to its metrics those that all have logged. `scaler` may be null.
   ///
-  /// Returns the sum of the samples' losses. Throws: what the modules throw.
+  /// Returns the sum of the samples' losses. Throws: the modules' errors.
   double run(const Batch& batch, std::int64_t global_samples, const LossScaler* scaler);
 
  private:

@@ -9,7 +9,7 @@ DeterministicScope::DeterministicScope(bool is_on) : is_on_(is_on) {
   if (!is_on_) return;
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicCuDNN(true);
-  // It shows reads of memory that nobody has written, by a kernel more for each tensor, and changes no result.
+  // It exposes reads of uninitialized memory, at the cost of a kernel per tensor, and changes no result.
   fills_before_ = at::globalContext().deterministicFillUninitializedMemory();
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }

@@ -33,7 +33,8 @@ class KernelSearchScope {
   bool before_;
 };
 
-/// What a training changes in its process while it runs: signals, arithmetic, choice of algorithms, device stream.
+/// The changes of a training to its process while it runs, to signals, arithmetic, choice of algorithms and device
+/// stream.
 class RunScopes {
  public:
   RunScopes(const StepOptions& options, const RankDevice& device);

@@ -12,22 +12,22 @@
 
 namespace lockstep {
 
-/// Finds before the first step what would else end the run after its first epoch: a validation that fails, a metric
-/// that never comes.
+/// Finds before the first step what would otherwise end the run after its first epoch, such as a validation that fails
+/// or a metric that never comes.
 ///
-/// It validates one batch, with a loader of its own. Weights, buffers, generators, metrics and the data's loaders are
-/// afterwards as they were, so the training's numbers are the same with and without it. What a module of the user's
-/// counts in members of its own stays counted.
+/// It validates one batch, with its own loader. Weights, buffers, generators, metrics and the data's loaders are
+/// restored afterwards, so the training's numbers are the same with and without it. Counts in a user module's own
+/// members are not restored.
 class SanityCheck {
  public:
   /// All must outlive this object. `model` is connected.
   SanityCheck(TrainedModel& model, const TrainingData& data, ForwardPass& forward, const StepOptions& options);
 
-  /// Checks the first batch of validation, if there is one. If a metric of `monitors` is not among what it gives, it
-  /// also runs training_step() on one batch, since that may log it. Ranks may have different monitors. Leaves the
-  /// module in training mode.
+  /// Checks the first batch of validation, if there is one. If it does not give a metric of `monitors`, it also runs
+  /// training_step() on one batch, since that may log it. Ranks may have different monitors. Leaves the module in
+  /// training mode.
   ///
-  /// Collective: yes. Throws, on every rank: what the module and the loader throw; Error(kRecipe) if a metric will not
+  /// Collective: yes. Throws, on every rank: the module's and the loader's errors; Error(kRecipe) if a metric will not
   /// come, with those that will.
   void run(const std::vector<Monitor>& monitors);
 

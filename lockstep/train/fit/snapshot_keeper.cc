@@ -114,13 +114,13 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
     throw Error(ErrorKind::kRecipe,
                 snapshot.string() + " was trained with seed " + std::to_string(state.seed) + ", this run has " +
                     std::to_string(loader.options().seed) + ": the order of samples would be another",
-                "set the same seed, or start anew with --resume none");
+                "set the same seed, or start from scratch with --resume none");
   }
   if (state.data_size != loader.source().size()) {
     throw Error(ErrorKind::kData,
                 snapshot.string() + " was trained on " + std::to_string(state.data_size) +
                     " samples, the data set has " + std::to_string(loader.source().size()),
-                "resume with the same data set, or start anew with --resume none");
+                "resume with the same data set, or start from scratch with --resume none");
   }
   require_same_steps(state, snapshot);
   saved_ = {state.step, state.epoch};
@@ -129,7 +129,7 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
   return state;
 }
 
-// The step is where a schedule by steps goes on. With more or fewer samples a step it would be another place.
+// A schedule by steps continues at the step. With another number of samples per step, that would be another place.
 void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
   const auto it = state.numbers.find(kStepSamples);
   if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
@@ -145,7 +145,7 @@ void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::f
                   std::to_string(wanted) + ": the schedule goes by steps, and its rates would no longer fit",
               "set " + setting +
                   ", which holds on any number of ranks; or let the schedule go by epochs, with scheduler.interval = "
-                  "\"epoch\"; or start anew with --resume none");
+                  "\"epoch\"; or start from scratch with --resume none");
 }
 
 void SnapshotKeeper::restore_participants(const TrainingState& state,
@@ -156,7 +156,7 @@ void SnapshotKeeper::restore_participants(const TrainingState& state,
   for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
-// One tensor after the other: each rank takes its part of what all had.
+// One tensor after the other, and each rank takes its part.
 void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
   const auto owner = std::string(kCompression) + ".";
   for_each_extension_tensor(snapshot, [&](const std::string& name, const at::Tensor& tensor) {
@@ -255,7 +255,7 @@ std::optional<SnapshotContent> SnapshotKeeper::gathered(const TrainingState& own
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   auto state = all_ranks(own);
-  // A model's size for each rank at the most: rank 0's own already, so that nothing is copied again.
+  // At most a model's size for each rank. It is already rank 0's own memory, so nothing is copied again.
   const auto compression = model_.parallel().compression_state();
   if (!writer_) return std::nullopt;
   auto all = content(std::move(state));

@@ -17,25 +17,27 @@ namespace lockstep {
 ///
 /// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part. A snapshot
 /// holds those of all ranks together and each rank's part. The same number of ranks takes its parts back, so that no
-/// bit of a sum changes; with another number rank 0 takes over the whole.
+/// bit of a sum changes. With another number, rank 0 takes over the whole.
 class SnapshotKeeper {
  public:
-  /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and no snapshot can hold the optimizer.
+  /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and a snapshot cannot hold the
+  /// optimizer's state.
   SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses, const Participants& participants,
                  const SnapshotOptions& options);
 
-  /// Returns the state to begin with: that of the snapshot to resume from, which is put back into the model and all
-  /// that takes part, or that of a new training. Connects the model.
+  /// Returns the initial state. It is that of the snapshot to resume from, which is restored into the model and its
+  /// extensions, or that of a new training. Connects the model.
   /// Collective: yes. Throws: as restore_snapshot(); Error(kData) for other data; Error(kRecipe) for another seed, or
   /// for another number of samples a step if the schedule goes by steps.
   TrainingState begin(const DataParallelOptions& parallel);
 
-  /// True if there is nothing to write: no folder, or the last snapshot holds this very step and epoch.
+  /// True if there is nothing to write, because there is no folder, or the last snapshot holds this very step and
+  /// epoch.
   bool is_saved(const TrainingState& state) const;
   /// Makes the next save() write even if the step was saved already.
   void forget() { saved_.reset(); }
-  /// Begins to write a snapshot of all ranks' state, which is made `best` if it is. Rank 0 copies and writes it while
-  /// training goes on.
+  /// Begins to write a snapshot of all ranks' state, and makes it `best` if `is_best`. Rank 0 copies and writes it
+  /// while training continues.
   /// Collective: yes. Throws: as all_ranks().
   void save(const TrainingState& state, bool is_best);
   /// True if the state after this step is to be held in the parent's memory.
@@ -43,21 +45,21 @@ class SnapshotKeeper {
     return is_held_ && options_.in_memory > 0 && state.step % options_.in_memory == 0;
   }
   /// Begins to copy all ranks' state into the parent's memory, as save() does for a snapshot on disk. A failure is a
-  /// warning, once; training goes on without.
+  /// warning, once, and the training continues.
   /// Collective: yes. Throws: as all_ranks().
   void hold(const TrainingState& state);
   /// Makes the memory for saves ready, so that the first one finds it, and checks that the disk has room for one.
   /// Collective: yes. Throws: Error(kIo) or Error(kEnvironment) on every rank.
   void prepare();
-  /// Returns once no save reads the weights, optimizer state and averages any more: before anything but an update,
-  /// which waits by itself, changes them.
+  /// Returns once no save reads the weights, optimizer state and averages any more. Call it before anything changes
+  /// them except an update, which waits itself.
   void wait_for_copy();
-  /// Returns the snapshot that has got onto disk since the last call. Warns of one that did not: the next save tries
-  /// again. Rank 0's; the others have none.
+  /// Returns the snapshot that was completed on disk since the last call. It warns of one that failed, and the next
+  /// save tries again. Only rank 0 has any.
   std::optional<SnapshotWritten> written();
-  /// Does the same, and waits for the save in flight: save() must find it taken.
+  /// Does the same, and waits for the save in flight, since its end must be taken before save().
   std::optional<SnapshotWritten> wait_for_earlier();
-  /// Waits for the save in flight. One that failed is tried once more. Returns what was written, on rank 0.
+  /// Waits for the save in flight. A failed one is tried once more. Returns the written snapshot, on rank 0.
   /// Collective: yes. Throws: Error(kIo) on all ranks.
   std::optional<SnapshotWritten> settle(const TrainingState& state);
   /// True if a request for a snapshot at this step is the one that the last snapshot answered. A device observes
@@ -71,7 +73,7 @@ class SnapshotKeeper {
   void stop_on_nonfinite(bool stops) { stops_on_nonfinite_ = stops; }
 
  private:
-  /// A step may be saved twice: before its epoch is closed, and after.
+  /// A step may be saved twice, before its epoch is closed and after.
   struct SavedAt {
     std::int64_t step = 0;
     std::int64_t epoch = 0;
@@ -96,11 +98,11 @@ class SnapshotKeeper {
   const Participants& participants_;
   const SnapshotOptions& options_;
   std::optional<SavedAt> saved_;
-  std::optional<BackgroundSave> writer_;  ///< Rank 0's, where there is a folder.
-  std::optional<BackgroundSave> holder_;  ///< Rank 0's, where its parent holds the newest state.
+  std::optional<BackgroundSave> writer_;  ///< On rank 0, if there is a folder.
+  std::optional<BackgroundSave> holder_;  ///< On rank 0, if its parent holds the newest state.
   bool warned_of_hold_ = false;
   bool is_held_ = false;  ///< True on every rank if rank 0 has a holder.
-  double blocked_s_ = 0;  ///< How long the last save() took.
+  double blocked_s_ = 0;  ///< Time of the last save(), in seconds.
   bool stops_on_nonfinite_ = true;
 };
 

@@ -17,11 +17,11 @@
 
 namespace lockstep {
 
-/// Watches the numbers of a training: gradients that are not finite, and state that differs between ranks.
+/// Watches a training for gradients that are not finite, and for state that differs between ranks.
 ///
-/// TrainedModel leaves out an update whose averaged gradients are not finite. They are the same on every rank, so all
-/// ranks know at the same step and need no message: on a CPU at once, on a device one step later, unless steps are to
-/// be skipped. With loss scaling (fp16) such gradients are usual, and the scaler deals with them.
+/// TrainedModel skips an update whose averaged gradients are not finite. They are the same on every rank, so all ranks
+/// know at the same step without a message. On a CPU they know at once, on a device one step later, unless steps are to
+/// be skipped. With loss scaling (fp16) such gradients are usual, and the scaler handles them.
 class StepGuard {
  public:
   /// Numbers of a training's state, by name, which a resumed run goes on with.
@@ -32,21 +32,22 @@ class StepGuard {
   StepGuard(TrainedModel& model, const TrainingData& data, ForwardPass& forward, LossCounter& losses,
             const GuardOptions& options);
 
-  /// Remembers what a step that is left out must not change. Call it before each step.
+  /// Saves the values that a skipped step must not change. Call it before each step.
   void before_step();
-  /// Remembers the state after step `step` as one to go back to, if that may come. `extensions` are the same each time.
-  /// Call it where a run begins and at each save. Blocks: until it is copied.
+  /// Keeps the state after step `step` as one to go back to, if the options allow that. `extensions` are the same each
+  /// time. Call it at the start of a run and at each save. Blocks: until the state is copied.
   void keep_good(std::int64_t step, const std::vector<Extension*>& extensions);
-  /// Looks at the step that was just made. If nothing of it counts, `numbers` tells of it, and of the steps before it
-  /// that are left out with it.
+  /// Checks the step that was just made. If the step is left out, `numbers` says so, and names the steps before it that
+  /// are left out too.
   /// Collective: yes. Throws: Error(kData), Error(kRecipe) or Error(kEnvironment) on every rank, as NonfiniteOrigin
-  /// says; the same if too many steps in a row are left out, or the run has gone back too often.
+  /// says. Throws the same if too many steps in a row are left out, or if the run has gone back too often.
   void after_step(const StepBatches& batches, const StepPlace& place, Numbers& numbers);
-  /// Looks at the last step where after_step() could not yet: on a device, before anything is made of its weights.
+  /// Checks the last step if after_step() could not yet, on a device. Call it before the weights are used.
   /// Collective: yes. Blocks: until the device is done. Throws: as after_step().
   void settle();
   /// Compares ranks if that is due after step `step`, or in any case if `is_save`. `step_seconds` is the time of a
-  /// step. Collective: yes. Blocks: as StateComparison::compare(). Throws: the same; as settle() if `is_save`.
+  /// step. Collective: yes. Blocks: as StateComparison::compare(). Throws: as StateComparison::compare(); as settle()
+  /// if `is_save`.
   void compare(std::int64_t step, double step_seconds, bool is_save);
 
   /// Returns what is worth telling of a run's numbers: steps that were left out, returns to an earlier state.

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Makes one optimizer step, one operation at a time: forward and backward of each batch, then the update.
+/// Makes one optimizer step, one operation at a time. It runs forward and backward of each batch, then the update.
 class StepRunner {
  public:
   /// All must outlive this object. `model` is connected.
@@ -20,7 +20,7 @@ class StepRunner {
   StepRunner(TrainedModel& model, ForwardPass& forward, LossCounter& losses, const StepOptions& options);
 
   /// Makes the step. Gradients are averaged over all ranks while the last batch's backward runs.
-  /// Collective: yes. Throws: what the model throws; as DistributedDataParallel::backward().
+  /// Collective: yes. Throws: the model's errors; as DistributedDataParallel::backward().
   void run(const StepBatches& step, const StepPlace& place);
 
  private:

@@ -54,7 +54,7 @@ StepBatches read_step(Loader& loader, int batches) {
   return step;
 }
 
-// What LibTorch's own autograd gives for one step over the first samples, all in one batch on one rank.
+// The results of LibTorch's own autograd for one step over the first samples, all in one batch on one rank.
 struct Expected {
   explicit Expected(const SampleSource& source, std::int64_t samples) {
     Loader loader(std::shared_ptr<const SampleSource>(&source, [](const auto*) {}),

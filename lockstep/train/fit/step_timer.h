@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Measures what a training spends its time on. Validations and snapshots count for no step. Units: seconds.
+/// Measures the time of a training's parts. Validations and snapshots do not count as steps. Units: seconds.
 class StepTimer {
  public:
   /// The training starts now. `group` must outlive this object.
@@ -22,18 +22,18 @@ class StepTimer {
   void note_work() { is_device_busy_ = true; }
   /// Ends a step, and returns the time since the last one ended or restart().
   double end_step();
-  /// Waits for the device, if it was given steps; their time ends when it has done them.
+  /// Waits for the device if steps were launched on it. Their time ends when it has done them.
   /// Blocks: until then. Throws: as Group::await_device().
   void await_device();
 
-  /// Returns the time since the start, and that of the whole run: all starts, without what a killed one did after its
-  /// last snapshot.
+  /// Returns the time since the start, and the time of the whole run, which is of all starts, without the part of a
+  /// killed one after its last snapshot.
   double seconds() const { return seconds_between(started_, Clock::now()); }
   double seconds_of_run() const { return seconds_before_ + seconds(); }
   double seconds_in_steps() const { return seconds_in_steps_; }
   /// Returns the longest step of this start but its first, in which much is done once.
   double longest_step() const { return longest_step_; }
-  /// Returns the time from the process's start to the end of the first step; nothing if there was none.
+  /// Returns the time from the process's start to the end of the first step. Nothing if there was none.
   std::optional<double> time_to_first_step() const { return time_to_first_step_; }
 
  private:

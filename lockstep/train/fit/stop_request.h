@@ -14,9 +14,9 @@ class StopRequest {
  public:
   /// Asks for a stop, unless this rank has asked already.
   void ask(const std::string& reason);
-  /// Gives this rank something to ask besides signals: it returns a reason to stop, or nothing.
+  /// Sets a further function to call on this rank, which returns a reason to stop, or nothing.
   void watch(std::function<std::string()> reason) { watched_ = std::move(reason); }
-  /// Asks for a stop if a stop signal has come, or if what is watched has a reason.
+  /// Asks for a stop if a stop signal has come, or if the watched function returns a reason.
   void ask_if_due();
   bool is_asked() const { return !reason_.empty(); }
 
@@ -28,12 +28,12 @@ class StopRequest {
   void end(const std::string& reason) { stopped_by_ = reason; }
 
   bool is_agreed() const { return !stopped_by_.empty(); }
-  /// Returns the reason, as RunEnded::stopped_by; empty while the training goes on.
+  /// Returns the reason, as RunEnded::stopped_by. Empty while the training continues.
   const std::string& stopped_by() const { return stopped_by_; }
 
  private:
   std::function<std::string()> watched_;
-  std::string reason_;  ///< This rank's; empty if it wants to go on.
+  std::string reason_;  ///< On this rank. Empty if it does not ask for a stop.
   std::string stopped_by_;
 };
 

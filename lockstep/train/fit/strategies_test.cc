@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks, copies in threads and compression make of one training: that of one rank, or what is said to differ.
+// Ranks, copies in threads and compression give the training of one rank, or differ as documented.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +17,7 @@ using testing::message_of;
 using testing::one_rank;
 using testing::TemporaryFolder;
 
-// Two layers in double, where asked with batch normalisation between them. Fails at one sample, where asked.
+// Two layers in double, with batch normalisation between them on request. Fails at one sample on request.
 struct Net : Module {
   explicit Net(bool normalises = false, std::int64_t width = 8) : normalises_(normalises), width_(width) {
     torch::manual_seed(11);

@@ -27,7 +27,7 @@ void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) 
   }
 }
 
-// Tied weights appear twice in a module's list; clipped twice, they would come out too small.
+// Tied weights appear twice in a module's list. If they were clipped twice, they would become too small.
 std::vector<at::Tensor> trained_weights(const Module& module) {
   std::vector<at::Tensor> out;
   std::unordered_set<const void*> seen;

@@ -22,7 +22,7 @@ struct StepSignals {
   bool snapshot = false;
 };
 
-/// A module with all that trains it: optimizer, schedule, loss scaler, and the averaging of gradients.
+/// A module with its optimizer, schedule, loss scaler, and the averaging of gradients.
 class TrainedModel {
  public:
   /// Moves the module to the group's device, then makes its optimizer and schedule. All must outlive this object.
@@ -32,10 +32,10 @@ class TrainedModel {
   /// Begins to average gradients. Weights and buffers become those of rank 0.
   /// Collective: yes. Throws: as DistributedDataParallel; Error(kRecipe) for powersgd with fp16.
   void connect(DataParallelOptions options);
-  /// Begins anew with the same buckets, after a backward pass that was broken off. Signals that were raised since the
-  /// last step stay raised. Collective: yes.
+  /// Starts again with the same buckets, after an interrupted backward pass. Signals that were raised since the last
+  /// step stay raised. Collective: yes.
   void reconnect();
-  /// Frees the buckets; nothing is averaged from here on.
+  /// Frees the buckets. Nothing is averaged from here on.
   void disconnect() { parallel_.reset(); }
 
   /// Sets learning rates for the step after `step`.
@@ -49,19 +49,19 @@ class TrainedModel {
   /// `waits`, each update waits for the device to know, so that an optimizer of any kind can be held back, and training
   /// can go on. Throws: Error(kRecipe) for powersgd if `waits`.
   void leave_out_nonfinite(bool waits);
-  /// True if update() left out the last gradients since they are not finite. On a device, without `waits`, it tells
-  /// this of the update before the last one, and the host does not wait for the last. Call it once after each update.
+  /// True if update() skipped the last gradients since they are not finite. On a device, without `waits`, this is about
+  /// the update before the last one, and the host does not wait for the last. Call it once after each update.
   bool was_left_out(bool waits);
-  /// True if was_left_out() without `waits` tells of the update before the last one.
+  /// True if was_left_out() without `waits` is about the update before the last one.
   bool tells_late() const { return found_.defined() && !found_.is_cpu(); }
-  /// Has `wait` called before each update: it returns once nothing else reads the weights.
+  /// Sets a function to call before each update. It returns once nothing else reads the weights.
   void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
 
   Module& module() const { return module_; }
   Group& group() const { return group_; }
   torch::optim::Optimizer& optimizer() const { return *optimizer_; }
   Scheduler& scheduler() const { return *scheduler_; }
-  /// Returns the loss scaler; null unless the precision is fp16.
+  /// Returns the loss scaler. Null unless the precision is fp16.
   LossScaler* scaler() const { return scaler_.get(); }
   DistributedDataParallel& parallel() const { return *parallel_; }
   /// Returns the optimizer if its update needs nothing of the host, else null.
@@ -86,7 +86,7 @@ class TrainedModel {
   enum class Watch { kNone, kLate, kAtOnce };
   Watch watch_ = Watch::kNone;  ///< Of gradients that are not finite.
   bool was_refused_ = false;    ///< On a CPU.
-  at::Tensor found_;            ///< On a device: [1] float, 1 if they were not. A recorded step writes it, too.
+  at::Tensor found_;            ///< On a device, [1] float, 1 if they were not finite. A recorded step writes it, too.
   Readback readback_;
   std::function<void()> wait_before_update_;
 };

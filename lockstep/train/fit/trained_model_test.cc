@@ -13,7 +13,7 @@ using testing::message_of;
 using testing::one_rank;
 using testing::SmallNet;
 
-// Two numbers that are trained; the plain update is weight -= gradient.
+// Two numbers that are trained. The plain update is weight -= gradient.
 struct TwoNumbers : Module {
   TwoNumbers() { weight = register_parameter("weight", at::zeros({2})); }
   at::Tensor training_step(const Batch&) override { return (weight * at::tensor({3.0F, 4.0F})).sum(); }

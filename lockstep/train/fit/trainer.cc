@@ -22,7 +22,7 @@ FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
   if (std::exchange(has_fitted_, true) && !options_.snapshot.folder.empty()) {
     throw Error(ErrorKind::kUsage,
                 options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
-                "make another Trainer, with a snapshot folder of its own or with resume_from");
+                "make another Trainer, with its own snapshot folder or with resume_from");
   }
   FitResult result;
   std::unique_ptr<RunLock> lock;

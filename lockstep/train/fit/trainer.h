@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Trains a Module on a DataModule's batches: the loop, the ranks, validation and snapshots.
+/// Trains a Module on a DataModule's batches. It has the loop, the ranks, validation and snapshots.
 ///
 ///     lockstep::TrainerOptions options{.max_epochs = 5};
 ///     options.snapshot.folder = "runs/digits/snapshots";
@@ -35,13 +35,13 @@ struct FitResult {
   bool wants_requeue = false;                  ///< True if it stopped on request before it was done.
   double seconds = 0;
   double samples_per_second = 0;
-  std::optional<double> time_to_first_step_s;  ///< Time from this process's start; absent if no step was done.
+  std::optional<double> time_to_first_step_s;  ///< Time from this process's start. Absent if no step was done.
 };
 
 /// Trains a Module on a DataModule's batches, the same on one rank and on thousands.
 ///
 /// A trainer without a snapshot folder may fit() several times. Each training starts at step 0, from the module's
-/// weights as they are; extensions start anew too. After fit(), the module holds the last step's weights, also if an
+/// present weights, and extensions start again too. After fit(), the module holds the last step's weights, also if an
 /// extension averages them, and also if fit() throws.
 class Trainer {
  public:

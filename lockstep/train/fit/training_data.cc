@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Below 1 a share of the batches that there are, one at least; from 1 on a number of them; 0 for all.
+// Below 1 it is a share of the batches, at least one. From 1 on it is a number of batches, and 0 means all.
 std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64_t samples) {
   if (limit <= 0) return samples;
   const auto batches = batches_in_epoch(samples, global_batch);
@@ -71,7 +71,7 @@ TrainingData::TrainingData(DataModule& data, const TrainerOptions& options, Grou
   const auto unit = limits.validation_batch > 0 ? limits.validation_batch : validation_->options().global_batch;
   const auto all = validation_->source().size();
   validation_samples_ = limited_samples(limits.validation_batches, unit, all);
-  // The loader's batches need not end where the limit does, and with it the result would depend on the ranks.
+  // The loader's batches need not end at the limit, and the result would then depend on the number of ranks.
   if (validation_samples_ < all) validation_ = first_samples(*validation_, validation_samples_);
 }
 

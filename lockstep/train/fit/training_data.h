@@ -22,9 +22,9 @@ class TrainingData {
   TrainingData(DataModule& data, const TrainerOptions& options, Group& group);
 
   Loader& train() const { return *train_; }
-  /// Returns the loader for validation; null if there is none.
+  /// Returns the loader for validation. Null if there is none.
   Loader* validation() const { return validation_.get(); }
-  /// Returns the description of the data as JSON; empty if the data module has none.
+  /// Returns the description of the data as JSON. Empty if the data module has none.
   const std::string& schema() const { return schema_; }
 
   /// Returns the number of samples of an epoch, and of a validation, of all ranks together.

@@ -55,7 +55,7 @@ struct Net : Module {
 
   std::string optimizer_name;
   std::int64_t most = 1 << 20;
-  std::int64_t steps_to_failure = 0;  ///< The device gives out then; 0 for never.
+  std::int64_t steps_to_failure = 0;  ///< The device gives out then. 0 for never.
   std::string failure = "unspecified launch failure";
   Story* story = nullptr;
   torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
@@ -123,7 +123,7 @@ TEST(TrainingOnADevice, WaitsForItOnlyAtAnEpochsEnd) {
   EXPECT_EQ(device.synchronisations, 3);
 }
 
-// The gradient of the step whose loss the host spoils is not finite; a replay takes it from the recording.
+// The gradient of the step whose loss the host spoils is not finite. A replay takes it from the recording.
 TEST(RecordedSteps, LeaveOutAGradientThatIsNotFiniteAndNameTheStep) {
   struct Spoilt : Net {
     using Net::Net;

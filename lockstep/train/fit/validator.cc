@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// A step's random choices are seeded by its number; these belong to no step.
+// A step's random choices are seeded by its number. These belong to no step.
 constexpr std::int64_t kNoStep = -1;
 
 }  // namespace
@@ -63,7 +63,7 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
     failure = std::current_exception();
     if (is_peer_lost(failure)) throw;
   }
-  // The others hear of a failure where they next check, at the latest here.
+  // The others learn of a failure at their next check, at the latest here.
   if (is_whole || failure) leaves();
   if (all.failure) return PassEnd::kFailed;
   if (is_whole) return PassEnd::kWhole;
@@ -71,7 +71,7 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
   return PassEnd::kStopped;
 }
 
-// Leaves a failure in `failure` if ranks agree on it: names that differ make all throw, and one rank is alone.
+// Stores a failure in `failure` if ranks agree on it. If names differ, all throw, and one rank is alone.
 Validator::Metrics Validator::metrics_over_ranks(const MeanMetrics& means, std::exception_ptr& failure) {
   auto& group = model_.group();
   bool has_means = false;
@@ -95,7 +95,7 @@ void Validator::fail(const std::exception_ptr& failure, const std::function<void
   try {
     save();
   } catch (...) {
-    // What broke the validation may break this too, and says more.
+    // The reason for the failed validation may break this too, and says more.
     if (failure) std::rethrow_exception(failure);
     throw;
   }

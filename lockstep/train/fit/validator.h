@@ -24,19 +24,19 @@ class Validator {
   Validator(TrainedModel& model, const TrainingData& data, ForwardPass& forward, const Participants& participants,
             const StepOptions& options);
 
-  /// Returns the metrics over all validation samples of all ranks; nothing if `stop` was agreed to meanwhile. The
-  /// data must have a loader for validation.
+  /// Returns the metrics over all validation samples of all ranks. Nothing if `stop` was agreed to meanwhile. The data
+  /// must have a loader for validation.
   ///
-  /// If a batch fails on any rank, all ranks end the pass, call `save`, and throw. An exception of the module's
-  /// on_validation_end() with several ranks is not agreed on: it leaves at once.
+  /// If a batch fails on any rank, all ranks end the pass, call `save`, and throw. With several ranks, ranks do not
+  /// agree on an exception of the module's on_validation_end(), which leaves at once.
   ///
-  /// Collective: yes, `save` too. Throws: what the module and the loader throw; on the other ranks the same error with
-  /// the rank that failed; what `save` throws if this rank has not failed.
+  /// Collective: yes, `save` too. Throws: the module's and the loader's errors; on the other ranks the same error with
+  /// the rank that failed; the errors of `save` if this rank has not failed.
   std::optional<Metrics> validate(const StepPlace& place, StopRequest& stop, const std::function<void()>& save);
 
-  /// Takes the statistics that extensions' weights lack, for a snapshot or the training's end. A stop by a callback or
-  /// by time leaves time for the pass; a signal does not, and asks for a stop. Leaves the training's loader anywhere.
-  /// Returns true if they were taken. Collective: yes.
+  /// Computes the statistics that extensions' weights lack, for a snapshot or the training's end. After a stop by a
+  /// callback or by time there is time for the pass. A signal interrupts it, and asks for a stop. Leaves the training's
+  /// loader at any position. Returns true if they were computed. Collective: yes.
   bool refresh_statistics(const StepPlace& place, StopRequest& stop);
 
  private:

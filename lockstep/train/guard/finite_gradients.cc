@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// IEEE 754: all bits of the exponent are set in infinities and NaNs, and in nothing else. No branch and no early end
-// within a block, so that the compiler makes vectors of it.
+// In IEEE 754, infinities and NaNs have all bits of the exponent set, and no other number has. There is no branch and
+// no early end within a block, so that the compiler vectorizes it.
 template <typename Word>
 bool all_finite(const Word* words, std::int64_t count, Word exponent) {
   constexpr std::int64_t kBlock = 4096;
@@ -53,7 +53,7 @@ void find_nonfinite(const std::vector<at::Tensor>& gradients, at::Tensor& found)
   const torch::NoGradGuard no_grad;
   found.zero_();
   if (gradients.empty()) return;
-  // The kernel of loss scaling, at scale 1: one launch for many tensors.
+  // The kernel of loss scaling, at scale 1. It is one launch for many tensors.
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::ones_like(found));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a training watches for in its own numbers, and what it does then.
+/// Checks of a training's own numbers, and the reactions.
 ///
 ///     lockstep::TrainerOptions options;
 ///     options.guard.on_nonfinite = lockstep::OnNonfinite::kSkip;
@@ -11,32 +11,32 @@
 
 namespace lockstep {
 
-/// What a training does if a loss or gradient is not finite.
+/// The reaction if a loss or gradient is not finite.
 enum class OnNonfinite {
   kStop,  ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
   kSkip,  ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
-  /// All ranks go back to the state of the newest save, or of the start, and go on with the next batch: the steps since
-  /// that save are left out, too. At most ten times in a run. Each rank keeps a copy of its state in host memory.
+  /// All ranks go back to the state of the newest save, or of the start, and continue with the next batch. The steps
+  /// since that save are left out too. At most ten times in a run. Each rank keeps a copy of its state in host memory.
   kRollback,
-  kIgnore,  ///< It goes on.
+  kIgnore,  ///< Ignore it.
 };
 
-/// What a training does if ranks hold different state.
+/// The reaction if ranks hold different state.
 enum class OnDifference {
   kStop,  ///< It ends with an error on every rank.
-  kHeal,  ///< All ranks take the state of the majority; without one, as kStop.
+  kHeal,  ///< All ranks take the state of the majority. Without a majority, as kStop.
 };
 
 struct ComparisonOptions {
-  std::int64_t every_steps = -1;  ///< Steps between comparisons; 0 for never; -1 for at most 1 % of the time.
+  std::int64_t every_steps = -1;  ///< Steps between comparisons. 0 for never, -1 for at most 1 % of the time.
   OnDifference on_difference = OnDifference::kStop;
 };
 
 struct GuardOptions {
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
-  ComparisonOptions compare{};  ///< Of weights and optimizer state between ranks; also before each snapshot.
-  /// Validate one batch before the first step, and check that all metrics that someone waits for will come. Its results
-  /// are thrown away, and it changes no number of the training.
+  ComparisonOptions compare{};  ///< Compares weights and optimizer state between ranks, also before each snapshot.
+  /// Validate one batch before the first step, and check that all monitored metrics will come. Its results are
+  /// discarded, and it changes no number of the training.
   bool sanity_check = true;
 };
 

@@ -64,7 +64,7 @@ NonfiniteTrace::Finding NonfiniteTrace::look_at(const Batch& batch, std::size_t 
   bool is_finite = all_finite({value.detach()});
   if (value.requires_grad()) {
     watch.begin_backward();
-    // Apart from the training: no gradient is added to a parameter's, and no hook of the averaging is called.
+    // Separate from the training, so no gradient is added to a parameter's, and no hook of the averaging is called.
     std::vector<at::Tensor> gradients;
     for (const auto& each : torch::autograd::grad({value}, trained(module_), {}, {}, false, /*allow_unused=*/true)) {
       if (each.defined()) gradients.push_back(each);

@@ -19,7 +19,7 @@ class Module;
 
 namespace lockstep {
 
-/// Where numbers that are not finite come from, as far as it could be found. All ranks have the same.
+/// The origin of numbers that are not finite, as far as it was found. All ranks have the same.
 struct NonfiniteOrigin {
   ErrorKind kind = ErrorKind::kEnvironment;  ///< kData for a sample, kRecipe for the model, else kEnvironment.
   std::string text;                          ///< "on rank 1, train/ants/7.jpg holds numbers that are not finite"
@@ -28,12 +28,12 @@ struct NonfiniteOrigin {
 
 /// Finds the rank, the samples and the operation whose result first was not finite, by running a step's batches again.
 ///
-/// No weight has changed since: the step's update was left out. So the same batches give the same numbers, with each
-/// operation's inputs and outputs looked at. Gradients are computed apart, so nothing is averaged and no gradient of
-/// the training changes. Every rank runs all of its batches, since layers may talk to other ranks.
+/// No weight has changed since, because the step's update was skipped. So the same batches give the same numbers, and
+/// each operation's inputs and outputs are checked. Gradients are computed separately, so nothing is averaged and no
+/// gradient of the training changes. Every rank runs all of its batches, since layers may communicate with other ranks.
 class NonfiniteTrace {
  public:
-  /// Runs batch `index` of the step again and returns its loss with its graph; undefined if the rank runs nothing.
+  /// Runs batch `index` of the step again and returns its loss with its graph. Undefined if the rank runs nothing.
   using Loss = std::function<at::Tensor(const Batch& batch, std::size_t index)>;
 
   /// All must outlive this object. Samples are named as `source` does.
@@ -44,7 +44,7 @@ class NonfiniteTrace {
   NonfiniteOrigin find(const std::vector<Batch>& batches, const Loss& loss) const;
 
  private:
-  /// What this rank found. A larger rank of certainty wins.
+  /// The result of this rank. A higher certainty wins.
   struct Finding {
     enum Certainty { kNothing, kModel, kWeights, kData };
     Certainty certainty = kNothing;

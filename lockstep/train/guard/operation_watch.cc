@@ -49,7 +49,7 @@ Contents contents_of(const Values& values) {
   return contents;
 }
 
-/// An operation writes to memory that nothing has filled; what is there is not its result.
+/// The operation returns uninitialized memory, whose content is not its result.
 bool leaves_memory_as_it_is(const std::string& name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty") || name.starts_with("aten::resize") ||
          name.starts_with("aten::set_");

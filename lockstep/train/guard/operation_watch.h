@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// While it lives, looks at the inputs and outputs of each operation of this thread and of the backward passes that it
-/// starts, for the first result that is not finite. Slow: each operation is waited for.
+/// While it lives, it checks the inputs and outputs of each operation of this thread, and of the backward passes that
+/// it starts, for the first result that is not finite. It is slow, since it waits for each operation.
 ///
 /// An infinite number is often meant, as in an attention mask. NaN never is. So the origin is the first operation that
 /// makes NaN of inputs without NaN, and beside it the last one before that made an infinite number of finite ones.
@@ -24,7 +24,8 @@ class OperationWatch {
 
   /// Says that a backward pass begins.
   void begin_backward();
-  /// Returns what was found: "aten::log (forward, after weight fc.weight) gave an infinite number". Empty for nothing.
+  /// Returns the finding, such as "aten::log (forward, after weight fc.weight) gave an infinite number". Empty for
+  /// none.
   std::string origin() const;
 
   struct State;

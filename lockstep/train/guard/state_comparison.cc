@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// The first comparison comes early: a rank that began with other state is seen soon, and the cost is known.
+// The first comparison comes early. It finds a rank that began with another state, and measures the cost.
 constexpr std::int64_t kFirst = 10;
 constexpr double kShareOfTime = 0.01;
 constexpr std::int64_t kLongest = 10'000;
@@ -53,7 +53,7 @@ std::string counted(std::size_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
-// The ranks of the largest group with the same number; the lowest rank's where two are as large.
+// Returns the ranks of the largest group with the same number. If two are equally large, it is the lowest rank's.
 std::vector<int> majority(const std::vector<std::int64_t>& of_ranks) {
   std::map<std::int64_t, std::vector<int>> groups;
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) groups[of_ranks[rank]].push_back(static_cast<int>(rank));
@@ -139,7 +139,7 @@ std::string StateComparison::compare(std::int64_t step, double step_seconds) {
   return healed;
 }
 
-// The slowest rank's wish holds for all.
+// The slowest rank's number counts for all.
 void StateComparison::plan_next(std::int64_t step, double seconds, double step_seconds) {
   const auto wishes = group_.all_gather(steps_between(seconds, step_seconds));
   next_ = step + std::ranges::max(wishes);
@@ -171,12 +171,13 @@ std::string StateComparison::resolve(const std::vector<Item>& all, const std::ve
   const auto since = same_at_ < 0 ? std::string() : "; all held the same after step " + std::to_string(same_at_);
   const std::string what = (count == 1 ? "rank " : "ranks ") + odd;
   if (!is_known) {
-    throw Error(ErrorKind::kEnvironment,
-                what + " do not hold the same state after step " + std::to_string(step) +
-                    ": the first tensor that differs is " + tensor + since,
-                "no majority tells which rank is right; resume from the last snapshot, before which all were compared. "
-                "If it comes again at once, something sets other weights on some ranks, such as a callback; else look "
-                "for a node that computes wrongly, with `lockstep doctor`");
+    throw Error(
+        ErrorKind::kEnvironment,
+        what + " do not hold the same state after step " + std::to_string(step) +
+            ": the first tensor that differs is " + tensor + since,
+        "no majority tells which rank is right; resume from the last snapshot, before which all were compared. "
+        "If it happens again at once, something sets other weights on some ranks, such as a callback; else look "
+        "for a node that computes wrongly, with `lockstep doctor`");
   }
   const auto fact = what + (count == 1 ? " holds" : " hold") + " other state than the other " +
                     counted(sound.size(), "rank") + " after step " + std::to_string(step) +
@@ -196,7 +197,7 @@ std::string StateComparison::resolve(const std::vector<Item>& all, const std::ve
   return fact + "; it took the state of rank " + std::to_string(sound.front());
 }
 
-// Rank `sound` says what is right, and each rank its first tensor that is not; the first of all is named.
+// Rank `sound` has the right state. Each rank finds its first tensor that differs, and the first of all is named.
 std::string StateComparison::first_difference(const std::vector<Item>& all, const std::vector<std::int64_t>& own,
                                               int sound) const {
   auto right = at::tensor(at::ArrayRef<std::int64_t>(own), at::kLong);

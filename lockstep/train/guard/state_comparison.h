@@ -19,13 +19,13 @@ class Optimizer;
 
 namespace lockstep {
 
-/// Compares what all ranks should hold alike: parameters and the optimizer's state.
+/// Compares the state that all ranks should share, that is parameters and the optimizer's state.
 ///
 /// Averaged gradients are the same on every rank, so the same weights stay the same, bit for bit. A flipped bit in one
-/// rank's memory breaks that for ever: the rank goes on with gradients for other weights, and no message shows it.
+/// rank's memory breaks that for ever. The rank continues with gradients for other weights, and no message shows it.
 /// Each rank hashes its tensors, and ranks exchange one number. Only if these differ do they exchange a number for each
-/// tensor, which names the first one that differs. With three ranks or more, the majority tells which rank is wrong.
-/// Buffers are left out, since each rank's are its own until rank 0's are taken.
+/// tensor, which names the first one that differs. With three ranks or more, the majority decides which rank is wrong.
+/// Buffers are left out, since each rank has its own until rank 0's are copied.
 class StateComparison {
  public:
   /// All must outlive this object. With one rank it does nothing.
@@ -34,10 +34,10 @@ class StateComparison {
 
   /// True if a comparison is due after step `step`, on every rank alike.
   bool is_due(std::int64_t step) const;
-  /// Compares after step `step`. `step_seconds` is how long a step takes; it sets the next time if `every_steps` is -1.
-  /// The state must not change meanwhile.
+  /// Compares after step `step`. `step_seconds` is the time of a step. It decides when the next comparison is due if
+  /// `every_steps` is -1. The state must not change meanwhile.
   ///
-  /// Returns what was healed, as a sentence; empty if all ranks hold the same.
+  /// Returns a sentence on what was healed. Empty if all ranks hold the same.
   /// Collective: yes. Blocks: until the device is done and every rank is there.
   /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts.
   std::string compare(std::int64_t step, double step_seconds);
@@ -63,7 +63,7 @@ class StateComparison {
   ComparisonOptions options_;
   bool is_optimizer_known_ = true;
   std::int64_t next_;
-  std::int64_t same_at_ = -1;  ///< The last step whose state was the same everywhere; -1 for none.
+  std::int64_t same_at_ = -1;  ///< The last step whose state was the same everywhere. -1 for none.
 };
 
 /// Returns a number for each tensor that changes with any single bit of it. Tensors on a device are summed up there.

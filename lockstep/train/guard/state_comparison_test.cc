@@ -63,7 +63,7 @@ RANKS_TEST(StateComparison, SoIsOneWithAFlippedBitOfTheOptimizersState, 3) {
   EXPECT_NE(text.find("exp_avg_sq"), std::string::npos) << text;
 }
 
-// The same draws on every rank; the one that is drawn flips the bit, and flips it back.
+// The same draws on every rank. The one that is drawn flips the bit, and flips it back.
 RANKS_TEST(StateComparison, AThousandFlippedBitsOfAThousandAreFoundAndTheRankIsNamed, 3) {
   Trained trained;
   StateComparison comparison(*trained.net, *trained.optimizer, group, {.every_steps = 1});

@@ -34,14 +34,14 @@ class DeviceUpdate {
   /// before each step, outside of any recording.
   void prepare_step();
 
-  /// Makes steps from here on change nothing if `overflow` is 1. An undefined tensor ends that. Shape: overflow [1].
+  /// From here on, steps change nothing if `overflow` is 1. An undefined tensor ends that. Shape: overflow [1].
   void skip_where(at::Tensor overflow) { overflow_ = std::move(overflow); }
 
   bool is_prepared() const { return !rates_.empty(); }
   /// Returns the overflow tensor for the fused kernels, or nothing if it is undefined.
   std::optional<at::Tensor> overflow() const { return overflow_.defined() ? std::optional(overflow_) : std::nullopt; }
 
-  /// Calls `call` with the learning rate of a parameter group: a tensor if it is on the device, else a number.
+  /// Calls `call` with the learning rate of a parameter group, as a tensor if it is on the device, else as a number.
   template <typename Call>
   void with_rate(std::size_t group, double value, Call call) const {
     if (group < rates_.size()) {
@@ -76,8 +76,8 @@ class DeviceCounts {
     std::size_t members = 0;
   };
 
-  /// Returns the count of the states that are updated together now. They all share one count so far; `first` makes the
-  /// initial one. If other states of that count are not updated now, `states` get a count of their own.
+  /// Returns the count of the states that are updated together now. They all share one count so far. `first` makes the
+  /// initial one. If other states of that count are not updated now, `states` get a separate count.
   std::shared_ptr<Count> shared(const std::vector<Key>& states, const std::function<at::Tensor()>& first) {
     auto& count = counts_[states.front()];
     if (count && count->members == states.size()) return count;
@@ -87,7 +87,7 @@ class DeviceCounts {
     return own;
   }
 
-  /// Returns the count of a state; null if it was never counted on the device.
+  /// Returns the count of a state. Null if it was never counted on the device.
   std::shared_ptr<Count> find(const Key& state) const {
     if (counts_.empty()) return nullptr;
     const auto it = counts_.find(state);

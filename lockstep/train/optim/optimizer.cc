@@ -18,7 +18,7 @@ at::Tensor value_of(const torch::optim::Optimizer::LossClosure& closure) {
   return closure();
 }
 
-// A momentum buffer starts as its first gradient, so parameters that have none yet make a call of their own.
+// A momentum buffer starts as its first gradient, so parameters that have none yet need a separate call.
 struct SgdCall {
   Tensors parameters, gradients, buffers;
 
@@ -47,7 +47,7 @@ struct AdamCall {
       state.exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
       state.exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
     }
-    // Absent too where a run is resumed with amsgrad switched on.
+    // Also absent if a run is resumed with amsgrad switched on.
     if (amsgrad && !state.max_exp_avg_sq().defined()) state.max_exp_avg_sq(state.exp_avg_sq().clone());
     parameters.push_back(parameter);
     gradients.push_back(parameter.grad());
@@ -65,8 +65,8 @@ struct AdamCall {
   }
 };
 
-// A parameter that was frozen for a while has taken fewer steps than others: one call for each count. `run` is told how
-// many steps a call's parameters have taken so far, where the host knows.
+// A parameter that was frozen for a while has taken fewer steps than others, so there is one call per count. `run` gets
+// the number of steps of a call's parameters, if the host knows it.
 template <typename State, typename StateMap, typename Run>
 void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap& states,
                         const DeviceCounts<State*>& counts, bool amsgrad, Run run) {
@@ -83,7 +83,7 @@ void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap
   for (auto& [key, call] : calls) run(call, key.second);
 }
 
-// Counts the step where it is counted so far: on the host, or where the parameters are, and hands `kernel` the counts.
+// Counts the step on the host or on the parameters' device, as so far, and passes the counts to `kernel`.
 template <typename State, typename Kernel>
 void run_counted(AdamCall<State>& call, std::int64_t done, DeviceCounts<State*>& counts, const DeviceUpdate& update,
                  Kernel kernel) {

@@ -14,7 +14,8 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse_entry(const std::string& entry) {
-  throw Error(ErrorKind::kRecipe, "optimizer.groups: '" + entry + "' is no pattern followed by lr=… or weight_decay=…",
+  throw Error(ErrorKind::kRecipe,
+              "optimizer.groups: '" + entry + "' is not a pattern followed by lr=… or weight_decay=…",
               "write it as \"*.bias weight_decay=0\"");
 }
 
@@ -22,11 +23,11 @@ namespace {
   std::vector<std::string> names;
   for (const auto& item : module.named_parameters()) names.push_back(item.key());
   const auto near = nearest_name(pattern, names);
-  throw Error(ErrorKind::kRecipe, key + ": '" + pattern + "' fits no parameter of the model",
+  throw Error(ErrorKind::kRecipe, key + ": '" + pattern + "' matches no parameter of the model",
               near ? "did you mean '" + *near + "'?" : "the model has " + joined(names, ", "));
 }
 
-// Everything of an option object but what the group says is the optimizer's own.
+// The optimizer's own options, with those that the group sets.
 template <typename Options>
 std::unique_ptr<torch::optim::OptimizerOptions> options_with(const torch::optim::OptimizerOptions& base,
                                                              const ParameterGroup& group) {

@@ -24,16 +24,16 @@ struct ParameterGroup {
   std::optional<double> weight_decay{};
 };
 
-/// Parses a recipe's list: "*.bias weight_decay=0", "fc.* lr=0.01 weight_decay=0.1".
+/// Parses a recipe's list, such as "*.bias weight_decay=0", "fc.* lr=0.01 weight_decay=0.1".
 ///
 /// Throws: Error(kRecipe) naming the entry and the form wanted.
 std::vector<ParameterGroup> parsed_groups(const std::vector<std::string>& entries);
 
-/// Makes an optimizer of the module's parameters that require gradients. Each entry makes one group; all other
+/// Makes an optimizer of the module's parameters that require gradients. Each entry makes one group. All other
 /// parameters make a last one. A parameter goes to the first entry that fits. A group without parameters is left out.
 /// Tied weights count once, by their first name.
 ///
-/// Throws: as make_optimizer(); Error(kRecipe) for a pattern that fits no parameter, with a similar name.
+/// Throws: as make_optimizer(); Error(kRecipe) for a pattern that matches no parameter, with a similar name.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const torch::nn::Module& module,
                                                         const OptimizerSettings& settings,
                                                         const std::vector<ParameterGroup>& groups);

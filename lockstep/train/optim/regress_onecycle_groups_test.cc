@@ -25,7 +25,7 @@ torch::optim::SGD sgd(const std::vector<std::optional<double>>& rates, double ba
   return torch::optim::SGD(groups, torch::optim::SGDOptions(base_rate).momentum(0.9));
 }
 
-// The golden file's max_lr are 0.5, 0.05 and 1.25; the first group has no rate of its own.
+// The golden file's max_lr are 0.5, 0.05 and 1.25. The first group has no rate of its own.
 TEST(OneCycleGroups, HaveThePeaksThatPyTorchIsGivenAsAList) {
   const auto golden =
       nlohmann::json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/trainer/options.json"));

@@ -201,7 +201,7 @@ void Scheduler::observe(const std::map<std::string, double>& metrics) {
                (names.empty() ? "nothing" : joined(names, ", ")),
            "set scheduler.monitor to one of them, or data.split where there is no validation set");
   }
-  // A metric that is no number is never an improvement, as in PyTorch.
+  // A metric that is not a number is never an improvement, as in PyTorch.
   const double value = it->second;
   const bool is_better =
       plateau->wants_max ? value > best_ * (1 + plateau->threshold) : value < best_ * (1 - plateau->threshold);
@@ -229,7 +229,7 @@ std::map<std::string, double> Scheduler::state() const {
   if (plateau_rates_.empty()) return {};
   std::map<std::string, double> out = {{"bad_epochs", static_cast<double>(bad_epochs_)},
                                        {"cooldown_left", static_cast<double>(cooldown_left_)}};
-  // JSON has no infinity: a best that was never set is left out.
+  // JSON has no infinity, so a best that was never set is left out.
   if (std::isfinite(best_)) out["best"] = best_;
   for (std::size_t i = 0; i < plateau_rates_.size(); ++i) out["lr." + std::to_string(i)] = plateau_rates_[i];
   return out;

@@ -54,8 +54,8 @@ struct LinearSchedule {
 
 /// OneCycleLR in two phases, annealed by cosine. Momentum (beta1 for Adam) falls while the rate rises.
 ///
-/// A parameter group with a rate of its own peaks at max_lr · its rate / the optimizer's rate, as with PyTorch's list
-/// of max_lr. A group without one peaks at max_lr.
+/// A parameter group with its own rate peaks at max_lr · its rate / the optimizer's rate, as with PyTorch's list of
+/// max_lr. Other groups peak at max_lr.
 struct OneCycleSchedule {
   double max_lr = 0;
   std::int64_t total_steps = 1;
@@ -101,7 +101,7 @@ class Scheduler {
   /// True if the schedule changes the momentum too.
   bool moves_momentum() const;
 
-  /// Returns the metric that PlateauSchedule waits for; empty for all others.
+  /// Returns the metric that PlateauSchedule waits for. Empty for all others.
   std::string monitor() const;
   /// True if the rates of steps after the first `step` ones depend on how many steps were done.
   bool goes_by_steps(std::int64_t step) const;
@@ -113,7 +113,7 @@ class Scheduler {
   /// Throws: Error(kRecipe) if its metric is not among `metrics`; it lists those that are.
   void observe(const std::map<std::string, double>& metrics);
 
-  /// Returns the state of PlateauSchedule, for a snapshot; empty for all others.
+  /// Returns the state of PlateauSchedule, for a snapshot. Empty for all others.
   std::map<std::string, double> state() const;
   void restore(const std::map<std::string, double>& state);
 

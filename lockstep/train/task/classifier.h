@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A ready Module that trains a network to tell classes apart.
+/// A ready Module that trains a network to classify.
 ///
 ///     auto net = lockstep::make_network({.name = "cnn", .input_shape = {1, 28, 28}, .classes = 10});
 ///     lockstep::Classifier classifier(net, 10, {.optimizer = {.name = "adam", .lr = 3e-3}});
@@ -15,14 +15,14 @@
 
 namespace lockstep {
 
-/// A network that tells classes apart, trained by cross entropy. Most built-in recipes train one. Inputs of bytes are
-/// scaled to [0, 1], and normalised if TaskOptions::normalisation is set.
+/// A network that classifies, trained by cross entropy. Most built-in recipes train one. Inputs of bytes are scaled to
+/// [0, 1], and normalised if TaskOptions::normalisation is set.
 class Classifier : public NetworkTask {
  public:
   Classifier(std::shared_ptr<Network> network, std::int64_t classes, TaskOptions options = {});
 
   at::Tensor training_step(const Batch& batch) override;
-  /// Logs "val_loss" and "val_accuracy"; from 6 classes on also "val_top5".
+  /// Logs "val_loss" and "val_accuracy", and with 6 classes or more also "val_top5".
   void validation_step(const Batch& batch) override;
   /// Returns the probabilities of the classes. Shape: returns [N, classes].
   at::Tensor predict_step(const Batch& batch) override;
@@ -43,7 +43,7 @@ class Classifier : public NetworkTask {
   at::Tensor mixed_loss(const Batch& batch);
 
   std::int64_t classes_;
-  at::Tensor scale_;  ///< The network's input is byte·scale + shift; undefined without normalisation.
+  at::Tensor scale_;  ///< The network's input is byte·scale + shift. Undefined without normalisation.
   at::Tensor shift_;
   ConfusionMatrix confusion_;
 };

@@ -36,8 +36,8 @@ void MaskedLanguageModel::validation_step(const Batch& batch) {
 }
 
 at::Tensor MaskedLanguageModel::predict_step(const Batch&) {
-  throw Error(ErrorKind::kUsage, "predict is given a masked language model, want one that tells a class or a number",
-              "`lockstep eval` gives the loss and the accuracy of masked places");
+  throw Error(ErrorKind::kUsage, "predict is given a masked language model, want one that predicts a class or a number",
+              "`lockstep eval` gives the loss and the accuracy of masked positions");
 }
 
 std::map<std::string, double> MaskedLanguageModel::on_validation_end(Group&,

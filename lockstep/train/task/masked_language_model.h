@@ -7,22 +7,22 @@
 
 namespace lockstep {
 
-/// A network that fills in what was masked in a text. The loss of a sample is the mean over its masked places, and each
-/// sample weighs the same, so that it does not matter which rank has it.
+/// A network that fills in the masked bytes of a text. The loss of a sample is the mean over its masked positions, and
+/// each sample has the same weight, so it does not matter which rank has it.
 class MaskedLanguageModel : public NetworkTask {
  public:
   explicit MaskedLanguageModel(std::shared_ptr<Network> network, TaskOptions task = {})
       : NetworkTask(std::move(network), std::move(task)) {}
 
   at::Tensor training_step(const Batch& batch) override;
-  /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked places.
+  /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked positions.
   void validation_step(const Batch& batch) override;
-  /// Throws: Error(kUsage), since a text has no row of numbers to be told.
+  /// Throws: Error(kUsage), since a text has no row of numbers to predict.
   at::Tensor predict_step(const Batch& batch) override;
   std::unique_ptr<Module> replica() const override {
     return std::make_unique<MaskedLanguageModel>(another_network(), options());
   }
-  /// "val_perplexity": e to the val_loss.
+  /// Returns "val_perplexity", which is e to the val_loss.
   std::map<std::string, double> on_validation_end(Group& group, const std::map<std::string, double>& means) override;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The base of modules that train a built-in network, and its options: optimizer, schedule, normalisation.
+/// The base of modules that train a built-in network, with its optimizer, schedule and normalisation.
 ///
 ///     lockstep::TaskOptions options;
 ///     options.optimizer = {.name = "sgd", .lr = 0.1, .momentum = 0.9};
@@ -57,7 +57,7 @@ class NetworkTask : public Module {
   NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
 
   const TaskOptions& options() const { return options_; }
-  /// Makes the network once more. Throws: Error(kUsage) if there is no TaskOptions::rebuild.
+  /// Makes another instance of the network. Throws: Error(kUsage) if there is no TaskOptions::rebuild.
   std::shared_ptr<Network> another_network() const;
   /// Returns the network's logits. Shape: as Network::forward().
   at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// A network that tells a number, trained by the mean squared error: tables with data.regression. Its input is numbers,
-/// its target F32 [N, 1].
+/// A network that predicts a number, trained by the mean squared error, for tables with data.regression. Its input is
+/// numbers, its target F32 [N, 1].
 class Regressor : public NetworkTask {
  public:
   explicit Regressor(std::shared_ptr<Network> network, TaskOptions options = {})
