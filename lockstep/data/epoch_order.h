@@ -13,8 +13,8 @@ namespace lockstep {
 ///
 /// The permutation is a Feistel network of 6 rounds over the smallest even number of bits that holds `size`. It is
 /// applied again until the result is in range. The round function is `mixed(mixed(seed, epoch) + round, right half)`.
-/// docs/formats/batches.md has every detail, and tests/golden/epoch_order.py the same in Python. Source: Black and Rogaway,
-/// "Ciphers with Arbitrary Finite Domains", 2002 (cycle walking).
+/// docs/formats/batches.md has every detail, and tests/golden/epoch_order.py the same in Python. Source: Black and
+/// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002 (cycle walking).
 class EpochOrder {
  public:
   /// `shuffle` false gives 0, 1, 2…

@@ -33,12 +33,12 @@ struct WrittenFile {
 /// Writes parts from anywhere in memory to a file, one after the other, and hashes them on the way. Each part must stay
 /// unchanged until finished() returns.
 ///
-/// A large file on ext4 or XFS goes past the page cache (O_DIRECT), by way of a buffer of 16 MiB: that takes half the
-/// time and a third of the processor's (docs/measured/direct-writes.md), and leaves training data in the cache.
+/// A large file on ext4 or XFS bypasses the page cache (O_DIRECT) through a buffer of 16 MiB. That takes half the time
+/// and a third of the CPU time (docs/measured/direct-writes.md), and leaves training data in the cache.
 class HashedFile {
  public:
-  /// `fd` is open for writing, at offset 0, and stays open. `path` is for messages. `expected` is about how many bytes
-  /// will come; 0 if that is not known.
+  /// `fd` is open for writing, at offset 0, and stays open. `path` is for messages. `expected` is the approximate size
+  /// in bytes, or 0 if that is not known.
   HashedFile(int fd, std::filesystem::path path, std::uint64_t expected = 0);
 
   /// Throws: Error(kIo), here or in finished().

@@ -14,6 +14,7 @@
 #include "lockstep/launch/rendezvous.h"
 
 #include <algorithm>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -48,14 +49,9 @@ std::optional<std::string> address_of(const std::string& host) {
   return std::nullopt;
 }
 
-int free_port() {
-  if (const FileDescriptor socket = bind_all_addresses(0)) return port_of(socket);
-  throw Error(ErrorKind::kEnvironment, "no port of this machine is free", "end what holds them (ss -tan)");
-}
-
 int port_of_start(const Placement& at, const Environment& env) {
   const auto agreed = agreed_port(at, env);
-  return agreed ? *agreed : free_port();
+  return agreed ? *agreed : unclaimed_port();
 }
 
 std::optional<int> reserved_port(const Placement& at, const Environment& env) {
@@ -96,7 +92,7 @@ Rendezvous published_rendezvous(const Placement& at, const Environment& env, con
   if (at.rank != 0) return {.master = await_published(file, env)};
   int port = port_of_start(at, env);
   // The others read the port here, so any will do.
-  if (!env.get("MASTER_PORT") && !is_free(port)) port = free_port();
+  if (!env.get("MASTER_PORT") && !is_free(port)) port = unclaimed_port();
   const Endpoint master{own_address(at, env, settings.network.interfaces), port};
   remove_old_files(folder);
   file.publish(master);
@@ -110,7 +106,7 @@ void check_port(const Placement& at, const Environment& env, int port) {
                                                                                         : "job " + at.job;
   throw Error(
       ErrorKind::kEnvironment, "port " + std::to_string(port) + " (from " + origin + ") is taken on rank 0's node",
-      "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(free_port()));
+      "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(unclaimed_port()));
 }
 
 /// Returns the address if every rank can compute it.
@@ -125,6 +121,19 @@ std::optional<std::string> known_address(const Placement& at, const Environment&
 }
 
 }  // namespace
+
+int unclaimed_port() {
+  std::random_device drawn;
+  const int first = std::uniform_int_distribution<int>(0, kPorts - 1)(drawn);
+  for (int i = 0; i < kPorts; ++i) {
+    const int port = kFirstPort + (first + i) % kPorts;
+    if (is_free(port)) return port;
+  }
+  throw Error(ErrorKind::kEnvironment,
+              "no port of this machine from " + std::to_string(kFirstPort) + " to " +
+                  std::to_string(kFirstPort + kPorts - 1) + " is free",
+              "end what holds them (ss -tan), or set MASTER_PORT");
+}
 
 std::optional<int> agreed_port(const Placement& at, const Environment& env) {
   if (at.master) return at.master->port;

@@ -28,6 +28,13 @@ struct Rendezvous {
 /// Throws: Error(kEnvironment) if a variable does not hold a port, or if several ranks have nothing to agree by.
 std::optional<int> agreed_port(const Placement& at, const Environment& env);
 
+/// Returns a port that nothing holds on this node now, between 18432 and 30719. A program binds it seconds later, and
+/// by then an outgoing connection may have taken any of the system's ephemeral ports, but none of these. It is drawn at
+/// random, so that two starts hardly get the same.
+///
+/// Throws: Error(kEnvironment) if all are taken.
+int unclaimed_port();
+
 /// Returns the host of rank 0 from Slurm's variables. Nothing if it is unknown (`-m arbitrary` may put it anywhere).
 std::optional<std::string> main_host(const Placement& at, const Environment& env);
 

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <set>
+
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
 #include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/socket.h"
 #include "tests/support/temporary_folder.h"
@@ -82,6 +86,16 @@ TEST(Rendezvous, RanksWithoutANameForTheirStartAreRefused) {
              "pmi started 2 ranks, but neither MASTER_PORT nor a job is set");
   at.world = 1;
   EXPECT_EQ(agreed_port(at, {}), std::nullopt);
+}
+
+TEST(Rendezvous, ADrawnPortIsNoneThatOutgoingConnectionsTake) {
+  const auto range = split(text_or_nothing("/proc/sys/net/ipv4/ip_local_port_range"), '\t');
+  const int first_ephemeral = parsed_int<int>(range.front()).value_or(32768);
+  std::set<int> drawn;
+  for (int i = 0; i < 50; ++i) drawn.insert(unclaimed_port());
+  EXPECT_GE(*drawn.begin(), 1024);
+  EXPECT_LT(*drawn.rbegin(), first_ephemeral);
+  EXPECT_GT(drawn.size(), 40U) << "starts at the same time draw different ports";
 }
 
 TEST(Rendezvous, OnOneNodeItIsLoopback) {

@@ -17,7 +17,8 @@
 
 namespace lockstep {
 
-/// Writes `metrics.jsonl`: one JSON object a line for each event that has numbers. docs/formats/run-folder.md lists the keys.
+/// Writes `metrics.jsonl`: one JSON object a line for each event that has numbers. docs/formats/run-folder.md lists the
+/// keys.
 ///
 /// The file is opened at RunStarted. Lines with a step beyond the one resumed from are removed then, and so is a last
 /// line that a crash cut short, so curves continue without overlap. Each line is one system call, and none is synced.

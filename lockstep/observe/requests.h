@@ -11,7 +11,8 @@
 namespace lockstep {
 
 /// A user's request to a running training, from any machine that sees the run's folder. It is the file
-/// `RUN/requests/ID.KIND`. The run answers with `RUN/requests/ID.json` and removes the request. See docs/formats/run-folder.md.
+/// `RUN/requests/ID.KIND`. The run answers with `RUN/requests/ID.json` and removes the request. See
+/// docs/formats/run-folder.md.
 struct Request {
   std::string id{};    ///< Unique in the folder. Letters, digits and '-'.
   std::string kind{};  ///< "stop" or "save".

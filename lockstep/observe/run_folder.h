@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-/// The folder of one run, and the path of each file in it. docs/formats/run-folder.md describes the files. All are created with
-/// the permissions that the umask leaves.
+/// The folder of one run, and the path of each file in it. docs/formats/run-folder.md describes the files. All are
+/// created with the permissions that the umask leaves.
 class RunFolder {
  public:
   /// Creates the folder and its missing parts, and checks by a small file that it is writable. Existing files are

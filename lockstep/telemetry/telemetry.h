@@ -31,7 +31,8 @@ struct NodeSample {
   std::vector<DeviceSample> devices{};
 };
 
-/// A node's part of a run's telemetry, one JSON object per line. Restarts append to it. docs/cluster/exec.md lists the keys.
+/// A node's part of a run's telemetry, one JSON object per line. Restarts append to it. docs/cluster/exec.md lists the
+/// keys.
 ///
 /// Nothing here throws once the file is open, since a full disk must not end the process that watches the run.
 class TelemetryFile {

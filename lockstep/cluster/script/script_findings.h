@@ -14,7 +14,8 @@
 
 namespace lockstep {
 
-/// One thing in a batch script that is not as the job needs it. docs/cluster/job-scripts.md has a heading for each code.
+/// One thing in a batch script that is not as the job needs it. docs/cluster/job-scripts.md has a heading for each
+/// code.
 struct ScriptFinding {
   std::string code{};
   Severity severity = Severity::kNote;

@@ -25,8 +25,8 @@
 namespace lockstep {
 
 /// A snapshot is a folder `snapshots/step-NNNNNNNNNN/` with files and a MANIFEST. It is written under a temporary name,
-/// synced, and then renamed. `snapshots/latest` is a symbolic link to the one written last. docs/formats/snapshot-format.md
-/// describes the bytes.
+/// synced, and then renamed. `snapshots/latest` is a symbolic link to the one written last.
+/// docs/formats/snapshot-format.md describes the bytes.
 
 /// A snapshot found on disk.
 struct SnapshotEntry {

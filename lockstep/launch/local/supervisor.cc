@@ -37,6 +37,7 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/socket.h"
 
 namespace lockstep {
@@ -96,11 +97,10 @@ void end_descendants(const std::vector<pid_t>& spare) {
 
 LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
     : job_(job), env_(env), log_(log), program_(std::move(program)), ranks_(static_cast<std::size_t>(job.ranks)) {
-  auto socket = bind_socket("127.0.0.1");
-  port_ = port_of(socket);
+  // A program that is not ours binds the port itself, some seconds later.
+  if (job_.owns_store) store_ = bind_socket("127.0.0.1");
+  port_ = job_.owns_store ? port_of(store_) : unclaimed_port();
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
-  // A program that is not ours binds the port itself, so it must be free again by then.
-  if (job_.owns_store) store_ = std::move(socket);
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
   for (int rank = 0; rank < job_.ranks; ++rank) {
