@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 
 #include "lockstep/telemetry/task_register.h"
@@ -54,15 +54,20 @@ TEST_F(LeftOvers, OfJobsThatWereKilledGo) {
 
 TEST_F(LeftOvers, AreNoneWhereAProgramStillHasTheMark) {
   const auto used = left("lockstep-7-41.0-0", hours(30));
+  std::array<int, 2> marked{};
+  ASSERT_EQ(::pipe2(marked.data(), O_CLOEXEC), 0);
+  const FileDescriptor reader(marked[0]);
+  FileDescriptor writer(marked[1]);
   const pid_t program = ::fork();
   if (program == 0) {
     const auto mark = mark_in_use(used);
     ::execlp("sleep", "sleep", "600", nullptr);
     ::_exit(1);
   }
-  // The mark stands once another process cannot have the folder for itself.
-  const FileDescriptor probe(::open(used.c_str(), O_RDONLY | O_DIRECTORY));
-  while (::flock(probe.get(), LOCK_EX | LOCK_NB) == 0) ::flock(probe.get(), LOCK_UN);
+  // The pipe ends once the child, which has marked the folder, has become the program.
+  writer.reset();
+  char nothing = 0;
+  EXPECT_EQ(::read(reader.get(), &nothing, 1), 0);
   EXPECT_EQ(remove_left_overs(own_), 0);
   ::kill(program, SIGKILL);
   ::waitpid(program, nullptr, 0);

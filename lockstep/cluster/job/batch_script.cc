@@ -74,13 +74,17 @@ void add_trackers(ScriptText& out, const JobPlan& plan) {
 }
 
 /// Runs the step once. `indent` stands before each line.
+///
+/// A warned step runs in the background, so that the shell heeds the warning at once. If the step ends while the warning
+/// interrupts the shell's wait, bash loses its exit status (5.2 then reports -1), so the background notes it in a file.
 void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& indent) {
   if (!is_warned_program(plan)) return out.line(indent + step(plan) + " || status=$?");
-  out.line(indent + step(plan) + " &");
+  const std::string kept = "\"$LOCKSTEP_RUN_DIR/status-$SLURM_JOB_ID\"";
+  out.line(indent + "{ " + step(plan) + " || status=$?; echo \"$status\" > " + kept + "; } &");
   out.line(indent + "step=$!");
-  out.line(indent + "wait \"$step\" || status=$?");
-  out.line(indent +
-           "if [ -n \"$warned\" ]; then status=0; wait \"$step\" || status=$?; fi  # the warning ended the first wait");
+  out.line(indent + "while kill -0 \"$step\" 2> /dev/null; do wait \"$step\" || true; done  # the warning ends a wait");
+  out.line(indent + "read -r status < " + kept + " || status=1");
+  out.line(indent + "rm -f " + kept);
 }
 
 /// Runs the step until it ends well, or nothing speaks for another start. Slurm may refuse a step that finds what the
