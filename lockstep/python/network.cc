@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/python/network.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +60,9 @@ class PythonNetwork final : public Network {
       const py::object inner = py::getattr(*module_, "_orig_mod", *module_);
       mirror.add(inner, *this);
       passing_ = std::move(mirror).passing();
-      output_of_ = std::make_unique<PythonObject>(py::module_::import("lockstep_host.modules").attr("output_of"));
+      const auto modules = py::module_::import("lockstep_host.modules");
+      output_of_ = std::make_unique<PythonObject>(modules.attr("output_of"));
+      seed_ = std::make_unique<PythonObject>(modules.attr("seed_other_generators"));
     });
   }
 
@@ -66,6 +71,7 @@ class PythonNetwork final : public Network {
   at::Tensor forward(const at::Tensor& input) override {
     follow(input);
     return in_python([&] {
+      seed_other_generators();
       const auto given = py::reinterpret_steal<py::object>(THPVariable_Wrap(input));
       if (!given) throw py::error_already_set();
       auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg((*module_).ptr(), given.ptr()));
@@ -92,8 +98,20 @@ class PythonNetwork final : public Network {
     }
   }
 
+  // The trainer seeds LibTorch's generators for each step, so that a resumed run draws what it would have drawn.
+  // Python's and NumPy's follow.
+  void seed_other_generators() {
+    if (!is_training()) return;
+    const auto seed = at::detail::getDefaultCPUGenerator().current_seed();
+    if (seed == last_seed_) return;
+    last_seed_ = seed;
+    (**seed_)(seed);
+  }
+
   PythonObject module_;
   std::unique_ptr<PythonObject> output_of_;
+  std::unique_ptr<PythonObject> seed_;
+  std::optional<std::uint64_t> last_seed_;
   std::vector<at::Tensor> passing_;
 };
 

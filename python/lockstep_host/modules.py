@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import pathlib
+import random
 import sys
 
 import torch
@@ -49,7 +50,8 @@ def found(source, name):
     names = [each for each in vars(module) if not each.startswith("_") and callable(getattr(module, each))]
     near = nearest(name, names)
     if value is not None:
-        raise Refusal(RECIPE, f"'{name}' in '{source}' is {type(value).__name__}, want a class or function", "")
+        raise Refusal(RECIPE, f"'{name}' in '{source}' is {type(value).__name__}, want a class or function",
+                      "name the class itself, or a function that builds it")
     raise Refusal(RECIPE, f"'{source}' has no class or function '{name}'",
                   f"did you mean '{near}'?" if near else "it has " + ", ".join(sorted(names)[:8]))
 
@@ -82,8 +84,8 @@ def called(name, make, signature, arguments):
     return make(**arguments)
 
 
-def with_classes(name, make, arguments, classes):
-    """Fills in the data's number of classes where the signature has a name for it."""
+def with_classes(name, make, arguments, classes, unnamed="num_classes"):
+    """Fills in the data's number of classes where the signature has a name for it; `unnamed` where it takes any."""
     signature = signature_of(make)
     if any(each in arguments for each in CLASSES):
         return called(name, make, signature, arguments)
@@ -95,9 +97,9 @@ def with_classes(name, make, arguments, classes):
     # torchvision's functions hand on what they do not name.
     seed = torch.initial_seed()
     try:
-        return called(name, make, signature, arguments | {"num_classes": classes})
+        return called(name, make, signature, arguments | {unnamed: classes})
     except TypeError as error:
-        if "num_classes" not in str(error):
+        if unnamed not in str(error):
             raise
         torch.manual_seed(seed)
         return called(name, make, signature, arguments)
@@ -108,12 +110,20 @@ def built(source, name, arguments, classes):
     config = getattr(make, "config_class", None)
     if config is not None and inspect.isclass(make) and "config" not in arguments:
         # Of Hugging Face, whose models take their settings as one object.
-        module = make(with_classes(config.__name__, config, arguments, classes))
+        module = make(with_classes(config.__name__, config, arguments, classes, "num_labels"))
     else:
         module = with_classes(name, make, arguments, classes)
     if not isinstance(module, torch.nn.Module):
-        raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module", "")
+        raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module",
+                      "name a class that derives from torch.nn.Module, or a function that returns one")
     return module
+
+
+def seed_other_generators(seed):
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
 
 
 def output_of(output):
