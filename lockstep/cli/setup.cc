@@ -137,9 +137,11 @@ void install(const fs::path& build, const fs::path& source, const fs::path& fold
   }
   const auto share = folder / "share" / "lockstep";
   make_folder(share);
-  for (const char* part : {"recipes", "datasets"}) {
-    fs::copy(source / part, share / part, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  }
+  const auto lay_down = [&](const fs::path& part) {
+    fs::copy(source / part, share / part.filename(),
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  };
+  for (const char* part : {"recipes", "datasets", "python/lockstep_host"}) lay_down(part);
 }
 
 /// The training half for that PyTorch: what is there already, or built now.
@@ -162,7 +164,7 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   context.log.info("building for PyTorch " + torch.version + " (" + torch.device + ") in '" + torch.folder.string() +
                    "': some minutes, in " + folder.string());
   const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::ssize(cpus_of_process()));
-  build(start, build_script(source, folder / "build", torch.folder, jobs), folder / "build.log", context);
+  build(start, build_script(source, folder / "build", torch.folder, jobs, torch.python), folder / "build.log", context);
   try {
     install(folder / "build", source, folder);
   } catch (const fs::filesystem_error& error) {

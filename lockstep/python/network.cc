@@ -2,19 +2,18 @@
 #include "lockstep/python/network.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/python/tensors.h"
+
 namespace py = pybind11;
 
 namespace lockstep {
 namespace {
-
-const at::Tensor& tensor_of(py::handle object) { return THPVariable_Unpack(object.ptr()); }
 
 std::string key_of(const std::pair<py::handle, py::handle>& item) { return py::cast<std::string>(item.first); }
 
@@ -24,16 +23,16 @@ class Mirror {
   void add(py::handle from, torch::nn::Module& to) {
     for (const auto& item : py::cast<py::dict>(from.attr("_parameters"))) {
       if (item.second.is_none()) continue;
-      const auto& tensor = tensor_of(item.second);
+      const auto& tensor = to_tensor(item.second);
       to.register_parameter(key_of(item), tensor, tensor.requires_grad());
     }
     const auto passing = py::cast<py::set>(from.attr("_non_persistent_buffers_set"));
     for (const auto& item : py::cast<py::dict>(from.attr("_buffers"))) {
       if (item.second.is_none()) continue;
       if (passing.contains(item.first)) {
-        passing_.push_back(tensor_of(item.second));
+        passing_.push_back(to_tensor(item.second));
       } else {
-        to.register_buffer(key_of(item), tensor_of(item.second));
+        to.register_buffer(key_of(item), to_tensor(item.second));
       }
     }
     for (const auto& item : py::cast<py::dict>(from.attr("_modules"))) {
@@ -72,12 +71,11 @@ class PythonNetwork final : public Network {
     follow(input);
     return in_python([&] {
       seed_other_generators();
-      const auto given = py::reinterpret_steal<py::object>(THPVariable_Wrap(input));
-      if (!given) throw py::error_already_set();
+      const auto given = to_python(input);
       auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg((*module_).ptr(), given.ptr()));
       if (!output) throw py::error_already_set();
-      if (!THPVariable_Check(output.ptr())) output = (**output_of_)(output);
-      return tensor_of(output);
+      if (!is_tensor(output)) output = (**output_of_)(output);
+      return at::Tensor(to_tensor(output));
     });
   }
 

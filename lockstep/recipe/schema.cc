@@ -157,6 +157,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "the longest wait for another rank in one collective; then the run ends with code 7", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "gradients that are averaged in one message"},
 
+    {"loss.name", kText, "", one_of("python:FILE:FUNCTION"), "",
+     "a Python function of output and target that returns the mean loss; by default cross entropy, for numbers the squared error"},
+
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "PyTorch's optimizer of that name"},
     {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
     {"optimizer.momentum", kReal, "0", kAtLeast0, "", "share of the last update that is kept", only_for("sgd")},

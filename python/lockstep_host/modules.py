@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import pathlib
 import random
 import sys
@@ -105,6 +106,14 @@ def with_classes(name, make, arguments, classes, unnamed="num_classes"):
         return called(name, make, signature, arguments)
 
 
+def tell_what_is_not_called(name, module):
+    """A class made for Lightning trains by its forward here; that its steps are left out is not to be found out late."""
+    left = [each for each in ("training_step", "validation_step", "configure_optimizers") if callable(getattr(module, each, None))]
+    if left and os.environ.get("RANK", "0") == "0":
+        print(f"lockstep: warning: {name} has {', '.join(left)}: not called; [loss], [optimizer] and [scheduler] say what happens",
+              file=sys.stderr)
+
+
 def built(source, name, arguments, classes):
     make = found(source, name)
     config = getattr(make, "config_class", None)
@@ -113,6 +122,7 @@ def built(source, name, arguments, classes):
         module = make(with_classes(config.__name__, config, arguments, classes, "num_labels"))
     else:
         module = with_classes(name, make, arguments, classes)
+    tell_what_is_not_called(name, module)
     if not isinstance(module, torch.nn.Module):
         raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module",
                       "name a class that derives from torch.nn.Module, or a function that returns one")
@@ -160,3 +170,18 @@ def require_fit(module, shape, classes, takes_text):
                       f"give its last layer {classes} outputs" + (" for each place of the text" if takes_text else ""))
     if not any(each.requires_grad for each in module.parameters()):
         raise Refusal(RECIPE, f"{name} has no parameter to train", "is each layer an attribute of the module, not in a plain list?")
+
+
+def loss(source, name):
+    """The function of `loss.name`, whose answer is looked at."""
+    function = found(source, name)
+    if isinstance(function, type) and issubclass(function, torch.nn.Module):
+        function = function()
+
+    def checked(output, target):
+        value = function(output, target)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            shape = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise TypeError(f"{name}() returns {shape}, want one number as a tensor: the mean over the batch's samples")
+        return value.reshape(())
+    return checked

@@ -49,6 +49,14 @@ class BadInput(PythonModelsTest):
         self.refused(f"python:{NETS}:Failing", 3, "the model failed in training step 2 of epoch 0", "RuntimeError: no way back",
                      "nets.py", "backward", args='at = 2\nwhere = "backward"')
 
+    def test_a_loss_that_is_no_number(self):
+        recipe = self.recipe("mlp", more=f'[loss]\nname = "python:{NETS}:loss_of_each"\n')
+        recipe.write_text(recipe.read_text().replace("[model.args]", ""))
+        result = self.train(recipe=recipe, ranks=1)
+        self.assert_failed(result, 3, "the model failed in", "loss_of_each() returns a tensor of [50], want one number")
+        recipe.write_text(recipe.read_text().replace(":loss_of_each", ":loss_of_eech"))
+        self.assert_failed(self.train(recipe=recipe, ranks=1), 3, "no class or function 'loss_of_eech'", "did you mean 'loss_of_each'?")
+
     def test_another_pytorch_or_none(self):
         fake = self.folder / "fake"
         (fake / "torch").mkdir(parents=True)
@@ -79,6 +87,11 @@ class BadInput(PythonModelsTest):
         recipe = self.recipe(f"python:{NETS}:Plain")
         self.commands.append(harness.Command([programs / "lockstep", "train", recipe], self.folder, {"LOCKSTEP_PYTHON": PYTHON}))
         self.assert_failed(self.commands[-1].finish(), 4, "there is no folder lockstep_host", "lockstep setup --python")
+
+    def test_a_lightning_class_hears_what_is_not_called(self):
+        result = self.train("trainer.max_steps=2", recipe=self.recipe(f"python:{NETS}:WithSteps"), ranks=2)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(result.err.count("WithSteps has training_step, configure_optimizers: not called"), 1)
 
     def test_what_a_model_prints_is_not_among_the_results(self):
         path = self.folder / "loud.py"

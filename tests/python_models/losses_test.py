@@ -4,7 +4,7 @@
 resumed it comes out bit for bit, and its weights go back into the class."""
 import json
 
-from python_models import HERE, NETS, PythonModelsTest, harness, main, peer_losses
+from python_models import HERE, NETS, PYTHON, PythonModelsTest, harness, main, peer_losses
 
 LOADED = """
 import json, sys, torch
@@ -41,6 +41,14 @@ class Losses(PythonModelsTest):
     def test_a_class_that_draws_by_other_generators_loses_what_ddp_loses(self):
         self.compare(f"python:{NETS}:Drawing", {"source": str(NETS), "object": "Drawing"})
 
+    def test_a_function_of_ones_own_is_the_loss(self):
+        self.compare(f"python:{NETS}:Plain", {"source": str(NETS), "object": "Plain", "loss": "weighted_loss"},
+                     more=f'[loss]\nname = "python:{NETS}:weighted_loss"\n')
+
+    def test_the_runs_folder_keeps_the_python(self):
+        self.trained("trainer.max_steps=1", recipe=self.recipe(f"python:{NETS}:Plain"), ranks=1)
+        self.assertEqual(json.loads((self.folder / "run/layout.json").read_text())["python"], PYTHON)
+
     def test_a_module_that_torch_compile_wraps_keeps_its_names(self):
         path = self.recipe(f"python:{NETS}:compiled")
         self.trained(recipe=path, ranks=1)
@@ -54,6 +62,16 @@ class Losses(PythonModelsTest):
         self.compare("python:torchvision.models:resnet18", data=data, more="",
                      peer={"source": "torchvision.models", "object": "resnet18", "args": {"num_classes": 10}, "data": made,
                            "global_batch": 8})
+
+    def test_hugging_faces_bert_loses_what_ddp_loses(self):
+        book = self.folder / "book.txt"
+        book.write_bytes((harness.SOURCE / "LICENSE").read_bytes()[:4000])
+        args = {"vocab_size": 257, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+                "max_position_embeddings": 32, "attn_implementation": "eager"}
+        self.compare("python:transformers:BertForMaskedLM", args="\n".join(f"{key} = {json.dumps(value)}" for key, value in args.items()),
+                     data=f'kind = "text"\npath = "{book}"\nwindow = 32\nglobal_batch = 8\n',
+                     peer={"source": "transformers", "object": "BertForMaskedLM", "args": args, "global_batch": 8,
+                           "data": {"book": str(book), "window": 32}})
 
     def test_a_resumed_run_comes_out_bit_for_bit(self):
         for name in ("Rich", "Drawing"):

@@ -93,6 +93,16 @@ class FailsBackward(torch.autograd.Function):
         raise RuntimeError("no way back")
 
 
+class WithSteps(Plain):
+    """As Lightning has it."""
+
+    def training_step(self, batch, index):
+        raise NotImplementedError
+
+    def configure_optimizers(self):
+        raise NotImplementedError
+
+
 class Empty(torch.nn.Module):
     def forward(self, x):
         return x.flatten(1)[:, :10]
@@ -104,3 +114,13 @@ def compiled(width=32):
 
 def a_list():
     return [Plain()]
+
+
+def weighted_loss(output, target):
+    """A loss with a weight for each class; the mean is over samples."""
+    weight = torch.linspace(0.5, 1.5, output.shape[1], dtype=output.dtype)
+    return (torch.nn.functional.cross_entropy(output, target, reduction="none") * weight[target]).mean()
+
+
+def loss_of_each(output, target):
+    return torch.nn.functional.cross_entropy(output, target, reduction="none")

@@ -23,6 +23,7 @@ import torch.multiprocessing as mp
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/golden"))
 from epoch_order import EpochOrder, mixed, part_of_batch  # noqa: E402
+from masked_text import sample  # noqa: E402
 from synthetic import input_of  # noqa: E402
 
 
@@ -37,20 +38,38 @@ def data_of(spec, dtype):
         images = idx("train-images-idx3-ubyte").unsqueeze(1).to(dtype) / 255
         return images, idx("train-labels-idx1-ubyte").long()
     made = spec["data"]
+    if "book" in made:
+        return None, pathlib.Path(made["book"]).read_bytes()
     rows = [input_of(i, made["classes"], made["shape"], spec["seed"]) for i in range(made["samples"])]
     inputs = torch.tensor(rows, dtype=torch.float32).to(dtype).view(-1, *made["shape"])
     return inputs, torch.arange(made["samples"]) % made["classes"]
 
 
-def module_of(spec):
-    source = spec["source"]
+def imported(source):
     if source.endswith(".py"):
         found = importlib.util.spec_from_file_location("net", source)
         module = importlib.util.module_from_spec(found)
         found.loader.exec_module(module)
     else:
         module = importlib.import_module(source)
-    return getattr(module, spec["object"])(**spec["args"])
+    return module
+
+
+def module_of(spec):
+    make = getattr(imported(spec["source"]), spec["object"])
+    return make(make.config_class(**spec["args"])) if hasattr(make, "config_class") else make(**spec["args"])
+
+
+def masked_loss(output, target):
+    """A sample's mean over its masked places, then the mean over samples."""
+    each = torch.nn.functional.cross_entropy(output.transpose(1, 2), target, reduction="none")
+    return (each.sum(1) / (target != -100).sum(1)).mean()
+
+
+def batch_of(spec, inputs, labels, epoch, ids):
+    if inputs is not None:
+        return inputs[ids], labels[ids]
+    return map(torch.tensor, zip(*(sample(labels, spec["data"]["window"], spec["seed"], epoch, each) for each in ids)))
 
 
 def seed_all(seed):
@@ -70,7 +89,9 @@ def train(rank, spec, store, out):
     trained = [each for each in net.parameters() if each.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=spec["lr"], momentum=spec["momentum"])
     inputs, labels = data_of(spec, dtype)
-    size = len(inputs)
+    loss_of = getattr(imported(spec["source"]), spec["loss"]) if "loss" in spec else torch.nn.functional.cross_entropy
+    loss_of = loss_of if inputs is not None else masked_loss
+    size = len(inputs) if inputs is not None else len(labels) // spec["data"]["window"]
     per_epoch = -(-size // batch)
     losses = []
     for step in range(spec["steps"]):
@@ -79,9 +100,10 @@ def train(rank, spec, store, out):
         ids = [order[place] for place in part_of_batch(size, index, batch, rank, world)]
         samples = min(batch, size - index * batch)
         seed_all(mixed(mixed(seed, step), mixed(0, rank)))
-        output = ddp(inputs[ids])
+        given, target = batch_of(spec, inputs, labels, epoch, ids)
+        output = ddp(given)
         output = output["logits"] if isinstance(output, dict) else output
-        loss = torch.nn.functional.cross_entropy(output, labels[ids])
+        loss = loss_of(output, target)
         optimizer.zero_grad()
         (loss * (len(ids) * world / samples)).backward()
         optimizer.step()

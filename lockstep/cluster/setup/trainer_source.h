@@ -17,9 +17,10 @@ std::filesystem::path source_tree(const std::filesystem::path& program, std::str
                                   const Environment& env);
 
 /// A program for `sh` that configures and builds lockstep-train in `build`, as many files at once as `jobs` says, fewer
-/// where memory is small. Ends with 90 where there is no cmake, 91 where it is too old, 92 where there is no compiler.
+/// where memory is small. `python` hosts the trainer of Python models; empty for the one that `torch` lies below. Ends
+/// with 90 where there is no cmake, 91 where it is too old, 92 where there is no compiler.
 std::string build_script(const std::filesystem::path& source, const std::filesystem::path& build,
-                         const std::filesystem::path& torch, int jobs);
+                         const std::filesystem::path& torch, int jobs, const std::string& python = {});
 
 /// What a build wants, for a hint.
 std::string_view build_needs();
