@@ -16,7 +16,7 @@ EXIT_STATUS = (("0", "done"), ("1", "a bug in Lockstep"), ("2", "usage"), ("3", 
                ("4", "the environment, a limit, a scheduler that refuses"), ("5", "data"), ("6", "input or output"),
                ("7", "a peer rank failed or was killed"), ("75", "stopped on request with a snapshot written"),
                ("128+n", "ended by signal n"))
-TITLES = {"Positionals": "ARGUMENTS", "Options": "OPTIONS", "Subcommands": "COMMANDS"}
+TITLES = {"Positionals": "ARGUMENTS", "Options": "OPTIONS", "Subcommands": "COMMANDS", "Settings that most runs set": "SETTINGS"}
 
 
 def said(program, *words):

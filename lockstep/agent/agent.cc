@@ -164,7 +164,7 @@ class Agent {
     if (telemetry_) telemetry_->write_warning(now(), "sockets", *warning);
   }
 
-  /// Not at the end alone: where a batch system ends a step, this process may end with it.
+  /// Not only at the end. If a batch system ends a step, it may end this process too.
   void give_back_caches(bool is_end) {
     if (!caches_) return;
     const auto files = caches_->files();
@@ -186,7 +186,7 @@ class Agent {
     }
   }
 
-  /// Whether the same step has started a program once more, whose tasks have entered in the place of ours.
+  /// True if the same step has started a program again, whose tasks have registered in place of ours.
   bool is_taken_over() const {
     return std::any_of(tasks_.begin(), tasks_.end(), [&](const WatchedTask& each) {
       const auto now_there = entered_task(each.task().local_rank, options_.folders.node_folder);
@@ -218,7 +218,7 @@ class Agent {
   std::optional<Clock::time_point> kill_at_;
 };
 
-/// Leaves what belongs to the caller: its terminal and session, its descriptors, its signals, its cores.
+/// Detaches from the caller's terminal and session, descriptors, signals and cores.
 void detach(const AgentOptions& options) {
   ::setsid();
   ::prctl(PR_SET_NAME, "lockstep-agent");

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// How compiled code travels from job to job. At the start of a job, the first task on a node takes a lock, unpacks the
+// pack into a temporary folder and renames it. The other tasks wait for the lock and find the folder. A damaged pack
+// gives an empty folder and a warning, since caches can always be built again.
+//
+// Unpacked files get a modification time before anything that the job writes. So a later time marks a new file, and the
+// agent can tell whether there is anything to give back.
+//
+// At the end, the agent of one node writes a new pack under a temporary name and renames it over the old one. It takes
+// the node's files, and adds those that only the old pack has, up to a limit. If two jobs end at once, the last rename
+// wins, and the files that only the other had are compiled again. Locks, temporary files and databases in the middle of
+// a transaction are left out, and a file that changes while it is read stops the attempt.
 #include "lockstep/agent/cache_pack.h"
 
 #include <fcntl.h>
@@ -43,7 +54,8 @@ std::optional<CachedFile> cached_file(const fs::path& path) {
                     static_cast<std::int64_t>(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
-/// SQLite's files of a change that is not done yet: the database beside them is not whole by itself.
+/// Returns the database that a file of an unfinished SQLite transaction belongs to. Without that file the database is
+/// not complete. Empty for any other file.
 std::string database_of(const std::string& name) {
   for (const std::string_view end : {"-journal", "-wal", "-shm"}) {
     if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
@@ -56,7 +68,7 @@ bool is_passing(const std::string& name) {
   return name.ends_with(".lock") || name.ends_with(".tmp") || !std::ranges::all_of(name, is_plain);
 }
 
-/// The name in the pack of what lies at `name` on the node; empty for what is not packed.
+/// Returns the name in the pack for the file `name` on the node. Empty if the file is not packed.
 std::string packed_name(const std::string& name) {
   const auto first = name.substr(0, name.find('/'));
   if (first == kGiver) return std::string(kOwnPacked) + name.substr(first.size());
@@ -77,13 +89,13 @@ std::uint64_t bytes_of(const CachedFiles& files) {
   return bytes;
 }
 
-/// How much older than its folder an unpacked file is made: more than any file system rounds times by.
+/// How much older than its folder an unpacked file is made. No file system rounds times by more.
 constexpr std::chrono::seconds kUnpackedAge{4};
 
-/// Gives what was unpacked into `folder`, and the folder's lock, one time that lies before anything a program writes
-/// from now on. Kernels stamp files by a clock that ticks every few milliseconds, so that a file of a short job may
-/// else have the same time. Folders get the mode that make_private_folder() asks for, since unpacking follows the
-/// umask.
+/// Sets one modification time on all that was unpacked into `folder` and on the folder's lock. It lies before anything
+/// that a program writes from now on. Kernels take file times from a clock that ticks every few milliseconds, so
+/// without this a file of a short job might have the same time. Folders get the mode that make_private_folder() asks
+/// for, since unpacking follows the umask.
 void settle(const fs::path& folder, int lock) {
   struct timespec time {};
   ::clock_gettime(CLOCK_REALTIME, &time);
@@ -114,8 +126,8 @@ class PassingFile {
   fs::path path_;
 };
 
-/// What the pack has and `files` have not, as long as there is room. A copy on the node is read: of a file that another
-/// node replaces meanwhile, a network file system takes the bytes away.
+/// Adds the pack's files that `files` lacks, as long as there is room. It reads a copy on the node. If another node
+/// replaced a file meanwhile, a network file system would take its bytes away.
 void add_others(const fs::path& copy, const CachedFiles& files, ZipWriter& writer) {
   const MappedFile mapped(copy);
   const ZipFile old(mapped.bytes(), copy.string());
@@ -173,7 +185,7 @@ void CachePack::make_own(const fs::path& own) const {
   fs::copy(packed, own, fs::copy_options::recursive, error);
   if (error) throw io_error("copy caches to", own, error.value());
   for (const auto& entry : fs::recursive_directory_iterator(own, error)) {
-    // What was packed is not new.
+    // An unpacked file is not new.
     fs::last_write_time(entry.path(), fs::last_write_time(packed / entry.path().lexically_relative(own), error), error);
   }
 }

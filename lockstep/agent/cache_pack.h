@@ -18,37 +18,38 @@ struct CachedFile {
 };
 using CachedFiles = std::map<std::string, CachedFile>;  ///< By name within the folder, "triton/ab/kernel.hsaco".
 
-/// The caches of one node's tasks, `rank-N` folders and those that all share, in a folder of the node's own disk; and
-/// the pack that later jobs start from: one stored zip file of this user's on a file system that all nodes see.
+/// The caches of one node's tasks, and the pack that later jobs start from. The caches are `rank-N` folders and a
+/// shared one, on the node's own disk. The pack is one uncompressed zip file of this user, on a file system that all
+/// nodes see.
 ///
-/// What compilers keep is found by what it was made of (architecture, version, source), so that one pack serves all
-/// programs on a system. In the pack a task's own folder has the name `rank`: tasks do the same work.
+/// Compilers find cached code by its inputs (architecture, version, source), so one pack serves all programs on a
+/// system. In the pack a task's own folder has the name `rank`, since tasks do the same work.
 class CachePack {
  public:
   CachePack(std::filesystem::path pack, std::filesystem::path folder)
       : pack_(std::move(pack)), folder_(std::move(folder)) {}
 
-  /// Makes the folder, private, whole or not at all, with what the pack holds; whichever of the node's tasks comes
-  /// first, while the others wait. A pack that is damaged is left out; `warn` is told.
+  /// Creates the private folder with the pack's content, completely or not at all. The first of the node's tasks does
+  /// it while the others wait. A damaged pack is left out, and `warn` gets a message.
   ///
   /// Blocks: for reading the pack, once a node.
-  /// Throws: Error(kIo) where the folder cannot be made.
+  /// Throws: Error(kIo) if the folder cannot be made.
   void warm(const std::function<void(const std::string&)>& warn) const;
 
-  /// Makes a task's own folder with what the pack held of one.
+  /// Creates a task's own folder with the pack's content for one task.
   ///
   /// Throws: as warm().
   void make_own(const std::filesystem::path& own) const;
 
-  /// The time that warm() gave to all it unpacked, as CachedFile tells times: what is later was written on this node.
+  /// The time that warm() gave to all unpacked files, in the unit of CachedFile. A later file was written on this node.
   std::int64_t warmed_ns() const;
 
-  /// What the folder holds of local rank 0 and of all, links and databases that are being written left out.
+  /// Returns the files of local rank 0 and the shared ones. Links, and databases that are being written, are left out.
   CachedFiles files() const;
 
-  /// Puts these files into the pack, beside what it has and they do not. A reader sees the old pack or the new one.
+  /// Adds these files to the pack. Files that only the pack has stay. A reader sees the old pack or the new one.
   ///
-  /// Returns: false where they are more than `kMostBytes`, or one of them changed meanwhile.
+  /// Returns false if they are more than `kMostBytes`, or if one of them changed meanwhile.
   /// Throws: Error(kIo); the old pack is then as it was.
   bool give_back(const CachedFiles& files) const;
 

@@ -45,7 +45,7 @@ std::vector<HealthFinding> NodeHealth::look(const NodeSample& sample) {
   std::vector<HealthFinding> told;
   if (limits_.window_s <= 0) return told;
   look_at_tasks(sample);
-  // Of an MI250X's two dies one tells the power of both.
+  // On an MI250X one of the two dies reports the power of both.
   const bool tells_power =
       std::ranges::any_of(sample.devices, [](const auto& each) { return each.power_watts.has_value(); });
   for (const auto& each : sample.devices) look_at_device(each, sample.time, tells_power);
@@ -62,7 +62,7 @@ void NodeHealth::look_at_tasks(const NodeSample& sample) {
   const double passed = std::max(sample.time - last_.time, 1e-3);
   for (const auto& task : sample.tasks) {
     const auto* before = earlier_of(task, last_);
-    // What has just started is at work.
+    // A new process counts as working.
     const bool is_new = before == nullptr;
     if (is_new || task.used.cpu_seconds - before->used.cpu_seconds > limits_.cores * passed)
       cores_used_at_ = sample.time;
@@ -77,7 +77,7 @@ void NodeHealth::look_at_device(const DeviceSample& sample, double time, bool te
   auto& device = it->second;
   const double watts = sample.power_watts.value_or(0);
   device.most_watts = std::max(device.most_watts, watts);
-  // A driver that does not tell is no sign of idleness.
+  // If the driver reports no use, the device does not count as idle.
   const bool is_used = is_new || sample.busy_percent.value_or(100) >= limits_.busy_percent;
   if (is_used) device.used_at = time;
   const bool is_drawing = sample.power_watts ? watts >= limits_.power_share * device.most_watts : !tells_power;

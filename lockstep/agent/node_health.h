@@ -10,32 +10,32 @@
 
 namespace lockstep {
 
-/// From where on a node counts as doing nothing. None was measured on a cluster: `cores` and `busy_percent` are far
-/// below what a program that computes uses, and `window_s` is longer than compiling kernels or writing a snapshot
-/// mostly takes.
+/// Limits below which a node counts as idle. None was measured on a cluster. `cores` and `busy_percent` are far below
+/// what a computing program uses. `window_s` is longer than most compilations of kernels and most snapshots take.
 struct HealthLimits {
-  double window_s = 300;     ///< Nothing must have happened for so long. 0: nothing is looked for.
-  double cores = 0.02;       ///< Of a core; a rank that waits in a socket or a sleep uses less.
+  double window_s = 300;     ///< The time without activity, in seconds. 0 turns the search off.
+  double cores = 0.02;       ///< In cores. A rank that waits in a socket or a sleep uses less.
   double busy_percent = 5;   ///< Of a device.
-  double power_share = 0.6;  ///< Of the most that a device drew: one whose kernels wait for a peer draws far less.
+  double power_share = 0.6;  ///< Share of the largest power that a device drew. A device whose kernels wait for a peer
+                             ///< draws far less.
 };
 
-/// Something that begins, or is over: then it has no text.
+/// A state that begins, or one that is over, which has no text.
 struct HealthFinding {
   std::string code{};  ///< "tasks-stuck" or "device-idle".
-  std::string text{};  ///< What, since when, and what to do.
+  std::string text{};  ///< What is wrong, since when, and what to do.
 };
 
-/// Finds tasks that do nothing and devices that nobody uses, from a node's samples alone, so for any program.
+/// Finds idle tasks and idle devices from a node's samples. It knows nothing of the program.
 ///
-/// `tasks-stuck`: nothing was read or written, no device worked, and no core did. Where devices tell their power, one
-/// that is busy but draws little has kernels that wait for a peer: then cores do not count, since the ranks' threads
-/// spin. `device-idle`: a device did nothing while the node's tasks did something.
+/// `tasks-stuck` means that nothing was read or written, no device worked, and no core did. If devices report their
+/// power, one that is busy but draws little runs kernels that wait for a peer. Cores then do not count, since the
+/// ranks' threads spin. `device-idle` means that a device did nothing while the node's tasks worked.
 class NodeHealth {
  public:
   explicit NodeHealth(const HealthLimits& limits = {}) : limits_(limits) {}
 
-  /// What this sample begins, each once, and what it ends. Samples come in the order of their times.
+  /// Returns the states that begin or end with this sample, each once. Samples must come in the order of their times.
   std::vector<HealthFinding> look(const NodeSample& sample);
 
  private:
@@ -58,7 +58,7 @@ class NodeHealth {
   std::map<std::string, Device> devices_{};  ///< By PCI address.
   double cores_used_at_ = 0;
   double disk_used_at_ = 0;
-  std::set<std::string> holding_{};  ///< Codes of what was told and is not over.
+  std::set<std::string> holding_{};  ///< Codes of the states that have begun and are not over.
 };
 
 }  // namespace lockstep

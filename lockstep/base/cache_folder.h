@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// What commands of this user keep for later ones: $LOCKSTEP_CACHE, else lockstep/ in $XDG_CACHE_HOME or in ~/.cache.
+/// Returns the folder for files that this user's commands keep between runs. It is $LOCKSTEP_CACHE, or else lockstep/
+/// in $XDG_CACHE_HOME or in ~/.cache.
 std::filesystem::path cache_folder(const Environment& env);
 
 }  // namespace lockstep

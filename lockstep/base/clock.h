@@ -15,16 +15,16 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Seconds since the kernel started this process, to a hundredth; 0 where /proc does not tell.
+/// Returns the seconds since the kernel started this process, to a hundredth. Returns 0 if /proc does not give them.
 double seconds_since_process_start();
 
-/// A duration as Slurm writes it, "HH:MM:SS"; hours grow past two digits where they must.
+/// Formats a duration as Slurm does, "HH:MM:SS". Hours have more than two digits if needed.
 std::string hh_mm_ss(std::chrono::seconds duration);
 
-/// Seconds of "90", of "01:30:00" or, as Slurm writes days, of "1-12:00:00"; nothing for what is none of these.
+/// Parses "90", "01:30:00" or, as Slurm writes days, "1-12:00:00" into seconds. Returns nothing for any other form.
 std::optional<double> parsed_duration(std::string_view text);
 
-/// "20261121-084930": UTC, sorts by name, fit for a folder.
+/// Formats a time in UTC as "20261121-084930", which sorts by time and is fit for a folder's name.
 std::string utc_stamp(std::chrono::system_clock::time_point at);
 
 }  // namespace lockstep

@@ -10,14 +10,14 @@ namespace lockstep {
 /// Hardware threads by the kernel's numbers.
 using CpuSet = std::set<int>;
 
-/// "0-3,8" as the kernel's cpulist files and taskset have it; empty text is the empty set.
+/// Parses a CPU list such as "0-3,8", as in the kernel's cpulist files and taskset. Empty text is the empty set.
 ///
-/// Throws: Error(kEnvironment) quoting the text where it is no such list, or names a CPU beyond 65535.
+/// Throws: Error(kEnvironment) quoting the text if it is not such a list, or names a CPU beyond 65535.
 CpuSet cpus_of_list(std::string_view text);
 
-/// "0x00fe000000000000" as srun's mask_cpu has it, of any length; the last digit is CPUs 0 to 3.
+/// Parses a mask such as "0x00fe000000000000", as in srun's mask_cpu, of any length. The last digit is CPUs 0 to 3.
 ///
-/// Throws: Error(kEnvironment) quoting the text where it is no hexadecimal number.
+/// Throws: Error(kEnvironment) quoting the text if it is no hexadecimal number.
 CpuSet cpus_of_mask(std::string_view text);
 
 /// "0-3,8".
@@ -26,15 +26,16 @@ std::string list_of(const CpuSet& cpus);
 /// Those that are in both.
 CpuSet common(const CpuSet& a, const CpuSet& b);
 
-/// Where this process may run now.
+/// Returns the CPUs that this process may run on now.
 ///
-/// Throws: Error(kEnvironment) where the system does not tell.
+/// Throws: Error(kEnvironment) if the system does not report them.
 CpuSet cpus_of_process();
 
 /// Keeps this process, and all that it starts from now on, on `cpus`. The kernel takes those away that the job's cgroup
 /// does not allow.
 ///
-/// Returns: where it may run from now on, or the empty set where the cgroup allows none of them: then nothing changed.
+/// Returns the CPUs that the process may run on from now on. Returns the empty set, and changes nothing, if the cgroup
+/// allows none of `cpus`.
 CpuSet bind_process(const CpuSet& cpus);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostVersions = 4096;
 
-/// A file in memory, read with checks: a damaged or foreign one must not end the program.
+/// A file in memory. Every read is checked, so a damaged or foreign file cannot end the program.
 class MappedLibrary {
  public:
   explicit MappedLibrary(const fs::path& path) {
@@ -57,7 +57,7 @@ class MappedLibrary {
   std::size_t size_ = 0;
 };
 
-/// The dynamic section: each tag's value, and where addresses lie in the file.
+/// The dynamic section, with the value of each tag and the file offsets of addresses.
 class DynamicSection {
  public:
   explicit DynamicSection(const MappedLibrary& file) : file_(file) {
@@ -82,7 +82,7 @@ class DynamicSection {
     return found == entries_.end() ? std::nullopt : std::optional<std::uint64_t>(found->d_un.d_val);
   }
 
-  /// Where the address that a tag holds lies in the file.
+  /// Returns the file offset of the address that a tag holds.
   std::optional<std::uint64_t> place(Elf64_Sxword tag) const {
     const auto address = value(tag);
     if (!address) return std::nullopt;

@@ -12,8 +12,8 @@ namespace lockstep {
 /// The entries of a shared library that the dynamic loader reads.
 struct SharedLibrary {
   std::vector<std::string> needed{};     ///< "libfabric.so.1"
-  std::vector<std::string> run_path{};   ///< Folders to search for those; $ORIGIN is replaced.
-  std::vector<std::string> provides{};   ///< Symbol versions: "GLIBCXX_3.4.30".
+  std::vector<std::string> run_path{};   ///< Folders to search for those. $ORIGIN is replaced.
+  std::vector<std::string> provides{};   ///< Symbol versions, such as "GLIBCXX_3.4.30".
   std::vector<std::string> requires_{};  ///< Symbol versions of other libraries.
 };
 
@@ -23,10 +23,11 @@ struct SharedLibrary {
 /// Source: elf(5); the GNU version sections are in the Linux Standard Base, "Symbol Versioning".
 std::optional<SharedLibrary> shared_library(const std::filesystem::path& path);
 
-/// Returns the highest of the `versions` that begin with `prefix`: "3.4.30" for "GLIBCXX_". Empty if there is none.
+/// Returns the highest of the `versions` that begin with `prefix`, such as "3.4.30" for "GLIBCXX_". Empty if there is
+/// none.
 std::string newest_version(const std::vector<std::string>& versions, std::string_view prefix);
 
-/// True if `version` comes before `than`, number by number: "3.4.9" comes before "3.4.30".
+/// True if `version` is lower than `than`, compared number by number, as "3.4.9" is lower than "3.4.30".
 bool is_older(std::string_view version, std::string_view than);
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ class Environment {
 
   /// Returns the value of `name` as a whole number, or nothing if it is unset or empty.
   ///
-  /// Throws: Error(kEnvironment) if the value is no whole number; it names the variable and the value.
+  /// Throws: Error(kEnvironment) naming the variable and the value, if the value is not a whole number.
   std::optional<int> get_int(const std::string& name) const;
 
   /// Returns all variables, sorted by name.

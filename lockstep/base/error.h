@@ -34,7 +34,7 @@ int exit_code(ErrorKind kind);
 /// The exit code of a run that stopped on request and wrote a snapshot (EX_TEMPFAIL in sysexits.h).
 inline constexpr int kExitStopped = 75;
 
-/// An expected failure. The fact gives the value found and the value wanted; the hint gives the way out.
+/// An expected failure. The fact gives the value found and the value wanted. The hint gives the way out.
 ///
 /// `what()` returns the fact. If there is a hint, a second line holds "  hint: " and the hint.
 class Error : public std::runtime_error {
@@ -43,7 +43,7 @@ class Error : public std::runtime_error {
 
   ErrorKind kind() const noexcept { return kind_; }
 
-  /// Returns the two parts as they were given. The views are valid as long as this error; a missing hint is empty.
+  /// Returns the two parts as they were given. The views are valid as long as this error. A missing hint is empty.
   std::string_view fact() const noexcept { return {what(), fact_size_}; }
   std::string_view hint() const noexcept { return what() + hint_begin_; }
 

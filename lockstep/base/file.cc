@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -103,7 +104,7 @@ void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
   }
 }
 
-// Network file systems tell of a full quota only here.
+// Network file systems report a full quota only when a file is closed.
 void close_file(FileDescriptor file, const std::filesystem::path& path) {
   if (::close(file.release()) != 0 && errno != EINTR) throw io_error("close", path, errno);
 }
@@ -129,7 +130,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
   const auto fd = open_file(place, O_RDONLY | O_DIRECTORY);
   if (!fd) throw io_error("open", place, errno);
-  // Some parallel file systems refuse to sync a folder; their renames are durable by themselves.
+  // Some parallel file systems refuse to sync a folder. Their renames are durable by themselves.
   while (::fsync(fd.get()) != 0) {
     if (errno == EINVAL || errno == EROFS) return;
     if (errno != EINTR) throw io_error("sync", place, errno);
@@ -143,8 +144,7 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 void make_durable_folder(const std::filesystem::path& folder) {
-  auto whole = std::filesystem::absolute(folder).lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();
+  const auto whole = absolute_folder(folder);
   auto made = missing_folders(whole);
   make_folder(whole);
   if (made.empty()) made.push_back(whole);

@@ -38,15 +38,15 @@ class FileDescriptor {
 /// Throws: Error(kIo) naming the path and the system's reason. Opens once, asks for no attributes first.
 std::string text_of_file(const std::filesystem::path& path);
 
-/// Makes `path` hold exactly `text`: a file of another name beside it, synced where `durable`, then renamed over it.
-/// A reader sees the old content or the new, never a part.
+/// Makes `path` hold exactly `text`. It writes a temporary file beside it, syncs it if `durable`, and renames it. A
+/// reader sees the old content or the new, never a part.
 ///
 /// Throws: Error(kIo); `path` then still holds what it held.
 void write_whole(const std::filesystem::path& path, std::string_view text, bool durable = true);
 
 /// Writes all of `bytes`, going on after short writes and interruptions.
 ///
-/// Throws: Error(kIo) naming `path`, with how to go on where the disk or the quota is full.
+/// Throws: Error(kIo) naming `path`, with how to go on if the disk or the quota is full.
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 /// open(), fsync() and close(), made again if a signal interrupts them, as network file systems let happen. Linux has
@@ -65,8 +65,8 @@ void sync_folder(const std::filesystem::path& folder);
 /// Throws: Error(kIo) naming the folder and the system's reason.
 void make_folder(const std::filesystem::path& folder);
 
-/// Creates the folder and its missing parents so that they outlive a crash: syncs the folder that holds each one it
-/// made, and the folder's own if it was there already, since another process may just have made it.
+/// Creates the folder and its missing parents so that they survive a crash. It syncs the parent of each folder that it
+/// created. If the folder was there already, its parent is synced too, since another process may just have created it.
 ///
 /// Throws: Error(kIo). A parent that this process may not read is not synced.
 void make_durable_folder(const std::filesystem::path& folder);
@@ -77,7 +77,7 @@ std::vector<std::filesystem::path> missing_folders(std::filesystem::path folder)
 /// "open '/x/y' failed: Permission denied", for an Error's fact.
 std::string system_fact(std::string_view action, const std::filesystem::path& path, int error_number);
 
-/// Error(kIo) for a system call that failed: what was tried, on what, the system's reason, and the way out.
+/// Returns an Error(kIo) for a failed system call. It names the action, the path, the system's reason and the way out.
 Error io_error(std::string_view action, const std::filesystem::path& path, int error_number);
 
 }  // namespace lockstep

@@ -8,19 +8,20 @@
 
 namespace lockstep {
 
-/// When the job's time is up, as its script has exported it: LOCKSTEP_JOB_END, in seconds since 1970.
+/// Knows when the job's time is up, from LOCKSTEP_JOB_END, which the job's script exports in seconds since 1970.
 class JobClock {
  public:
   using Time = std::chrono::system_clock::time_point;
 
   JobClock() = default;
-  /// Without the variable the time is never up. Throws: Error(kUsage) for a value that is no time.
+  /// Without the variable the time is never up. Throws: Error(kUsage) for a value that is not a time.
   explicit JobClock(const Environment& env);
 
   std::optional<Time> end() const { return end_; }
 
-  /// True if a training must stop now for its last save to be whole in time: twice the longest save so far, two steps
-  /// (a stop takes effect one or two steps later) and half a minute before the job's end.
+  /// True if a training must stop now for its last save to be complete in time. The margin before the job's end is
+  /// twice the longest save so far, two steps and half a minute. Two steps, since a stop takes effect one or two steps
+  /// later.
   bool is_time_to_stop(Time now, double longest_save_s, double longest_step_s) const;
 
  private:

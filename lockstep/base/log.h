@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-/// Where a program's messages go: lines on a file descriptor, each written by one system call so that lines of
-/// several ranks never mix. Progress and log go to standard error; data never does.
+/// Writes a program's messages as lines to a file descriptor. One system call writes each line, so lines of several
+/// ranks never mix. Progress and log go to standard error, data never does.
 ///
 /// Threads: safe. Copies share the descriptor.
 class Log {
  public:
-  /// `prefix` opens each line, e.g. "[rank 3 n2] "; empty for none.
+  /// `prefix` opens each line, e.g. "[rank 3 n2] ". Empty for none.
   explicit Log(int fd = 2, std::string prefix = {}) : fd_(fd), prefix_(std::move(prefix)) {}
 
   void info(std::string_view text) const { write({}, text); }

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What `make`, a function or a member's address, gives of each of `from`, in their order.
+/// Applies `make`, a function or a member's address, to each element. Returns the results in order.
 template <typename From, typename Make>
 auto map_each(const From& from, Make make) {
   std::vector<std::decay_t<std::invoke_result_t<Make&, decltype(*std::begin(from))>>> out;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// The middle one, or the mean of the two in the middle. LOCKSTEP_ASSERT: there are values.
+/// Returns the middle value, or the mean of the two in the middle. LOCKSTEP_ASSERT: there are values.
 double median_of(std::vector<double> values);
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 namespace lockstep {
 
 bool fits_pattern(std::string_view name, std::string_view pattern) {
-  // The last star takes as few letters as it can, and more where the rest does not fit.
+  // The last star takes as few letters as it can, and more if the rest does not fit.
   std::size_t n = 0, p = 0, star = std::string_view::npos, taken = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// A claim: `name` is what `pattern` stands for, where `*` stands for any letters, dots and slashes included.
+/// True if `name` matches `pattern`. A `*` matches any characters, dots and slashes included.
 bool fits_pattern(std::string_view name, std::string_view pattern);
 
 }  // namespace lockstep

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// What SVG and HTML are written with.
+// Building blocks for SVG and HTML.
 
-// Okabe and Ito's colours, which people with colour blindness tell apart.
+// Okabe and Ito's colours, which people with colour blindness can tell apart.
 inline constexpr std::array<std::string_view, 6> kSvgColours = {"#0072b2", "#d55e00", "#009e73",
                                                                 "#cc79a7", "#e69f00", "#56b4e9"};
 
@@ -23,11 +23,11 @@ struct SvgPoint {
   double y = 0;
 };
 
-/// `attributes` is what else the element has: `stroke="#ddd"`.
+/// `attributes` are further attributes of the element, such as `stroke="#ddd"`.
 std::string svg_line(SvgPoint from, SvgPoint to, std::string_view attributes);
 std::string svg_polyline(const std::vector<SvgPoint>& points, std::string_view attributes);
 
-/// `anchor`: "start", "middle" or "end".
+/// `anchor` is "start", "middle" or "end".
 std::string svg_words(SvgPoint at, std::string_view anchor, std::string_view text);
 
 }  // namespace lockstep

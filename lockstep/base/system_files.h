@@ -7,15 +7,16 @@
 
 namespace lockstep {
 
-// What the system tells, mostly in files (/proc, /sys, settings): what is not there says nothing, and is no error.
+// Facts that the system reports, mostly in files: /proc, /sys, settings. A missing file is no error, and yields
+// nothing.
 
-/// This machine's name, as the kernel has it; empty where it does not tell.
+/// Returns this machine's host name from the kernel. Empty if the kernel does not report it.
 std::string host_name();
 
-/// The content of a file, or nothing where it cannot be read.
+/// The content of a file, or nothing if it cannot be read.
 std::string text_or_nothing(const std::filesystem::path& path);
 
-/// The names in a folder, sorted; none where it cannot be read.
+/// The names in a folder, sorted. None if it cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// `text` cut at each `separator`; n separators give n + 1 parts, some perhaps empty.
+/// `text` cut at each `separator`. N separators give n + 1 parts, some perhaps empty.
 std::vector<std::string> split(std::string_view text, char separator);
 
 /// `text` without the white space at both ends.
@@ -20,7 +20,8 @@ std::string_view trimmed(std::string_view text);
 /// The parts with `separator` between them.
 std::string joined(std::span<const std::string> parts, std::string_view separator);
 
-/// The whole of `text` as a decimal number, or nothing: no spaces, no trailing letters, no overflow.
+/// Parses the whole of `text` as a decimal number. Returns nothing if there are spaces or trailing letters, or on
+/// overflow.
 template <typename Int>
 std::optional<Int> parsed_int(std::string_view text) {
   Int value{};
@@ -32,16 +33,16 @@ std::optional<Int> parsed_int(std::string_view text) {
 /// The whole of `text` as a finite number, or nothing.
 std::optional<double> parsed_double(std::string_view text);
 
-/// The shortest decimal text that reads back as exactly `value`; "nan", "inf" and "-inf" for those.
+/// Returns the shortest decimal text that reads back as exactly `value`. Special values are "nan", "inf" and "-inf".
 std::string shortest(double value);
 
 /// `value` with `digits` digits after the point.
 std::string fixed(double value, int digits);
 
-/// Of `names`, the one that a person most likely meant by `word`, or nothing where none is near.
+/// Of `names`, the one that a person most likely meant by `word`, or nothing if none is near.
 std::optional<std::string> nearest_name(std::string_view word, std::span<const std::string> names);
 
-/// "1.5 MiB", "812 B": for people, never for a file.
+/// Formats a size for people, "1.5 MiB" or "812 B". Never use it in a file.
 std::string human_bytes(std::uint64_t bytes);
 
 /// Lower-case hexadecimal, 16 digits.

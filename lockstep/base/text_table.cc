@@ -21,7 +21,7 @@ std::string aligned(const std::string& text, std::size_t width, bool to_right) {
   return to_right ? gap + text : text + gap;
 }
 
-/// By column: how wide, and whether all below the head are numbers.
+/// For each column, its width and whether every cell below the head is a number.
 struct Columns {
   std::vector<std::size_t> widths;
   std::vector<bool> numbers;

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-using TableRows = std::vector<std::vector<std::string>>;  ///< The first row is the head; all are of one length.
+using TableRows = std::vector<std::vector<std::string>>;  ///< The first row is the head. All are of one length.
 
 /// Columns side by side, words to the left and numbers to the right.
 std::string text_table(const TableRows& rows);

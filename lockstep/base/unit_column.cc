@@ -14,8 +14,8 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double size = 1;  ///< In what is measured.
-  double from = 0;  ///< The least value that is told in it.
+  double size = 1;  ///< Size of the unit, in the unit of the values.
+  double from = 0;  ///< The smallest value that is shown in this unit.
   int most_digits = 3;
 };
 
@@ -27,7 +27,7 @@ constexpr auto kBytes = std::to_array<Unit>({{"B", 1, 0, 0},
                                              {"GiB", 1 << 30, 1 << 30, 1},
                                              {"TiB", 1024.0 * (1 << 30), 1024.0 * (1 << 30), 1}});
 
-/// So many digits that the largest value has four that tell something, and the smallest two.
+/// Returns enough digits for four significant ones in the largest value and two in the smallest.
 int digits_for(double smallest, double largest, int most) {
   const int by_largest = largest >= 1000 ? 0 : largest >= 100 ? 1 : largest >= 10 ? 2 : 3;
   const int by_smallest = smallest >= 10 ? 0 : smallest >= 1 ? 1 : smallest >= 0.1 ? 2 : 3;

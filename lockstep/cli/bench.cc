@@ -9,10 +9,10 @@
 namespace lockstep::cli {
 
 void add_bench(CLI::App& app, Context& context) {
-  auto* bench = app.add_subcommand("bench", "Measure one part of training by itself");
+  auto* bench = app.add_subcommand("bench", "Measure one part of training alone");
   bench->require_subcommand(1);
   auto* loader =
-      bench->add_subcommand("loader", "Samples a second that are read and decoded, of data sets side by side");
+      bench->add_subcommand("loader", "Measure how many samples a second are read and decoded, and compare data sets");
   auto request = std::make_shared<LoaderBenchRequest>();
   bind_options(*loader, *request);
   loader->callback([request, &context] {

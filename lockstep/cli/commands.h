@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -14,27 +15,31 @@ class App;
 
 namespace lockstep::cli {
 
-/// What main() hands to every sub-command.
+/// The surroundings of every sub-command, from main().
 struct Context {
   Environment env;
   Log log;
-  int exit_code = 0;                 ///< What the command ends with; a thrown Error decides by its kind instead.
-  std::vector<std::string> program;  ///< What follows the first `--`: a program and its arguments, untouched.
+  int exit_code = 0;                 ///< Exit code of the command. If it throws an Error, the error's kind decides
+                                     ///< instead.
+  std::vector<std::string> program;  ///< The program and its arguments after the first `--`, unchanged.
   std::vector<const CLI::App*> program_takers;  ///< The sub-commands that may be given one.
 };
 
 /// Writes `object` to standard output, as one line.
 ///
-/// Throws: Error(kIo) where standard output takes no more.
+/// Throws: Error(kIo) if standard output takes no more.
 void print_json(const nlohmann::json& object);
 
 /// Writes `text` to standard output as it is.
 ///
-/// Throws: Error(kIo) where standard output takes no more.
+/// Throws: Error(kIo) if standard output takes no more.
 void print_text(const std::string& text);
 
-/// Returns how wide text may be: $COLUMNS, else the terminal's width, else 80.
+/// Returns the width for text. It is $COLUMNS, else the terminal's width, else 80.
 int columns_of(const Environment& env);
+
+/// Returns a table of the settings that most recipes set, with key and help, in lines of at most `columns` characters.
+std::string common_settings_table(std::size_t columns);
 
 /// Each adds one sub-command to `app`, whose callback does the work. `context` must outlive the parsing.
 void add_version(CLI::App& app, Context& context);

@@ -27,17 +27,16 @@ struct Word {
   std::string about;
 };
 
-/// One command with what can follow it.
+/// One command with the words that can follow it.
 struct Level {
-  std::string path;            ///< "" for the program, "/snapshot/verify" for what it names.
+  std::string path;            ///< "" for the program, "/snapshot/verify" for a sub-command.
   std::vector<Word> commands;  ///< Sub-commands, and the choices of arguments.
   std::vector<Word> options;
   std::vector<std::string> flags;  ///< Options that take no value.
-  std::string names;               ///< Of what kind its argument is: "runs"; empty for any other.
+  std::string names;               ///< The kind of names of its argument, such as "runs". Empty for any other argument.
 };
 
-/// An argument or an option whose values are names that are only known when a person types: `complete-names` lists
-/// those of `kind`.
+/// An argument or an option whose values are only known when the user types. `complete-names` lists those of `kind`.
 struct NamedThing {
   std::string_view word;
   std::string_view kind;
@@ -50,13 +49,13 @@ constexpr auto kNamedThings = std::to_array<NamedThing>({{"RUN", "runs"},
                                                          {"--measured", "runs"},
                                                          {"--run", "runs"}});
 
-/// Returns "runs" for "RUN"; empty for a word whose values are no such names.
+/// Returns "runs" for "RUN". Empty for a word without such a kind.
 std::string kind_of(std::string_view word) {
   const auto* found = std::ranges::find(kNamedThings, word, &NamedThing::word);
   return found == kNamedThings.end() ? std::string() : std::string(found->kind);
 }
 
-/// "bash", "fish", "zsh" of an argument that is one of them: its type then reads "TEXT:{bash,fish,zsh}".
+/// Returns the allowed words of an argument, such as "bash", "fish" and "zsh". The type is then "TEXT:{bash,fish,zsh}".
 std::vector<Word> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto open = type.find('{');
@@ -104,7 +103,7 @@ std::string replaced(std::string text, char what, std::string_view with) {
 
 std::string texts(const std::vector<Word>& words) { return joined(map_each(words, &Word::text), " "); }
 
-/// "/train|/snapshot|/snapshot/verify": all that the words so far can have named.
+/// Returns the paths of all commands, such as "/train|/snapshot|/snapshot/verify".
 std::string paths(const std::vector<Level>& levels, std::string_view separator) {
   std::vector<std::string> all;
   for (const auto& level : levels) {
@@ -297,7 +296,8 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
 
 namespace {
 
-/// One name a line. Runs are known by their folders alone: Slurm is not asked while a person waits for the shell.
+/// Prints one name per line. Runs are found by their folders only, since asking Slurm would keep the user of the shell
+/// waiting.
 void print_names(const std::string& kind, const Environment& env) {
   std::vector<std::string> names;
   if (kind == "clusters") {
@@ -314,9 +314,9 @@ void print_names(const std::string& kind, const Environment& env) {
 }  // namespace
 
 void add_completion(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("completion", "Print a script that completes commands in a shell");
+  auto* command = app.add_subcommand("completion", "Print the completion script for a shell");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([&app, shell] { print_text(completion_script(app, *shell)); });
 
   auto* names = app.add_subcommand("complete-names", "List what the completion script offers")->group("");

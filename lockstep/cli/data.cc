@@ -38,14 +38,16 @@ void run_fetch(const FetchOptions& options, const Context& context) {
 }
 
 void add_fetch(CLI::App& data, Context& context) {
-  auto* command = data.add_subcommand("fetch", "Fetch a data set from its own address, and check its sums");
+  auto* command = data.add_subcommand("fetch", "Download a data set and verify its checksums");
   auto options = std::make_shared<FetchOptions>();
-  command->add_option("set", options->set, joined(online_set_names(), ", ") + ", or a TOML file that describes another")
+  command->add_option("SET", options->set, joined(online_set_names(), ", ") + ", or a TOML file that describes a set")
       ->required();
-  command->add_option("--to", options->to, "The folder that it is put in")->required();
-  command->add_option("--from", options->from,
-                      "A mirror: an address or a folder that holds the set's files (or LOCKSTEP_DATA_MIRROR)");
-  command->add_flag("--json", options->json, "As one JSON object");
+  command->add_option("--to", options->to, "The folder to write it to")->type_name("DIR")->required();
+  command
+      ->add_option("--from", options->from,
+                   "A mirror: the URL or folder that holds the set's files (default: $LOCKSTEP_DATA_MIRROR)")
+      ->type_name("URL");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { run_fetch(*options, context); });
 }
 
@@ -56,9 +58,9 @@ struct HandedOver {
 };
 
 constexpr HandedOver kHandedOver[] = {
-    {DataCommand::kConvert, "convert", "Write image folders into one HDF5 file, as they are"},
-    {DataCommand::kVerify, "verify", "Read and decode every sample; exit 0 only where all are whole"},
-    {DataCommand::kInfo, "info", "What a data set holds"},
+    {DataCommand::kConvert, "convert", "Write a folder of images into one HDF5 file, without re-encoding them"},
+    {DataCommand::kVerify, "verify", "Read and decode every sample; exit 0 only if all are intact"},
+    {DataCommand::kInfo, "info", "Show what a data set holds"},
 };
 
 void add_handed_over(CLI::App& data, const HandedOver& what, const Context& context) {
@@ -76,7 +78,7 @@ void add_handed_over(CLI::App& data, const HandedOver& what, const Context& cont
 }  // namespace
 
 void add_data(CLI::App& app, Context& context) {
-  auto* data = app.add_subcommand("data", "Fetch, convert, check and describe data sets");
+  auto* data = app.add_subcommand("data", "Download, convert, verify and describe data sets");
   data->require_subcommand(1);
   add_fetch(*data, context);
   for (const auto& each : kHandedOver) add_handed_over(*data, each, context);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 FileDescriptor locked(const fs::path& folder) {
   FileDescriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock) throw io_error("open", folder, errno);
-  // Some file systems have no locks: then there is nothing to ask.
+  // Some file systems have no locks. The other fetch then cannot be noticed.
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Error(ErrorKind::kEnvironment, folder.string() + ": another process fetches into it", "wait for its end");
   }
@@ -42,7 +42,7 @@ std::string sum_text(const std::string& sum, std::uint64_t bytes) {
   return "sha256 " + sum + " (" + std::to_string(bytes) + " bytes)";
 }
 
-/// Nothing where `part` is the file; else the fact.
+/// Returns nothing if `part` is the file, else the fact.
 std::optional<std::string> difference(const fs::path& part, const OnlineFile& file, const Environment& env) {
   const std::string sum = sha256_of(part, env);
   if (sum == file.sha256) return {};
@@ -102,7 +102,7 @@ class Fetcher {
     get(url, file, part);
     auto fact = difference(part, file, context_.env);
     if (fact && is_continued) {
-      // What an earlier call left may have been the fault.
+      // The part that an earlier call left may be the reason.
       fs::remove(part);
       get(url, file, part);
       fact = difference(part, file, context_.env);

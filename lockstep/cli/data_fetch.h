@@ -12,17 +12,17 @@
 namespace lockstep::cli {
 
 struct FetchedSet {
-  std::filesystem::path path;        ///< What data.path is to be.
+  std::filesystem::path path;        ///< The value for data.path.
   std::uint64_t bytes = 0;           ///< Fetched now.
-  std::vector<std::string> fetched;  ///< Files, by name; the others were there.
+  std::vector<std::string> fetched;  ///< Files, by name. The others were there.
 };
 
-/// Brings a data set into `folder`: each file goes to NAME.part, is checked against its sum and renamed; archives are
-/// unpacked beside their place and renamed into it. What is there is left as it is, so the same call goes on after a
-/// break. `mirror` replaces the set's own addresses where it is not empty.
+/// Downloads a data set into `folder`. Each file is written as NAME.part, checked against its checksum and renamed.
+/// Archives are unpacked beside their place and renamed into it. Existing files are kept, so the same call continues
+/// after an interruption. `mirror` replaces the set's own addresses unless it is empty.
 ///
-/// Throws: Error(kIo) where no address gives the file; Error(kData) where its sum is another; Error(kEnvironment) where
-/// another process fetches into the folder, or curl or tar is missing.
+/// Throws: Error(kIo) if no address gives the file; Error(kData) if its sum is another; Error(kEnvironment) if another
+/// process fetches into the folder, or curl or tar is missing.
 FetchedSet fetch(const OnlineSet& set, const std::filesystem::path& folder, const std::string& mirror,
                  const Context& context);
 

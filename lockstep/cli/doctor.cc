@@ -61,12 +61,12 @@ Rendezvous rendezvous_for(const DoctorContext& of) {
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
   auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
                              rendezvous_folder(of.run.run_dir, of.env));
-  // torchrun's own store listens on the port that it tells its ranks.
+  // torchrun's own store listens on the port that it gives its ranks.
   if (of.at.source == "torchrun") ++found.master.port;
   return found;
 }
 
-/// The job as rank 0 sees it; nothing on the others, whose findings rank 0 has then.
+/// Returns the job as rank 0 sees it. Returns nothing on the others, whose findings rank 0 then has.
 std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
   JobReport alone;
@@ -114,19 +114,19 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
   return object;
 }
 
-/// What job.sh calls on each node before the ranks. Standard output has one line for a sick node, for the script alone.
+/// Called by job.sh on each node before the ranks. For a sick node it prints one line to standard output, which the
+/// script reads.
 void examine_node(const DoctorOptions& options, Context& context) {
   const auto here = HostFacts::of_process(context.env);
   const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
                                             run_of(options, context.env));
   const auto look = look_at_node(of, {.command = context.program, .is_python = options.asks_torch});
-  const auto node = context.env.get("SLURMD_NODENAME").value_or(of.host);
   for (const auto& finding : look.findings) {
     if (finding.severity == Severity::kNote) continue;
-    const std::string text = node + ": " + finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
+    const std::string text = look.node + ": " + finding.code + ": " + finding.fact + "\n  hint: " + finding.fix;
     finding.severity == Severity::kError ? context.log.error(text) : context.log.warning(text);
   }
-  if (look.is_sick) print_text("sick node: " + node + "\n");
+  if (look.is_sick) print_text("sick node: " + look.node + "\n");
   if (!look.has_started) context.exit_code = 1;
   if (has_error(look.findings)) context.exit_code = exit_code(ErrorKind::kEnvironment);
 }
@@ -155,7 +155,7 @@ void examine(const DoctorOptions& options, Context& context) {
   place(of, told_already);
   const auto job = met(of, found, context.log);
   if (!job) {
-    // Rank 0 reports for all; what it could not hear ends this task.
+    // Rank 0 reports for all tasks. A task that it could not reach ends with an error.
     if (has_error(found)) context.exit_code = exit_code(ErrorKind::kEnvironment);
     return;
   }
@@ -191,28 +191,31 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
     }
     return has_error(findings);
   } catch (const std::exception&) {
-    // The run's own start tells of what is wrong with a profile or a variable.
+    // The run's own start reports a wrong profile or variable.
     return false;
   }
 }
 
 void add_doctor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "doctor", "What is wrong with this node, job or run, and how to mend it; in a job: srun lockstep doctor");
+      "doctor",
+      "Find what is wrong with this node, job or run, and say how to fix it. Inside a job: srun lockstep doctor");
   auto options = std::make_shared<DoctorOptions>();
-  command->add_option("SCRIPT", options->script,
-                      "A batch script: prints what is wrong in it, and looks at nothing else");
-  command->add_option("--cluster", options->cluster, "The profile of the system: a name, a file or auto");
-  command->add_option("--run", options->run, "A run folder, or the name of a run: its logs and space are looked at");
-  command->add_option("--log", options->logs, "A log of NCCL or RCCL (NCCL_DEBUG=INFO)");
-  command->add_flag("--json", options->is_json, "As one JSON object");
-  command->add_option("--bundle", options->bundle, "Gather what a support ticket needs: FILE.tar.gz, or a folder");
-  auto* node =
-      command->add_flag("--node", options->is_node,
-                        "As job.sh does before the ranks: this node alone, in 2 s, and the program after -- started");
+  command->add_option("SCRIPT", options->script, "A batch script: check it, and nothing else");
+  command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
+      ->type_name("NAME");
+  command->add_option("--run", options->run, "A run, by folder or name: check its logs and its disk space too")
+      ->type_name("RUN");
+  command->add_option("--log", options->logs, "A log that NCCL or RCCL wrote with NCCL_DEBUG=INFO")->type_name("FILE");
+  command->add_flag("--json", options->is_json, "Print one JSON object on standard output");
+  command->add_option("--bundle", options->bundle, "Collect what a support ticket needs: FILE.tar.gz, or a folder")
+      ->type_name("FILE");
+  auto* node = command->add_flag(
+      "--node", options->is_node,
+      "Check this node alone, within 2 s, and start the program after --, as job.sh does before the ranks");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python, which is asked whether its PyTorch sees devices")
+                 "With --node: the program is a Python, or starts one; ask whether its PyTorch sees devices")
       ->needs(node);
   context.program_takers.push_back(command);
   command->callback([&context, options] { examine(*options, context); });

@@ -9,16 +9,16 @@
 
 namespace lockstep::cli {
 
-/// What of `lockstep doctor` a command looks at that is about to start a run.
+/// The part of `lockstep doctor` that a command checks before it starts a run.
 struct QuickLook {
   std::string cluster = "auto";
-  std::function<bool(const std::string& code)> concerns;  ///< A claim: a finding of this code is about the run.
+  std::function<bool(const std::string& code)> concerns;  ///< True if a finding of this code is about the run.
 };
 
-/// The quick part of `lockstep doctor`: what is worse than a note goes to `log`, from the node's first task only.
-/// Milliseconds, and no program is started; never throws. LOCKSTEP_DOCTOR=off leaves it out.
+/// Runs the quick checks of `lockstep doctor`, and logs findings above a note, from the node's first task only. It
+/// takes milliseconds, starts no program and never throws. LOCKSTEP_DOCTOR=off skips it.
 ///
-/// Returns: whether there is an error among it: the run would fail, or be slow without a word.
+/// Returns true if a finding is an error, which means that the run would fail or be slow without a message.
 bool tell_quick_findings(const QuickLook& look, const Environment& env, const Log& log);
 
 }  // namespace lockstep::cli

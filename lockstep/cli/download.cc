@@ -32,7 +32,7 @@ constexpr int kNotThere = 127;
 // wget(1), EXIT STATUS.
 constexpr int kWgetNetwork = 4;
 
-/// A file that is added to. Its end is where a download goes on.
+/// A file to append to. A download continues at its end.
 class PartFile {
  public:
   explicit PartFile(const fs::path& path) : path_(path) {
@@ -88,7 +88,7 @@ Error failure(const std::string& url, const std::string& said, int code) {
 
 void download_by_wget(const std::string& url, PartFile& part, const Environment& env,
                       const std::function<void(std::string_view)>& take) {
-  // It does not tell whether a server honoured a range, so each try starts from the file's beginning.
+  // wget does not report whether a server honoured a range, so each attempt starts from the file's beginning.
   part.clear();
   const ProcessResult result = run_process(wget_command(url), env, take);
   if (result.exit_code == kNotThere) {
@@ -115,7 +115,7 @@ void download(const std::string& url, const fs::path& path, const Environment& e
     const ProcessResult result = run_process(curl_command(url, before), env, take);
     if (result.exit_code == 0) return;
     if (result.exit_code == kNotThere) return download_by_wget(url, part, env, take);
-    // 416: the part is as long as the file, or longer.
+    // Status 416 means that the part is as long as the file, or longer.
     const bool is_beyond = result.exit_code == kHttpError && result.errors.find("416") != std::string::npos;
     const bool cannot_go_on = before > 0 && (result.exit_code == kNoRanges || is_beyond);
     const bool is_broken = std::ranges::find(kBroken, result.exit_code) != kBroken.end() && part.bytes() > before;

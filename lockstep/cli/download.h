@@ -11,18 +11,18 @@
 namespace lockstep::cli {
 
 /// Fetches `url` into `part` by way of the system's curl or wget, which know of proxies and certificates. With curl
-/// what `part` holds already is kept, and the rest appended; a connection that breaks is taken up again while each try
+/// what `part` holds already is kept, and the rest appended. A connection that breaks is taken up again while each try
 /// brings something.
 ///
-/// `tell` is told the bytes that `part` holds, as they come.
-/// Throws: Error(kIo) with what curl or wget says and the way out; Error(kEnvironment) where neither is there. What has
+/// Calls `tell` with the number of bytes in `part`, as they arrive.
+/// Throws: Error(kIo) with what curl or wget says and the way out; Error(kEnvironment) if neither is there. What has
 /// come stays in `part`.
 void download(const std::string& url, const std::filesystem::path& part, const Environment& env,
               const std::function<void(std::uint64_t bytes)>& tell);
 
-/// The file's SHA-256 as sha256sum tells it.
+/// Returns the file's SHA-256, as sha256sum prints it.
 ///
-/// Throws: Error(kIo), Error(kEnvironment) where there is no sha256sum.
+/// Throws: Error(kIo), Error(kEnvironment) if there is no sha256sum.
 std::string sha256_of(const std::filesystem::path& path, const Environment& env);
 
 }  // namespace lockstep::cli

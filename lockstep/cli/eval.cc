@@ -35,11 +35,11 @@ void add(CLI::App& app, Context& context, const char* name, const char* help, bo
 }  // namespace
 
 void add_eval(CLI::App& app, Context& context) {
-  add(app, context, "eval", "Evaluate a run's weights on a split of its data", /*predicts=*/false);
+  add(app, context, "eval", "Evaluate a run's weights on a split of its data set", /*predicts=*/false);
 }
 
 void add_predict(CLI::App& app, Context& context) {
-  add(app, context, "predict", "Write what a run's weights make of each sample, in order", /*predicts=*/true);
+  add(app, context, "predict", "Write a run's predictions for each sample, in order, as CSV", /*predicts=*/true);
 }
 
 }  // namespace lockstep::cli

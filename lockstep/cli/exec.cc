@@ -24,7 +24,7 @@
 namespace lockstep::cli {
 namespace {
 
-/// What exec changes of the environment; null for what it takes away.
+/// Returns the changes that exec makes to the environment. Removed variables are null.
 nlohmann::json changes(const Environment& before, const Environment& after) {
   nlohmann::json changed = nlohmann::json::object();
   for (const auto& [name, value] : after.all()) {
@@ -90,8 +90,8 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   }
 }
 
-/// What the rank writes goes to logs/rank-NNNN.log too, over all starts of the run. Without it the job's log still has
-/// all.
+/// Opens logs/rank-NNNN.log, which gets the rank's output too, over all starts of the run. Without it the job's log
+/// still has all output.
 FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log& log) {
   const auto path = task.run_dir / "logs" / (rank_name(task.at.rank) + ".log");
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -131,7 +131,7 @@ void run(ExecOptions options, Context& context) {
     print_plan(prepare_task(options, context.env, context.log), context);
     return;
   }
-  // Before anything is made or awaited: a misspelt name should not cost the other ranks their patience.
+  // Looked up before anything is created or awaited, so that a misspelt name does not keep the other ranks waiting.
   const auto program = found_program(context.program.front(), context.env);
   const ExecTask task = prepare_task(options, context.env, context.log);
   report(task, options.report, context.log);
@@ -151,7 +151,7 @@ void run(ExecOptions options, Context& context) {
   context.exit_code = 0;
 }
 
-/// Runs a task that `lockstep submit` has written the step of: how it ends is kept, also if it does not start.
+/// Runs a task of a step that `lockstep submit` wrote. It records how the task ended, even if it did not start.
 void run_and_keep(const ExecOptions& options, Context& context) {
   try {
     run(options, context);
@@ -165,24 +165,25 @@ void run_and_keep(const ExecOptions& options, Context& context) {
 }  // namespace
 
 void add_exec(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("exec", "Set up one task of a job, then become any program: exec -- CMD…");
+  auto* command = app.add_subcommand("exec", "Set up one task of a job, then run a program in its place: exec -- CMD…");
   auto options = std::make_shared<ExecOptions>();
-  command->add_option("--cluster", options->cluster, "Whose profile to take")->type_name("NAME");
-  command->add_option("--run-dir", options->run_dir, "The run's folder ($LOCKSTEP_RUN_DIR)")->type_name("DIR");
-  command->add_option("--again", options->again, "Where CMD ends with 75: make this file and end with 0 instead")
+  command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto")
+      ->type_name("NAME");
+  command->add_option("--run-dir", options->run_dir, "The run's folder (default: $LOCKSTEP_RUN_DIR)")->type_name("DIR");
+  command->add_option("--again", options->again, "If CMD exits with 75, create this file and exit with 0")
       ->type_name("FILE");
-  command->add_flag("--stay", options->stay, "Stay as CMD's parent, and keep in the run folder how it ended");
+  command->add_flag("--stay", options->stay, "Stay as CMD's parent, and record in the run folder how it ended");
   command->add_flag("--rank-logs", options->rank_logs,
-                    "The same, and keep what CMD writes in logs/rank-NNNN.log there");
-  command->add_option("--on-sockets", options->on_sockets, "Where NCCL falls back to sockets: warn, stop or ignore")
+                    "Like --stay, and also write CMD's output to logs/rank-NNNN.log in the run folder");
+  command->add_option("--on-sockets", options->on_sockets, "If NCCL falls back to sockets: warn, stop or ignore")
       ->type_name("WHAT");
   command
       ->add_option("--stuck-after", options->stuck_after,
-                   "Tell of tasks that do nothing, and devices that nobody uses, for so long (300; 0: never)")
+                   "Warn of tasks and devices that have been idle for this long; 0 for never (default: 300)")
       ->type_name("SECONDS");
-  command->add_flag("--report", options->report, "Say on standard error where each task runs");
-  command->add_flag("--no-bind", options->no_bind, "Leave the CPUs as the launcher set them");
-  command->add_flag("--no-caches", options->no_caches, "Leave caches where they go by themselves");
+  command->add_flag("--report", options->report, "Print to standard error where each task runs");
+  command->add_flag("--no-bind", options->no_bind, "Leave the CPU binding as the launcher set it");
+  command->add_flag("--no-caches", options->no_caches, "Leave the cache folders where programs put them by default");
   command->add_flag("--no-agent", options->no_agent, "Start no agent on the node");
   command->add_flag("--dry-run", options->dry_run, "Print as JSON what would be set, and start nothing");
   context.program_takers.push_back(command);

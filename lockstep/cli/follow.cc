@@ -26,7 +26,7 @@ class Tail {
  public:
   explicit Tail(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Prints what has come since the last call; a claim: something has.
+  /// Prints the new part of the log. Returns true if there was any.
   bool print() {
     std::ifstream file(path_, std::ios::binary);
     if (!file) return false;
@@ -56,7 +56,7 @@ class FollowedJob {
   FollowedJob(RunJob run, const Context& context)
       : run_(std::move(run)), context_(context), view_(context.env), ends_(count_ends()) {}
 
-  /// Asks if it is time to. A claim: the job is in the queue.
+  /// Asks the queue if it is time to. Returns true if the job is in the queue.
   bool look() {
     if (const auto ends = count_ends(); ends != ends_) {
       ends_ = ends;
@@ -72,7 +72,7 @@ class FollowedJob {
     return is_queued_;
   }
 
-  /// Says which rank ended first. Returns: the program's exit code.
+  /// Prints which rank ended first. Returns the program's exit code.
   int end() const {
     const auto end = run_end(run_);
     if (!end || end->code == 0) return 0;
@@ -125,10 +125,9 @@ void follow(const std::string& word, Context& context) {
 
 void add_follow(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "follow",
-      "Show a submitted run's state in the queue, then its log, to its end; ends with the program's exit code");
+      "follow", "Follow a submitted run: its state in the queue, then its log. Exits with the program's exit code");
   auto run = std::make_shared<std::string>();
-  command->add_option("RUN", *run, "A run folder, its name, or its job's number; by default the latest run");
+  command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id (default: the latest run)");
   command->callback([run, &context] { follow(*run, context); });
 }
 

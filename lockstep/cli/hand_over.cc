@@ -30,7 +30,7 @@ std::vector<std::string> training_command(const std::vector<std::string>& argume
   return command_of(trainer_program(running_lockstep(), env), arguments);
 }
 
-/// The run's code for that of its first failing rank. Signals that ask for a stop keep their number; any other that
+/// The run's code for that of its first failing rank. Signals that ask for a stop keep their number. Any other that
 /// ended a rank means to the run that a peer was killed.
 int code_of_run(int code) {
   const bool is_asked_for =
@@ -50,7 +50,7 @@ int supervised(const std::vector<std::string>& command, int ranks, const std::fi
                                context.env, context.log));
 }
 
-/// True if the training did not end by its own decision: what it last held is as good as it was.
+/// True if the training did not end by its own decision, so that the state it last held is useful.
 bool is_sudden(int code) {
   return code > 128 || code == exit_code(ErrorKind::kPeer) || code == exit_code(ErrorKind::kIo) ||
          code == exit_code(ErrorKind::kBug);

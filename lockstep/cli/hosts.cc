@@ -9,9 +9,9 @@
 namespace lockstep::cli {
 
 void add_hosts(CLI::App& app, Context&) {
-  auto* command = app.add_subcommand("hosts", "Expand a Slurm host list, one name a line");
+  auto* command = app.add_subcommand("hosts", "Expand a Slurm host list, one name per line");
   auto expression = std::make_shared<std::string>();
-  command->add_option("EXPR", *expression, "For example 'n[008-011,20]'")->required();
+  command->add_option("EXPR", *expression, "The host list, for example 'n[008-011,20]'")->required();
   command->callback([expression] {
     std::string lines;
     for (const auto& host : expanded_hosts(*expression)) lines.append(host).push_back('\n');

@@ -66,7 +66,7 @@ nlohmann::json json_of(const ReadScript& script) {
   return object;
 }
 
-/// Numbers as sbatch reads them; null for those that the script leaves open.
+/// Numbers as sbatch reads them. Null for those that the script leaves open.
 nlohmann::json json_of(const SlurmShape& shape) {
   const auto value = [](const auto& number) { return number ? nlohmann::json(*number) : nlohmann::json(nullptr); };
   return {{"nodes", value(shape.job_nodes())},

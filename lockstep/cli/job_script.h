@@ -15,7 +15,7 @@ struct JobScriptCommand {
   bool is_json = false;
 };
 
-/// Prints what is wrong in a batch script. An error among it makes the exit code 4.
+/// Prints the findings on a batch script. With an error among them, the exit code is 4.
 ///
 /// Throws: Error(kUsage) if there is no such file; as ProfileLibrary::chosen().
 void print_script_findings(const JobScriptCommand& command, Context& context);

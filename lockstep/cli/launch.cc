@@ -10,7 +10,7 @@ namespace lockstep::cli {
 void add_launch(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("launch", "Start N ranks of any program on this machine: launch -n N -- CMD…");
   auto ranks = std::make_shared<int>(1);
-  command->add_option("-n,--ranks", *ranks, "How many ranks")->required()->type_name("N");
+  command->add_option("-n,--ranks", *ranks, "Number of ranks")->required()->type_name("N");
   context.program_takers.push_back(command);
   command->callback([&context, ranks] {
     context.exit_code = run_local({.command = context.program, .ranks = *ranks, .stop_grace = stop_grace(context.env)},

@@ -49,9 +49,10 @@ std::string table_of(const Placement& at) {
 }  // namespace
 
 void add_layout(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("layout", "Which rank this process is, of how many, and what says so");
+  auto* command =
+      app.add_subcommand("layout", "Show this process's rank, the world size, and which variables they come from");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "As one JSON object");
+  command->add_flag("--json", *json, "Print one JSON object on standard output");
   command->callback([&context, json] {
     const Placement at = placement_from(context.env);
     if (*json) {

@@ -84,10 +84,10 @@ RunPlaces run_places(const Environment& env) { return {runs_here(env), remembere
 
 void add_ls(CLI::App& app, Context& context) {
   auto* command =
-      app.add_subcommand("ls", "List submitted runs: job, state, nodes × tasks, time, what that costs at most, folder");
+      app.add_subcommand("ls", "List submitted runs: job id, state, nodes × tasks, time, maximum cost, folder");
   auto options = std::make_shared<ListOptions>();
-  command->add_option("FOLDER", options->folder, "Where the runs lie; by default where submit puts them");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_option("FOLDER", options->folder, "The folder that holds the runs (default: where submit puts them)");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { list(*options, context); });
 }
 

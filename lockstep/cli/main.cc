@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/early_signal.h"
 
 namespace {
@@ -22,10 +24,10 @@ bool takes_program(const CLI::App& command, const Context& context) {
   return std::find(takers.begin(), takers.end(), &command) != takers.end();
 }
 
-/// The innermost command on the command line: `recipe ls`.
+/// The innermost command on the command line, such as `recipe ls`.
 struct Chosen {
   const CLI::App* app = nullptr;
-  std::string name;  ///< With its parents: "recipe ls "; empty if no command was given.
+  std::string name;  ///< With its parents, such as "recipe ls ". Empty if no command was given.
 };
 
 Chosen chosen_command(const CLI::App& app) {
@@ -72,8 +74,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const C
                (near ? "did you mean '" + *near + "'? " : "") + instead + help);
 }
 
-/// Takes what follows the first `--` out of the command line: a parser would make something of its options and
-/// brackets.
+/// Splits the words after the first `--` off the command line. The parser would interpret their options and brackets.
 std::vector<std::string> split_off_program(int& argc, char** argv) {
   char** const end = argv + argc;
   char** const dashes = std::find(argv, end, std::string_view("--"));
@@ -91,8 +92,8 @@ void check_program(const CLI::App& app, const Context& context) {
               "leave out `--` and what follows it");
 }
 
-/// Refuses `--name=` and empty words. They are what a shell makes of a variable that is not set, and the parser would
-/// take the word after them for the value.
+/// Refuses `--name=` and empty words. A shell produces them from an unset variable, and the parser would take the next
+/// word for the value.
 void refuse_empty_values(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -134,7 +135,10 @@ int main(int argc, char** argv) {
   context.env = lockstep::Environment::of_process();
   context.log = lockstep::Log(2, "lockstep: ");
   try {
-    CLI::App app("Lockstep: trains neural networks on one device or a thousand nodes", "lockstep");
+    CLI::App app("Lockstep trains neural networks, on one device or on a thousand nodes", "lockstep");
+    // Sub-commands inherit it when they are added.
+    app.formatter(std::make_shared<lockstep::cli::HelpFormatter>(
+        static_cast<std::size_t>(lockstep::cli::columns_of(context.env))));
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);

@@ -47,7 +47,7 @@ struct MonitorOptions {
   bool live = false;
 };
 
-/// Slurm's queue, asked seldom; absent where it does not answer.
+/// Slurm's queue, asked seldom. Absent if it does not answer.
 class QueueWatch {
  public:
   explicit QueueWatch(const Context& context) : context_(context), view_(context.env) {}
@@ -61,7 +61,7 @@ class QueueWatch {
     if (!asked_ || Clock::now() - *asked_ >= SlurmQueue::kQueueAge) ask();
     return jobs_;
   }
-  /// The run says that it has ended: no kept answer knows of that. Once.
+  /// Call it once when the run reports its end, which the kept answer does not show.
   void ask_of_end() {
     if (std::exchange(has_asked_of_end_, true)) return;
     view_.forget();
@@ -89,7 +89,7 @@ class QueueWatch {
   bool has_warned_ = false;
 };
 
-/// Where blocks are shown: in place on a terminal, else one after the other, sparsely.
+/// Shows blocks of text. On a terminal they replace each other, elsewhere they follow each other at longer intervals.
 class Screen {
  public:
   explicit Screen(const Environment& env) : options_(progress_options(STDOUT_FILENO, 0, env)) {}
@@ -127,7 +127,7 @@ bool is_job_number(const std::string& word) {
          std::ranges::all_of(split(word, '_'), [](const auto& part) { return parsed_int<long>(part).has_value(); });
 }
 
-/// What the command was asked to look at: a run's folder, a job's nodes, or both, or this machine.
+/// The target of the command. It is a run's folder, a job's nodes, both, or this machine.
 class Watched {
  public:
   Watched(const MonitorOptions& options, Context& context) : options_(options), context_(context), queue_(context) {
@@ -162,7 +162,7 @@ class Watched {
     return status;
   }
 
-  /// The run seems to be over: the next look is at a queue that knows.
+  /// The run seems to be over, so the next look asks the queue again.
   void make_sure() {
     if (watch_ && watch_->has_job()) queue_.ask_of_end();
   }
@@ -188,7 +188,7 @@ class Watched {
     has_answered_ = true;
   }
 
-  /// The job; nothing where it has ended while it was watched.
+  /// The job. Nothing if it has ended while it was watched.
   std::optional<LiveJob> still_running(RunStatus& status) const {
     try {
       return live_job(status.job, context_.env);
@@ -208,7 +208,7 @@ class Watched {
   bool has_answered_ = false;
 };
 
-/// What the run itself has written says so; its job may go on for a moment, or once more.
+/// True if the run's own files say that it has ended. Its job may continue for a moment, or start once more.
 bool seems_over(const RunStatus& status) {
   const auto& nodes = status.node_list;
   return (status.training && status.training->has_ended) ||
@@ -238,15 +238,15 @@ void monitor(const MonitorOptions& options, Context& context) {
 
 void add_monitor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "monitor", "Show what a run's tasks, nodes and devices do now, and what is wrong, until it has ended");
+      "monitor", "Show what a run's tasks, nodes and devices are doing, and what is wrong, until it ends");
   auto options = std::make_shared<MonitorOptions>();
   command->add_option(
       "RUN", options->run,
-      "A run folder, its name, or its job's number; by default the latest run. With --live any job of yours");
-  command->add_flag("--once", options->once, "Show it once, and end");
-  command->add_flag("--json", options->json, "Once, as one JSON object on standard output");
+      "The run: its folder, its name or its Slurm job id (default: the latest run). With --live: any job of yours");
+  command->add_flag("--once", options->once, "Show it once, and exit");
+  command->add_flag("--json", options->json, "Print it once, as one JSON object on standard output");
   command->add_flag("--live", options->live,
-                    "Ask the job's nodes now, whatever started the job; outside a job this machine");
+                    "Ask the job's nodes now, whatever started the job; outside a job, this machine");
   command->add_option("--this-node", options->this_node)->group("");
   command->callback([options, &context] { monitor(*options, context); });
 }

@@ -16,26 +16,26 @@ struct OnlineFile {
   std::string sha256;  ///< 64 lower-case hexadecimal digits.
 };
 
-/// A data set that lies on a server, as `data fetch` takes it: built in, or described by a TOML file of one's own.
+/// A data set on a server, for `data fetch`. It is built in, or a user's TOML file describes it.
 struct OnlineSet {
   std::string name;  ///< "cifar10"
   std::string about;
   std::string kind;               ///< The data.kind that reads it.
   std::vector<std::string> from;  ///< Addresses that the files' names are put behind, tried in this order.
-  std::string checksums;          ///< Where the sums were published.
+  std::string checksums;          ///< The address where the checksums were published.
   std::vector<OnlineFile> files;
-  std::string unpacks_to;  ///< The folder that the files hold, .zip or .tar.gz; empty: they stay as they are.
+  std::string unpacks_to;  ///< The folder inside the archives (.zip or .tar.gz). If empty, files are not unpacked.
 };
 
 /// "mnist", "cifar10"…
 std::vector<std::string> online_set_names();
 
-/// The built-in set of that name, or, where `word` ends in .toml, the one that the file describes.
+/// Returns the built-in set of that name or, if `word` ends in .toml, the one that the file describes.
 ///
 /// Throws: Error(kUsage) naming the sets there are; Error(kIo); Error(kRecipe) with file and key for a wrong one.
 OnlineSet online_set(const std::string& word);
 
-/// The set that a TOML text describes: docs/data.md has the keys.
+/// Parses the TOML description of a set. docs/data.md lists the keys.
 ///
 /// Throws: Error(kRecipe) with `name` and the key.
 OnlineSet parsed_online_set(std::string_view toml, const std::string& name);

@@ -42,7 +42,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-/// What the plan is for.
+/// The subject of the plan.
 struct Subject {
   Recipe recipe;
   Profile profile;
@@ -84,12 +84,12 @@ Subject subject_of(const PlanOptions& options, const Context& context) {
   const bool has_graph = subject.recipe.text("trainer.graph") != "off";
   subject.target.launch = has_graph ? LaunchWay::kGraph : LaunchWay::kEager;
   subject.target.is_compiled = subject.recipe.has("model.compiled");
-  // Steps are timed on processors: they say nothing of a node's devices.
+  // Steps are timed on CPUs, which does not show a node's device speed.
   subject.target.is_here = chooser.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
 }
 
-/// The batches that ranks will have: the smallest and the largest, and what lies between is near their line.
+/// Returns the smallest and the largest batch of the ranks. Those between are close to the line through both.
 std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vector<int>& nodes) {
   std::set<std::int64_t> all;
   for (const int each : nodes) {
@@ -99,7 +99,8 @@ std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vec
   return {*all.begin(), *all.rbegin()};
 }
 
-/// What `lockstep-train describe` says of the training, on this machine; nothing where it has failed, and said why.
+/// Runs `lockstep-train describe` on this machine and returns its output. Nothing if it failed, after it has printed
+/// why.
 std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
   const auto trainer = trainer_program(running_lockstep(), context.env);
   const int cores = static_cast<int>(std::ssize(cpus_of_process()));
@@ -129,7 +130,7 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   return std::nullopt;
 }
 
-/// What is left to pay from, if the job's site is the one where this runs.
+/// Sets the remaining budget, if the job's site is this one.
 void take_budget(PlanMachine& machine, const Subject& subject, const Context& context) {
   if (!ProfileChooser(context.env).is_here(subject.profile)) return;
   machine.account =
@@ -171,29 +172,33 @@ void check_nodes(const std::vector<int>& nodes) {
 }
 
 void add_plan(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("plan", "Predict memory, step and epoch times and efficiency on numbers of nodes");
+  auto* command =
+      app.add_subcommand("plan", "Predict memory, step time, epoch time and efficiency for each number of nodes");
   auto options = std::make_shared<PlanOptions>();
-  command->add_option("RECIPE", options->recipe, "A TOML file, or the name of a built-in recipe")->required();
-  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4")
+  command->add_option("RECIPE", options->recipe, "The recipe: a TOML file, or the name of a built-in recipe")
+      ->required();
+  command->add_option("--nodes", options->nodes, "Numbers of nodes, for example 1,2,4")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,N…");
-  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+  command->add_option("--set", options->sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--cluster", options->cluster, "A profile's name or file; auto finds it")->type_name("NAME");
-  command->add_option("--devices", options->devices, "Ranks of each node")->type_name("N");
+  command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
+      ->type_name("NAME");
+  command->add_option("--devices", options->devices, "Ranks on each node")->type_name("N");
   command
       ->add_option("--measured", options->measured,
-                   "Runs on that system, from whose steps to go on: a run's folder or name; may be repeated")
+                   "A run on that cluster whose measured steps to predict from, by folder or name; may be repeated")
       ->allow_extra_args(false)
       ->type_name("RUN");
-  command->add_option("--facts", options->facts, "What `lockstep-train describe` printed, instead of asking it")
+  command->add_option("--facts", options->facts, "The saved output of `lockstep-train describe`, instead of running it")
       ->type_name("FILE");
   command
       ->add_option("--samples", options->samples,
-                   "Numbers of samples to train on and for validation, if the data set is not on this machine")
+                   "Samples to train on and to validate on, if the data set is not on this machine")
       ->type_name("N[,VALIDATION]");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { plan(*options, context); });
 }
 

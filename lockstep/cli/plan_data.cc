@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kStandIn = "synthetic";
 
-/// The number of samples of each part; without one of validation, data.split decides.
+/// The number of samples of each part. If there is none for validation, data.split decides.
 struct Counts {
   std::int64_t train = 0;
   std::optional<std::int64_t> validation{};
@@ -48,7 +48,7 @@ std::optional<Counts> known_counts(const Recipe& recipe) {
   return std::nullopt;
 }
 
-/// The side of the images that the last crop or resize of the transforms makes: "random_crop(32, 4)".
+/// Returns the side of the images after the last crop or resize of the transforms, such as "random_crop(32, 4)".
 std::optional<std::int64_t> image_side(const Recipe& recipe) {
   std::optional<std::int64_t> side;
   for (const auto& transform : recipe.texts("data.transforms")) {
@@ -69,12 +69,12 @@ std::optional<Sample> known_sample(const Recipe& recipe) {
   if (kind == "idx") return Sample{.shape = "[1, " + square(side.value_or(28)), .classes = 10};
   if (kind == "cifar10") return Sample{.shape = "[3, " + square(side.value_or(32)), .classes = 10};
   if (kind == "cifar100") return Sample{.shape = "[3, " + square(side.value_or(32)), .classes = 100};
-  // ImageNet's number of classes: of the last layer alone, which is a small part of a network for images.
+  // ImageNet's number of classes. It affects the last layer only, a small part of a network for images.
   if (kind == "folder" && side) return Sample{.shape = "[3, " + square(*side), .classes = 1000};
   return std::nullopt;
 }
 
-/// Returns why the data set cannot be read here; empty if it may be there.
+/// Returns why the data set cannot be read here. Empty if it may be there.
 std::string why_absent(const Recipe& recipe) {
   if (!recipe.has("data.path")) return "data.path is not set";
   try {

@@ -12,13 +12,14 @@ namespace lockstep::cli {
 /// Generated samples that stand in for a data set that is not on this machine, so that a plan needs no data.
 struct PlanData {
   std::vector<std::string> sets;  ///< The plan's `--set`s, with the generated samples in place of the data set.
-  std::string note;               ///< For the log: how many samples of what shape.
+  std::string note;               ///< A line for the log, with number and shape of the samples.
 };
 
-/// Returns what stands in for the recipe's data set, or nothing if the data set is read itself.
+/// Returns a substitute for the recipe's data set, or nothing if the data set itself is read.
 ///
-/// Data stand in if `samples` ("50000" or "50000,10000", from --samples) is given, or if the data set is not on this
-/// machine and has a known size: cifar10, cifar100, and MNIST for the recipe named mnist.
+/// There is a substitute if `samples` ("50000" or "50000,10000", from --samples) is given. There is also one if the
+/// data set is not on this machine and has a known size, which are cifar10, cifar100, and MNIST for the recipe named
+/// mnist.
 ///
 /// Throws: Error(kUsage) if `samples` is malformed, or if the data set is not here and its size or the shape of a
 /// sample is not known.

@@ -183,15 +183,15 @@ void make_profile(const ProfileWish& wish, bool is_json, const Context& context)
   print_text(out + summary(made.draft) + next_steps(made));
 }
 
-/// Hidden: what a compute node runs for `profile new --live` and `profile check --live`.
+/// Adds the hidden command that a compute node runs for `profile new --live` and `profile check --live`.
 void add_node(CLI::App& profile, Context& context) {
   struct Options {
     std::vector<std::string> folders;
     bool is_into_run = false;
   };
   const auto options = std::make_shared<Options>();
-  auto* command = profile.add_subcommand("node", "Print what this node is made of")->group("");
-  command->add_option("--folder", options->folders, "A folder to look at")->allow_extra_args(false);
+  auto* command = profile.add_subcommand("node", "Print the hardware and system of this node")->group("");
+  command->add_option("--folder", options->folders, "A folder whose file system to describe")->allow_extra_args(false);
   command->add_flag("--into-run", options->is_into_run, "Write it into the run's folder instead");
   command->callback([options, &context] {
     const auto view = look_at_node(context.env, options->folders);
@@ -202,10 +202,10 @@ void add_node(CLI::App& profile, Context& context) {
 
 void add_check(CLI::App& profile, Context& context) {
   const auto request = std::make_shared<CheckRequest>();
-  auto* command = profile.add_subcommand("check", "Check profiles, and print what in them is unverified");
-  command->add_flag("--json", request->json, "As one JSON object on standard output");
-  command->add_flag("--live", request->is_live, "Try one in a job of two minutes on a compute node");
-  command->add_option("FILE", request->files, "TOML files, or names of profiles; with --live by default the one found");
+  auto* command = profile.add_subcommand("check", "Check profiles, and list the facts that are unverified");
+  command->add_flag("--json", request->json, "Print one JSON object on standard output");
+  command->add_flag("--live", request->is_live, "Test one in a two-minute job on a compute node");
+  command->add_option("FILE", request->files, "TOML files or profile names (default with --live: this cluster's)");
   command->callback([request, &context] {
     if (request->is_live) {
       context.exit_code = check_live(*request, context);
@@ -222,14 +222,16 @@ void add_check(CLI::App& profile, Context& context) {
 void add_new(CLI::App& profile, Context& context) {
   const auto wish = std::make_shared<ProfileWish>();
   const auto is_json = std::make_shared<bool>(false);
-  auto* command = profile.add_subcommand("new", "Write a profile of the cluster that you sit at");
-  command->add_option("NAME", wish->name, "By default Slurm's name of the cluster");
-  command->add_option("--partition", wish->partition, "Where your jobs are to run; by default the default one")
+  auto* command = profile.add_subcommand("new", "Write a profile of the cluster that you are logged in to");
+  command->add_option("NAME", wish->name, "The profile's name (default: Slurm's name of the cluster)");
+  command
+      ->add_option("--partition", wish->partition,
+                   "The partition that your jobs will use (default: the cluster's default partition)")
       ->type_name("NAME");
-  command->add_flag("--live", wish->is_live, "Ask a compute node, too, by a job of two minutes");
-  command->add_flag("--stdout", wish->is_printed, "Print the profile, and write no file");
-  command->add_flag("--force", wish->is_forced, "Replace a file that is there, and keep it as NAME.toml.old");
-  command->add_flag("--json", *is_json, "As one JSON object on standard output");
+  command->add_flag("--live", wish->is_live, "Also look at a compute node, by a two-minute job");
+  command->add_flag("--stdout", wish->is_printed, "Print the profile instead of writing a file");
+  command->add_flag("--force", wish->is_forced, "Replace an existing file, and keep it as NAME.toml.old");
+  command->add_flag("--json", *is_json, "Print one JSON object on standard output");
   command->callback([wish, is_json, &context] { make_profile(*wish, *is_json, context); });
   add_node(profile, context);
 }
@@ -237,12 +239,12 @@ void add_new(CLI::App& profile, Context& context) {
 }  // namespace
 
 void add_profile(CLI::App& app, Context& context) {
-  auto* profile = app.add_subcommand("profile", "List, show, check and make what is known of clusters");
+  auto* profile = app.add_subcommand("profile", "List, show, check and write cluster profiles");
   profile->require_subcommand(1);
   const auto request = std::make_shared<ProfileRequest>();
   const auto add = [&](const char* name, const char* about) {
     auto* command = profile->add_subcommand(name, about);
-    command->add_flag("--json", request->json, "As one JSON object on standard output");
+    command->add_flag("--json", request->json, "Print one JSON object on standard output");
     return command;
   };
 
@@ -250,9 +252,9 @@ void add_profile(CLI::App& app, Context& context) {
     list(*request, context);
   });
 
-  auto* show_command = add("show", "Print a profile, its own files laid over what it stands on");
-  show_command->add_option("PROFILE", request->name, "A profile's name, its file, or auto")->required();
-  show_command->add_flag("--origin", request->with_origin, "Say beside each value which file and line it is from");
+  auto* show_command = add("show", "Print a profile, with your own files applied on top");
+  show_command->add_option("PROFILE", request->name, "The profile: a name, a file or auto")->required();
+  show_command->add_flag("--origin", request->with_origin, "Show the file and line that each value comes from");
   show_command->callback([request, &context] { show(*request, context); });
 
   add_check(*profile, context);

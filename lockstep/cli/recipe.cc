@@ -51,9 +51,7 @@ void list_as_json(const std::vector<BuiltinRecipe>& recipes) {
 std::string_view short_key(const SettingRow& row) { return row.key.substr(row.key.find('.') + 1); }
 
 std::string help_of(const SettingRow& row) {
-  std::string text = std::string(row.help) + " (" + wanted(row);
-  if (!row.unit.empty()) text += "; " + std::string(row.unit);
-  text += ")";
+  std::string text = std::string(row.help) + " (" + wanted(row) + ")";
   if (!row.ties.only_for.empty()) text += " [" + joined(words(row.ties.only_for), ", ") + " only]";
   return text;
 }
@@ -82,7 +80,8 @@ void list(bool as_json, const Environment& env) {
   std::size_t width = 0;
   for (const auto& recipe : recipes) width = std::max(width, recipe.name.size() + 4);
   for (const auto& recipe : recipes) out += list_row("  " + recipe.name, width, recipe.about, columns);
-  out += "\nSettings, with their defaults:\n";
+  out += "\nSettings that most recipes set, with --set KEY=VALUE or in the file:\n" + common_settings_table(columns);
+  out += "\nAll settings, with their defaults:\n";
   for (const auto& table : setting_tables()) out += "[" + table + "]\n" + setting_lines(table, columns);
   print_text(out);
 }
@@ -123,7 +122,7 @@ void write_new(const std::string& file, const std::vector<std::string>& sets, bo
 
 // check
 
-/// Checks each file by itself, without this user's file and environment, and goes on after a bad one.
+/// Checks each file by itself, without this user's file and environment, and continues after a bad one.
 int check(const std::vector<std::string>& words, bool as_json, const Context& context) {
   int exit_with = 0;
   json files = json::array();
@@ -152,18 +151,20 @@ struct RecipeRequest {
 };
 
 void add_sets(CLI::App& command, RecipeRequest& request) {
-  command.add_option("--set", request.sets, "Set a setting: table.key=value; may be repeated")->allow_extra_args(false);
+  command.add_option("--set", request.sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
+      ->allow_extra_args(false);
 }
 
 }  // namespace
 
 void add_recipe(CLI::App& app, Context& context) {
-  auto* recipe = app.add_subcommand("recipe", "List, show, begin and check recipes");
+  auto* recipe = app.add_subcommand("recipe", "List, show, create and check recipes");
   recipe->require_subcommand(1);
   const auto request = std::make_shared<RecipeRequest>();
   const auto add = [&](const char* name, const char* about) {
     auto* command = recipe->add_subcommand(name, about);
-    command->add_flag("--json", request->json, "As one JSON object on standard output");
+    command->add_flag("--json", request->json, "Print one JSON object on standard output");
     return command;
   };
 
@@ -171,18 +172,19 @@ void add_recipe(CLI::App& app, Context& context) {
     list(request->json, context.env);
   });
 
-  auto* show_command = add("show", "Print every value of a recipe with its origin");
-  show_command->add_option("RECIPE", request->word, "A TOML file, or the name of a built-in recipe")->required();
+  auto* show_command = add("show", "Print every setting of a recipe and where its value comes from");
+  show_command->add_option("RECIPE", request->word, "The recipe: a TOML file, or the name of a built-in recipe")
+      ->required();
   add_sets(*show_command, *request);
   show_command->callback([request, &context] { show(request->word, request->sets, request->json, context); });
 
-  auto* new_command = add("new", "Write a recipe to start from, with every setting explained");
-  new_command->add_option("FILE", request->word, "The file to write; without one, standard output");
+  auto* new_command = add("new", "Write a new recipe, with every setting explained");
+  new_command->add_option("FILE", request->word, "The file to write (default: standard output)");
   add_sets(*new_command, *request);
   new_command->callback([request] { write_new(request->word, request->sets, request->json); });
 
-  auto* check_command = add("check", "Check recipes, each by itself");
-  check_command->add_option("RECIPE", request->words, "TOML files, or names of built-in recipes")->required();
+  auto* check_command = add("check", "Check recipes for errors");
+  check_command->add_option("RECIPE", request->words, "TOML files or names of built-in recipes")->required();
   check_command->callback([request, &context] { context.exit_code = check(request->words, request->json, context); });
 }
 

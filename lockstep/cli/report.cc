@@ -52,7 +52,7 @@ std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<Sw
   return folders;
 }
 
-/// Each run's folder; those of a study's points that have begun, and of a sweep's trials, in its place.
+/// Each run's folder. Those of a study's points that have begun, and of a sweep's trials, in its place.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
@@ -74,10 +74,10 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// What Slurm says of the runs.
+/// Slurm's answer about the runs.
 struct SlurmAnswer {
   std::optional<QueuedJobs> queue{};                  ///< If one of the runs may still be in it.
-  std::map<fs::path, std::optional<JobExit>> ends{};  ///< What a run's folder could not keep.
+  std::map<fs::path, std::optional<JobExit>> ends{};  ///< The ends of runs whose folders could not record them.
 };
 
 SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& context) {
@@ -141,14 +141,12 @@ void report(const ReportOptions& options, const Context& context) {
 
 void add_report(CLI::App& app, Context& context) {
   auto* command =
-      app.add_subcommand("report", "What a run was, where its time went, what held it up; or several compared");
+      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs");
   auto options = std::make_shared<ReportOptions>();
-  command
-      ->add_option("RUN", options->runs,
-                   "Run folders, their names, their jobs' numbers, or the folder of a study or a sweep")
+  command->add_option("RUN", options->runs, "Runs by folder, name or Slurm job id, or the folder of a study or a sweep")
       ->required();
-  command->add_option("--html", options->html, "Write it as one page with charts instead")->type_name("FILE");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_option("--html", options->html, "Write an HTML page with charts instead")->type_name("FILE");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { report(*options, context); });
 }
 

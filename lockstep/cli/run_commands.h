@@ -13,17 +13,17 @@
 
 namespace lockstep::cli {
 
-/// Where `submit` puts this user's runs on this system.
+/// Returns the folder where `submit` puts this user's runs on this cluster.
 std::filesystem::path runs_here(const Environment& env);
 
-/// Returns the places where this user's runs lie: there, and wherever else they were submitted to.
+/// Returns the folders of this user's runs, which are that one and all others that runs were submitted to.
 RunPlaces run_places(const Environment& env);
 
-/// Returns this user's jobs in Slurm's queue, as SlurmQueue::jobs() does. Runs can be shown if it does not answer,
-/// though not whether they wait or run: then a warning says so.
+/// Returns this user's jobs in Slurm's queue, as SlurmQueue::jobs() does. If Slurm does not answer, it warns and
+/// returns nothing. Runs can still be shown, though not whether they wait or run.
 std::optional<QueuedJobs> queue_or_nothing(const Context& context, std::int64_t since);
 
-/// Throws: Error(kUsage) where a number of nodes is below 1.
+/// Throws: Error(kUsage) if a number of nodes is below 1.
 void check_nodes(const std::vector<int>& nodes);
 
 }  // namespace lockstep::cli

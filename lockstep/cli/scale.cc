@@ -33,10 +33,10 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kBetweenStates{2};
 
 struct ScaleOptions {
-  std::string subject;  ///< A recipe, or the folder of a study; empty for a program.
+  std::string subject;  ///< A recipe, or the folder of a study. Empty for a program.
   std::vector<std::string> program;
   std::vector<std::string> sets;
-  std::vector<std::string> passed;  ///< On to `submit`: "--time=01:00:00".
+  std::vector<std::string> passed;  ///< Options for `submit`, such as "--time=01:00:00".
   std::vector<int> nodes = {1, 2, 4};
   std::vector<std::string> vary;
   std::string study_dir;
@@ -46,7 +46,7 @@ struct ScaleOptions {
   bool json = false;
 };
 
-/// The words that make this study what it is: the same ones find it again.
+/// Returns the words that identify this study. The same words find it again.
 std::vector<std::string> words_of(const ScaleOptions& options) {
   std::vector<std::string> counts;
   for (const int each : options.nodes) counts.push_back(std::to_string(each));
@@ -64,7 +64,7 @@ std::vector<std::string> words_of(const ScaleOptions& options) {
   return words;
 }
 
-/// What a study is named by: its recipe, its program's script or else the program.
+/// Returns the name of a study, from its recipe, its program's script or else the program.
 std::string study_name(const ScaleOptions& options) {
   if (options.program.empty()) return fs::path(options.subject).stem().string();
   const auto script =
@@ -78,7 +78,7 @@ fs::path study_folder(const ScaleOptions& options, const std::string& command, c
   return root / (study_name(options) + "-scale-" + hex64(xxh3_64(command)).substr(0, 8));
 }
 
-/// The study that is meant: one that is there, or a new one.
+/// Returns the study that the options mean, an existing or a new one.
 Study study_of(ScaleOptions& options, const Context& context) {
   if (options.subject.empty() && options.program.empty()) {
     throw Error(ErrorKind::kUsage, "nothing to run was given",
@@ -113,7 +113,7 @@ std::vector<PointState> states_of(const Study& study, const QueuedJobs& queue) {
   return states;
 }
 
-/// A study that is found by its folder has no recipe at hand: what it has not started, its own command starts.
+/// A study that was found by its folder has no recipe. Its own command must start the missing runs.
 [[noreturn]] void refuse_without_recipe(const Study& study) {
   throw Error(ErrorKind::kUsage, "the study in '" + study.folder.string() + "' has runs that were never started",
               "repeat its command: " + study.command);
@@ -131,7 +131,7 @@ std::vector<std::string> command_of(const std::string& verb, const ScaleOptions&
   return command;
 }
 
-/// `command`, and behind it what it starts, with the point's values in it; nothing behind it for a recipe.
+/// Returns `command` and the program after it, with the point's values filled in. For a recipe there is no program.
 std::vector<std::string> with_program(std::vector<std::string> command, const ScaleOptions& options,
                                       const StudyPoint& point) {
   if (options.program.empty()) return command;
@@ -141,10 +141,10 @@ std::vector<std::string> with_program(std::vector<std::string> command, const Sc
   return command;
 }
 
-/// What commands said on standard error. All points of a study have the same to say.
+/// The messages that commands have printed on standard error. All points of a study print the same ones.
 class Said {
  public:
-  /// Prints of `errors` what was not said before: messages, each with the lines that belong to it.
+  /// Prints the new messages of `errors`, each with the lines that belong to it.
   void print_new(const std::string& errors) {
     std::string message;
     const auto end = [&] {
@@ -162,7 +162,7 @@ class Said {
   std::set<std::string> told_;
 };
 
-/// What a command printed; nothing where it failed: it has said why, and its exit code is this one's.
+/// Returns a command's output. Nothing if it failed. It has then printed why, and its exit code becomes this one's.
 std::optional<std::string> output_of(const std::vector<std::string>& command, Said& said, Context& context) {
   const auto result = run_process(command, context.env);
   said.print_new(result.errors);
@@ -171,7 +171,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Sa
   return std::nullopt;
 }
 
-/// Submits what has not been. All jobs are worked out before the first is submitted. A claim: nothing refused.
+/// Submits the missing runs. All jobs are planned before the first is submitted. Returns true if none was refused.
 bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
   std::vector<std::vector<std::string>> commands;
   auto planned = nlohmann::json::array();
@@ -211,7 +211,7 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
   return true;
 }
 
-/// Waits until no job of the study is queued. A claim: all have finished.
+/// Waits until no job of the study is queued. Returns true if all have finished.
 bool wait_for_jobs(const Study& study, const Context& context) {
   const SlurmQueue view(context.env);
   std::string shown;
@@ -228,7 +228,7 @@ bool wait_for_jobs(const Study& study, const Context& context) {
   }
 }
 
-/// What runs one point on this machine.
+/// Returns the command that runs one point on this machine.
 std::vector<std::string> local_command(const ScaleOptions& options, const Study& study, const StudyPoint& point) {
   if (study.is_program) {
     make_folder(study.run_dir(point));
@@ -239,7 +239,7 @@ std::vector<std::string> local_command(const ScaleOptions& options, const Study&
   return command;
 }
 
-/// Runs, one after the other, what has not finished. A failing run ends the study with its code.
+/// Runs the unfinished points one after the other. A failing run ends the study with its code.
 void run_locally(const ScaleOptions& options, const Study& study, Context& context) {
   write_study(study);
   for (std::size_t i = 0; i < study.points.size(); ++i) {
@@ -319,7 +319,7 @@ void scale(ScaleOptions& options, Context& context) {
   show(study, options);
 }
 
-/// An option that goes on to `submit` as it is.
+/// Adds an option that is passed to `submit` unchanged.
 void add_passed(CLI::App& command, std::vector<std::string>& passed, const std::string& flag, const std::string& help) {
   command
       .add_option_function<std::vector<std::string>>(
@@ -328,38 +328,42 @@ void add_passed(CLI::App& command, std::vector<std::string>& passed, const std::
             for (const auto& value : values) passed.push_back(flag + "=" + value);
           },
           help)
+      ->type_name("VALUE")
       ->allow_extra_args(false);
 }
 
 }  // namespace
 
 void add_scale(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "scale", "A scaling study: run a recipe, or a program after --, on numbers of nodes, and make the table");
+  auto* command = app.add_subcommand("scale",
+                                     "Run a scaling study: train a recipe, or run a program after --, on several "
+                                     "numbers of nodes, and tabulate the results");
   auto options = std::make_shared<ScaleOptions>();
   command->add_option("RECIPE", options->subject,
-                      "A TOML file, a built-in recipe's name, or a study's folder; a program instead comes after --");
+                      "A TOML file, a built-in recipe's name, or the folder of a study; a program goes after --");
   context.program_takers.push_back(command);
-  command->add_option("--nodes", options->nodes, "Numbers of nodes: 1,2,4; with --local, of ranks")
+  command->add_option("--nodes", options->nodes, "Numbers of nodes, for example 1,2,4; with --local, numbers of ranks")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,N…");
-  command->add_flag("--local", options->is_local, "On this machine, one run after the other");
+  command->add_flag("--local", options->is_local, "Run on this machine, one run after the other");
   command
       ->add_option(
           "--vary", options->vary,
-          "The same for each value of a setting: table.key=v,w; of a program, of {NAME} in its words: NAME=v,w")
+          "Repeat the study for each value of a setting (table.key=v,w), or of {NAME} in a program's words (NAME=v,w)")
+      ->type_name("NAME=V,W")
       ->allow_extra_args(false);
-  command->add_option("--set", options->sets, "Set a setting: table.key=value; may be repeated")
+  command->add_option("--set", options->sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   for (const auto* flag : {"--devices", "--tasks-per-node", "--cores-per-task", "--cluster", "--account", "--partition",
                            "--qos", "--time", "--container", "--conda", "--sbatch"}) {
-    add_passed(*command, options->passed, flag, "As submit takes it");
+    add_passed(*command, options->passed, flag, "As for `lockstep submit`");
   }
-  command->add_option("--study-dir", options->study_dir, "The study's folder")->type_name("DIR");
-  command->add_flag("!--no-wait", options->waits, "Submit and return; the same command later makes the table");
+  command->add_option("--study-dir", options->study_dir, "The folder of the study")->type_name("DIR");
+  command->add_flag("!--no-wait", options->waits, "Submit and return; run the same command later for the table");
   command->add_flag("--dry-run", options->dry_run, "Print the batch scripts, and create nothing");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { scale(*options, context); });
 }
 

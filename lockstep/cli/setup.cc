@@ -31,7 +31,7 @@ struct SetupOptions {
   bool json = false;
 };
 
-/// What starts a command where the PyTorch is: nothing, or the container's runtime.
+/// Returns the prefix for a command in the environment of the PyTorch. It is empty, or the container's runtime.
 std::vector<std::string> starter(const SetupOptions& options, const Context& context) {
   if (options.container.empty()) return {};
   const auto profile = ProfileLibrary(context.env).detected(HostFacts::of_process(context.env));
@@ -69,7 +69,7 @@ TorchInstall torch_of(const SetupOptions& options, const std::vector<std::string
   return torch;
 }
 
-/// Shows ninja's and make's own counts, on one line where a person watches, and in tenths where not.
+/// Shows ninja's and make's own counts, on one line on a terminal, and in steps of a tenth elsewhere.
 class Progress {
  public:
   explicit Progress(const Log& log) : log_(log) {}
@@ -100,7 +100,7 @@ class Progress {
   int shown_ = 0;
 };
 
-/// Configures and builds; all that is said goes to `log_file`.
+/// Configures and builds. All that is said goes to `log_file`.
 void build(const std::vector<std::string>& start, const std::string& script, const fs::path& log_file,
            const Context& context) {
   auto command = start;
@@ -127,8 +127,8 @@ void build(const std::vector<std::string>& start, const std::string& script, con
               "all of it is in '" + log_file.string() + "'; " + std::string(build_needs()));
 }
 
-/// Lays the build down as an installation has it: the program with the libraries that it opens at run time, which it
-/// looks for beside itself, and the recipes with their data.
+/// Arranges the build like an installation. It holds the program, the libraries that it opens at run time from beside
+/// itself, and the recipes with their data.
 void install(const fs::path& build, const fs::path& source, const fs::path& folder) {
   make_folder(folder / "bin");
   for (const auto& entry : fs::directory_iterator(build / "bin")) {
@@ -144,7 +144,7 @@ void install(const fs::path& build, const fs::path& source, const fs::path& fold
   for (const char* part : {"recipes", "datasets", "python/lockstep_host"}) lay_down(part);
 }
 
-/// The training half for that PyTorch: what is there already, or built now.
+/// Returns the training half for that PyTorch, an existing build or a new one.
 TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   const auto start = starter(options, context);
   const auto torch = torch_of(options, start, context);
@@ -202,13 +202,15 @@ void setup(const SetupOptions& given, const Context& context) {
 }  // namespace
 
 void add_setup(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("setup", "Build the training half for a Python's or a container's PyTorch");
+  auto* command =
+      app.add_subcommand("setup", "Build lockstep-train for the PyTorch of a Python or of a container image");
   auto options = std::make_shared<SetupOptions>();
-  command->add_option("--python", options->python, "Whose PyTorch; python3 by default")->type_name("PATH");
-  command->add_option("--container", options->container, "Build inside this image; site: the profile's")
+  command->add_option("--python", options->python, "The Python whose PyTorch to build for (default: python3)")
+      ->type_name("PATH");
+  command->add_option("--container", options->container, "Build inside this container image; site: the profile's image")
       ->type_name("IMG");
-  command->add_option("--jobs", options->jobs, "Compilations at once; by default one for each core")->type_name("N");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_option("--jobs", options->jobs, "Parallel compilations (default: one per core)")->type_name("N");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([&context, options] { setup(*options, context); });
 }
 

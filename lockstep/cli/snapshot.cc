@@ -33,15 +33,15 @@ struct CheckOptions {
 
 struct Found {
   fs::path path;
-  std::optional<std::int64_t> step;  ///< Nothing where the folder was renamed.
+  std::optional<std::int64_t> step;  ///< Nothing if the folder was renamed.
   SnapshotCheck check;
 
   bool is_whole() const { return check.faults.empty(); }
 };
 
-/// The snapshots that a person means by `path`: a run folder's, a snapshots folder's, or the one that it is.
+/// Returns the snapshots that `path` means. It is a run folder, a snapshots folder or one snapshot.
 ///
-/// Throws: Error(kIo) where there is no such folder.
+/// Throws: Error(kIo) if there is no such folder.
 std::vector<Found> checked_in(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
@@ -121,13 +121,14 @@ struct NowOptions {
 };
 
 void add_snapshot_now(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("now", "Have a run that trains write a snapshot, and wait until it is whole");
+  auto* command =
+      snapshot.add_subcommand("now", "Have a running training write a snapshot, and wait until it is complete");
   auto options = std::make_shared<NowOptions>();
-  command->add_option("RUN", options->run, "A run folder, its name, or its job's number")->required();
-  command->add_option("--wait", options->wait_s, "Wait so long at most")
+  command->add_option("RUN", options->run, "The run: its folder, its name or its Slurm job id")->required();
+  command->add_option("--wait", options->wait_s, "The longest time to wait")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e6));
-  command->add_flag("--json", options->json, "As one JSON object");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] {
     const auto run = named_folder(options->run, run_places(context.env));
     const auto answer = snapshot_now(run, std::chrono::milliseconds(static_cast<std::int64_t>(options->wait_s * 1000)));
@@ -139,19 +140,19 @@ void add_snapshot_now(CLI::App& snapshot, Context& context) {
 }  // namespace
 
 void add_snapshot(CLI::App& app, Context& context) {
-  auto* snapshot = app.add_subcommand("snapshot", "List, check, write, compare and export snapshots");
+  auto* snapshot = app.add_subcommand("snapshot", "List, verify, write, compare and export snapshots");
   snapshot->require_subcommand(1);
   const auto add = [snapshot](const std::string& name, const std::string& help, const std::string& argument,
                               void (*act)(const CheckOptions&)) {
     auto* command = snapshot->add_subcommand(name, help);
     auto options = std::make_shared<CheckOptions>();
-    command->add_option(argument, options->path, "A run folder, its snapshots folder, or a snapshot")->required();
-    command->add_flag("--json", options->json, "As one JSON object");
+    command->add_option(argument, options->path, "A run folder, its snapshots folder, or one snapshot")->required();
+    command->add_flag("--json", options->json, "Print one JSON object on standard output");
     command->callback([options, act] { act(*options); });
   };
-  add("ls", "One line each: step, size, files, whole or what is wrong", "RUN",
+  add("ls", "List snapshots: step, size, files, and whether each is intact", "RUN",
       [](const CheckOptions& options) { print(checked_in(options.path), options); });
-  add("verify", "Read every byte; exit 0 only where all is whole", "PATH", verify);
+  add("verify", "Verify the checksum of every byte; exit 0 only if all are intact", "PATH", verify);
   add_snapshot_now(*snapshot, context);
   add_snapshot_diff(*snapshot, context);
   add_snapshot_export(*snapshot, context);

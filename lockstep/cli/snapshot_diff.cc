@@ -29,7 +29,7 @@ struct DiffOptions {
   bool json = false;
 };
 
-/// One side: weights, and the optimizer's state where it is a snapshot.
+/// One side of the comparison, with weights, and the optimizer's state if it is a snapshot.
 struct Side {
   WeightsFile weights;
   std::optional<SafetensorsFile> optimizer;
@@ -45,13 +45,13 @@ std::vector<std::string> names_of(const std::vector<TensorEntry>& tensors) {
   return map_each(tensors, &TensorEntry::name);
 }
 
-/// What differs, by the tensors' names.
+/// The differences, by the tensors' names.
 struct Differences {
   struct Row {
     std::string name;
     const TensorEntry* a;
     const TensorEntry* b;
-    std::optional<TensorDifference> numbers;  ///< Nothing where the shapes differ.
+    std::optional<TensorDifference> numbers;  ///< Nothing if the shapes differ.
   };
   std::vector<Row> rows;
   std::vector<std::string> only_in_a;
@@ -97,7 +97,7 @@ std::string kinds_of(const Differences::Row& row) {
   return a == b ? a : a + " and " + b;
 }
 
-/// Four digits are enough for people; --json gives them all.
+/// Four digits are enough for people. --json gives them all.
 std::string rounded(double value) { return significant(value, 4); }
 
 std::string verdict_on(const Differences::Row& row) {
@@ -173,12 +173,12 @@ void diff(const DiffOptions& options, const Log& log) {
 }  // namespace
 
 void add_snapshot_diff(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("diff", "Which tensors differ, in how many numbers, and by how much");
+  auto* command = snapshot.add_subcommand("diff", "Show which tensors differ, in how many elements, and by how much");
   auto options = std::make_shared<DiffOptions>();
-  const std::string help = "A run folder, a snapshot, or weights: .safetensors, .pt, .ckpt, a folder of Hugging Face";
+  const std::string help = "A run folder, a snapshot, or weights: .safetensors, .pt, .ckpt or a Hugging Face folder";
   command->add_option("A", options->a, help)->required();
   command->add_option("B", options->b, help)->required();
-  command->add_flag("--json", options->json, "As one JSON object");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { diff(*options, context.log); });
 }
 

@@ -56,7 +56,7 @@ fs::path snapshot_in(const fs::path& run, const Log& log) {
               "give a run folder, its snapshots folder, or a snapshot");
 }
 
-/// What the snapshot says of its optimizer; its tensors lie in `state`.
+/// Returns the snapshot's facts on its optimizer. Its tensors are in `state`.
 SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& state) {
   const fs::path file = snapshot / "state.json";
   try {
@@ -144,15 +144,16 @@ void export_snapshot(const ExportOptions& options, const Log& log) {
 }  // namespace
 
 void add_snapshot_export(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("export", "Write the newest snapshot as a file that Python reads");
+  auto* command = snapshot.add_subcommand("export", "Export the latest snapshot to a file that Python reads");
   auto options = std::make_shared<ExportOptions>();
-  command->add_option("RUN", options->run, "A run folder, its snapshots folder, or a snapshot")->required();
-  command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights alone")
+  command->add_option("RUN", options->run, "A run folder, its snapshots folder, or one snapshot")->required();
+  command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights only")
+      ->type_name("FILE")
       ->required();
-  command->add_flag("--weights", options->weights, "The model's state_dict alone, without the optimizer's");
+  command->add_flag("--weights", options->weights, "Export the model's state_dict only, without the optimizer's");
   command->add_flag("--averaged", options->averaged,
-                    "The averaged weights, which validation saw, in place of the last; without the optimizer's state");
-  command->add_flag("--json", options->json, "As one JSON object");
+                    "Export the averaged weights that validation used (EMA or SWA), without the optimizer's state");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   command->callback([options, &context] { export_snapshot(*options, context.log); });
 }
 

@@ -8,10 +8,10 @@
 
 namespace lockstep::cli {
 
-/// The snapshot that a person means by `path`: of a run, or of its snapshots folder, the newest that is whole, with a
-/// warning for each newer one that is not; of a snapshot itself, that one. Nothing where `path` is none of these.
+/// Returns the snapshot that `path` means. For a run or its snapshots folder, it is the newest intact one, with a
+/// warning for each newer one that is damaged. Nothing if `path` is neither of these nor a snapshot.
 ///
-/// Throws: Error(kData) where there are snapshots and none is whole, or the one named is not.
+/// Throws: Error(kData) if there are snapshots and none is whole, or the one named is not.
 std::optional<std::filesystem::path> whole_snapshot(const std::filesystem::path& path, const Log& log);
 
 }  // namespace lockstep::cli

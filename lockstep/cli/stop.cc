@@ -23,13 +23,13 @@ void stop_local(const std::filesystem::path& run) {
 }  // namespace
 
 void add_stop(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("stop", "Stop a run; a recipe writes a snapshot first");
+  auto* command = app.add_subcommand("stop", "Stop a run; a recipe's run writes a snapshot first");
   auto run = std::make_shared<std::string>();
-  command->add_option("RUN", *run, "A run folder, its name, or its job's number")->required();
+  command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
     const SlurmQueue view(context.env);
-    // To stop is worth a question: a job that began to run a moment ago is stopped in another way than one that waits.
+    // Asks Slurm again. A job that has just begun to run is stopped in another way than one that waits.
     view.forget();
     const auto done = stop_run(run_job(*run, run_places(context.env)), view.jobs(), context.env);
     view.forget();

@@ -37,7 +37,7 @@ struct SubmitOptions {
   bool json = false;
 };
 
-/// Returns what the job costs if it takes all of its time.
+/// Returns the cost of the job if it takes all of its time.
 double most_billed(const JobPlan& plan) {
   return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
 }
@@ -61,7 +61,7 @@ nlohmann::json trials_of(const PackedJob& job) {
   return folders;
 }
 
-/// One object for one job; else an object that holds `jobs`.
+/// One object for one job. Else an object that holds `jobs`.
 void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitRequest& request) {
   if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", std::move(jobs)}});
   print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
@@ -98,7 +98,7 @@ void print_scripts(const Submission& submission, const SubmitOptions& options) {
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// The session takes over: this process becomes `salloc`.
+/// Replaces this process by `salloc`.
 void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& context) {
   const auto env = environment_for_sbatch(context.env);
   const auto command = session_command(plan);
@@ -122,7 +122,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
                 const Context& context) {
   auto jobs = nlohmann::json::array();
   std::vector<std::string> ids;
-  // Each job waits for the one so many places before it: no more than that many run at once.
+  // Each job waits for the one `at_most` places before it, so no more than that run at once.
   const auto before = [&] {
     const auto most = static_cast<std::size_t>(options.request.at_most.value_or(0));
     return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
@@ -145,8 +145,8 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// What this machine shows of what the job will meet: variables that it takes along, and the file systems that it
-/// shares with the nodes. Their limits and devices are another matter.
+/// Checks the parts of this machine that the job will see too, the variables that it inherits and the file systems that
+/// it shares with the nodes. Limits and devices of the nodes may differ.
 void check_quickly(const JobPlan& plan, const Context& context) {
   const auto travels = [&](const std::string& code) {
     return code.starts_with("cache-") || code.starts_with("space-") ||
@@ -157,8 +157,8 @@ void check_quickly(const JobPlan& plan, const Context& context) {
               "mend it first; or, where it is of no concern here: LOCKSTEP_DOCTOR=off lockstep submit …");
 }
 
-/// Makes the run folder that was planned, unless the user named it. If another submission was first to take it, the
-/// jobs are planned anew: the folder's name stands in their scripts.
+/// Creates the planned run folder, unless the user named it. If another submission has taken the name, the jobs are
+/// planned again, since the folder's name is in their scripts.
 std::unique_ptr<ClaimedFolder> claim_folder(Submission& submission, const SubmitRequest& request,
                                             const Context& context) {
   if (!request.run_dir.empty()) return nullptr;
@@ -196,10 +196,10 @@ void submit(SubmitOptions& options, Context& context) {
   submit_all(submission, options, claimed.get(), context);
 }
 
-/// A flag that stands for a setting: it is laid over the recipe, and errors name it.
-void add_setting(CLI::App& command, std::vector<Override>& settings, const std::string& flag, const std::string& key,
-                 const std::string& help) {
-  command.add_option_function<std::string>(
+/// Adds a flag that stands for a setting. It overrides the recipe, and errors name the flag.
+CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
+                         const std::string& key, const std::string& help) {
+  return command.add_option_function<std::string>(
       flag,
       [&settings, flag, key](const std::string& value) {
         settings.push_back({key, toml_quoted(value), {SettingSource::kFlag, flag}});
@@ -215,7 +215,7 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
           [&settings](const std::string& value) {
             settings.push_back({"cluster.nodes", value, {SettingSource::kFlag, "--nodes"}});
           },
-          "Nodes to ask for")
+          "Number of nodes")
       ->type_name("N");
   command
       .add_option_function<std::string>(
@@ -227,14 +227,14 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
             }
             settings.push_back({"cluster.time", toml_quoted(value), {SettingSource::kFlag, "--time"}});
           },
-          "The job's limit")
+          "Time limit of the job")
       ->type_name("HH:MM:SS");
 }
 
 /// Flags that may be repeated and together are one list.
-void add_list(CLI::App& command, std::vector<Override>& settings, const std::string& flag, const std::string& key,
-              const std::string& help) {
-  command
+CLI::Option* add_list(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
+                      const std::string& key, const std::string& help) {
+  return command
       .add_option_function<std::vector<std::string>>(
           flag,
           [&settings, flag, key](const std::vector<std::string>& values) {
@@ -245,77 +245,101 @@ void add_list(CLI::App& command, std::vector<Override>& settings, const std::str
       ->allow_extra_args(false);
 }
 
-/// Whether and how a run goes on in a next job.
+/// Options for the account, the queue, and the environment that tasks run in.
+void add_surroundings(CLI::App& command, std::vector<Override>& settings) {
+  add_setting(command, settings, "--account", "cluster.account", "Slurm account to charge")->type_name("NAME");
+  add_setting(command, settings, "--partition", "cluster.partition", "Slurm partition (default: the profile's)")
+      ->type_name("NAME");
+  add_setting(command, settings, "--qos", "cluster.qos", "Slurm quality of service (default: the profile's)")
+      ->type_name("NAME");
+  add_setting(command, settings, "--container", "cluster.container", "Container image that tasks run in")
+      ->type_name("IMAGE");
+  add_setting(command, settings, "--conda", "cluster.conda", "Conda environment to activate, by name or path")
+      ->type_name("ENV");
+  add_list(command, settings, "--bind", "cluster.binds", "Folder to bind into the container; may be repeated")
+      ->type_name("DIR[:INSIDE]");
+  add_list(command, settings, "--env", "cluster.env", "Environment variable of the job; may be repeated")
+      ->type_name("NAME=VALUE");
+  add_list(command, settings, "--setup", "cluster.setup", "Shell command that each task runs first; may be repeated")
+      ->type_name("COMMAND");
+  add_list(command, settings, "--setup-once", "cluster.setup_once",
+           "Shell command that the job runs once, outside the container; tasks see what it exports; may be repeated")
+      ->type_name("COMMAND");
+}
+
+/// Options for whether and how a run continues in another job.
 void add_going_on(CLI::App& command, SubmitRequest& request) {
-  command.add_option("--chain", request.chain, "Jobs that the run may take, one after the other")->type_name("K");
+  command.add_option("--chain", request.chain, "Run as up to K jobs, one after the other")->type_name("K");
   command
-      .add_option("--signal", request.signal,
-                  "Send the program this signal S seconds before the time is up, and go on in a next job once it ended")
+      .add_option(
+          "--signal", request.signal,
+          "Send the program this signal S seconds before the time limit; after it exits, continue in another job")
       ->type_name("NAME@S");
   command
       .add_option("--requeue", request.requeue,
-                  "Whether the run may start again: after its time, on exit code 75, after a lost node (yes)")
+                  "Whether the run may start again after its time limit, exit code 75 or a lost node (default: yes)")
       ->type_name("yes|no");
 }
 
-/// What goes to the nodes' own disks.
+/// Options for data and software on the nodes' local disks.
 void add_stages(CLI::App& command, SubmitRequest& request) {
   command
       .add_option("--stage", request.stage,
-                  "Take a conda environment, a venv, or `lockstep`, to the nodes' own disks as one file")
+                  "Copy a conda environment, a venv or `lockstep` to the nodes' local disks, as one file")
       ->type_name("ENV");
   command
       .add_option("--stage-data", request.stage_data,
-                  "Take a folder of data to the nodes' own disks, as $LOCKSTEP_DATA, and copy $LOCKSTEP_RESULTS back")
+                  "Copy a data folder to the nodes' local disks ($LOCKSTEP_DATA), and copy $LOCKSTEP_RESULTS back")
       ->type_name("DIR[:INSIDE]");
 }
 
 }  // namespace
 
 void add_submit(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("submit", "Submit a recipe, or any program: submit --nodes N -- CMD…");
+  auto* command = app.add_subcommand("submit", "Submit a recipe or any program to Slurm: submit --nodes N -- CMD…");
   auto options = std::make_shared<SubmitOptions>();
   auto& request = options->request;
   auto& flags = request.flags;
-  command->add_option("RECIPE", flags.recipe, "A TOML file, or the name of a built-in recipe");
-  command->add_option("--set", flags.sets, "Set a setting: table.key=value; may be repeated")->allow_extra_args(false);
-  add_numbers(*command, request.settings);
-  command->add_option("--devices", flags.devices, "Devices of each node; 0 for none")->type_name("N");
-  command->add_option("--tasks-per-node", flags.tasks, "By default one for each device")->type_name("N");
-  command->add_option("--cores-per-task", flags.cores_per_task, "By default the device's share")->type_name("N");
-  command->add_option("--cluster", request.cluster, "A profile's name or file; auto finds it")->type_name("NAME");
-  add_setting(*command, request.settings, "--account", "cluster.account", "Who pays");
-  add_setting(*command, request.settings, "--partition", "cluster.partition", "By default the profile's");
-  add_setting(*command, request.settings, "--qos", "cluster.qos", "By default the profile's");
-  add_setting(*command, request.settings, "--container", "cluster.container", "The image that tasks run in");
-  add_setting(*command, request.settings, "--conda", "cluster.conda", "A conda environment to activate");
-  add_list(*command, request.settings, "--bind", "cluster.binds", "What the container sees besides: DIR[:INSIDE]");
-  add_list(*command, request.settings, "--env", "cluster.env", "A variable of the job: NAME=value");
-  add_list(*command, request.settings, "--setup", "cluster.setup", "A line of shell that each task runs first");
-  add_list(*command, request.settings, "--setup-once", "cluster.setup_once",
-           "A line of shell that the job runs once, outside a container; tasks get what it exports");
-  command->add_option("--sbatch", flags.sbatch, "A further flag of sbatch: --sbatch=--exclusive")
+  command->add_option("RECIPE", flags.recipe, "The recipe: a TOML file, or the name of a built-in recipe");
+  command->add_option("--set", flags.sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--name", flags.name, "The job's name");
-  command->add_option("--run-dir", request.run_dir, "The run's folder")->type_name("DIR");
+  add_numbers(*command, request.settings);
+  command->add_option("--devices", flags.devices, "GPUs on each node; 0 for none")->type_name("N");
+  command->add_option("--tasks-per-node", flags.tasks, "Tasks on each node (default: one per GPU)")->type_name("N");
+  command
+      ->add_option("--cores-per-task", flags.cores_per_task,
+                   "CPU cores of each task (default: the GPU's share of the node)")
+      ->type_name("N");
+  command->add_option("--cluster", request.cluster, "The cluster's profile: a name, a file or auto (default: auto)")
+      ->type_name("NAME");
+  add_surroundings(*command, request.settings);
+  command
+      ->add_option("--sbatch", flags.sbatch, "Further sbatch flag, for example --sbatch=--exclusive; may be repeated")
+      ->type_name("FLAG")
+      ->allow_extra_args(false);
+  command->add_option("--name", flags.name, "Job name")->type_name("NAME");
+  command->add_option("--run-dir", request.run_dir, "The run's folder (default: named by job name and time)")
+      ->type_name("DIR");
   add_going_on(*command, request);
   command
-      ->add_option(
-          "--sweep", request.sweeps,
-          "Submit a job for each value of a recipe's setting, table.key=v,w, or of {NAME} in a command, NAME=v,w")
+      ->add_option("--sweep", request.sweeps,
+                   "Submit one job per value of a setting (table.key=v,w), or of {NAME} in a command (NAME=v,w)")
+      ->type_name("NAME=V,W")
       ->allow_extra_args(false);
-  command->add_option("--at-most", request.at_most, "How many of a sweep's jobs run at once")->type_name("N");
-  command->add_flag("--pack", request.is.pack, "Put as many of a sweep's trials on a node as it has devices");
+  command->add_option("--at-most", request.at_most, "Run at most N jobs of a sweep at once")->type_name("N");
+  command->add_flag("--pack", request.is.pack, "Run as many trials of a sweep on a node as it has GPUs");
+  command->add_option("--per-device", request.per_device, "With --pack: run K trials on each GPU (default: 1)")
+      ->type_name("K");
   command->add_flag("--interactive", request.is.interactive,
-                    "A shell on a node, or -- jupyter lab, with what a batch job would have");
+                    "Start a shell on a node, or `-- jupyter lab`, set up like a batch job");
   add_stages(*command, request);
   command
-      ->add_option(
-          "--from", options->from,
-          "Print a batch script that you have beside ours, with the reason for each difference; submits nothing")
+      ->add_option("--from", options->from,
+                   "Print your batch script beside ours, with the reason for each difference; submits nothing")
       ->type_name("JOB.SH");
   command->add_flag("--dry-run", request.is.dry_run, "Print the batch script, and create nothing");
-  command->add_flag("--json", options->json, "As one JSON object on standard output");
+  command->add_flag("--json", options->json, "Print one JSON object on standard output");
   context.program_takers.push_back(command);
   command->callback([&context, options] { submit(*options, context); });
 }

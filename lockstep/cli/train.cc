@@ -22,7 +22,7 @@
 namespace lockstep::cli {
 namespace {
 
-/// How this process takes part: as one rank of a job that is there, or as the launcher of `local_ranks` ranks.
+/// The role of this process. It is one rank of an existing job, or the launcher of `local_ranks` ranks.
 struct Part {
   Placement placement;
   int local_ranks = 1;
@@ -56,7 +56,7 @@ Part part_of_run(const Recipe& recipe, const Environment& env) {
   return part;
 }
 
-/// Empty where only rank 0 can name it, once ranks have met.
+/// Empty if only rank 0 can name it, once ranks have met.
 std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& recipe, const Part& part,
                                  const Environment& env) {
   if (!request.run_dir.empty()) return std::filesystem::absolute(request.run_dir);
@@ -73,7 +73,7 @@ bool is_time_over(const Recipe& recipe, const RunFolder& folder) {
   return before.has("trainer.max_time") && recipe.real("trainer.max_time") <= before.real("trainer.max_time");
 }
 
-/// What a finished run ended with, where the recipe asks for no more than it has done.
+/// Returns the result of a finished run, if the recipe asks for no more than it has done.
 std::optional<std::string> result_already_there(const TrainRequest& request, const Recipe& recipe,
                                                 const std::filesystem::path& run_dir) {
   if (run_dir.empty() || request.resume != "auto" || ::access((run_dir / "result.json").c_str(), F_OK) != 0)
@@ -93,7 +93,7 @@ std::optional<std::string> result_already_there(const TrainRequest& request, con
   return text;
 }
 
-// What a run would miss first. The training half looks into the files; here they are only known to be there.
+// Checks the files that a run would miss first. The training half reads them. Here they must only exist.
 void require_paths(const Recipe& recipe) {
   for (const char* key : {"data.path", "model.weights"}) {
     if (!recipe.has(key)) continue;
@@ -119,8 +119,8 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
              (run_dir.empty() ? "named by rank 0" : run_dir.string()) + "\n" + recipe.to_toml());
 }
 
-/// What `doctor` finds within milliseconds stops a run that would fail, or be slow without a word. Devices that it does
-/// not use are no concern of it, and its layout is what placement has just accepted.
+/// Runs the quick checks of `doctor`, which stop a run that would fail or be slow without a message. Devices that the
+/// run does not use do not matter, and placement has just accepted its layout.
 bool is_fit_to_train(const Recipe& recipe, const Context& context) {
   const bool uses_devices = !recipe.has("trainer.accelerator") || recipe.text("trainer.accelerator") != "cpu";
   QuickLook look{.concerns = [=](const std::string& code) {
@@ -169,9 +169,11 @@ int train(const TrainRequest& request, const Context& context) {
 }  // namespace
 
 void add_train(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on all of a job");
+  auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on every rank of a job");
   auto request = std::make_shared<TrainRequest>();
   bind_options(*command, *request);
+  command->footer("\nSettings that most runs set:\n" +
+                  common_settings_table(static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, request] { context.exit_code = train(*request, context); });
 }
 

@@ -13,8 +13,8 @@ void add_version(CLI::App& app, Context&) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  auto* version = app.add_flag("--version", flags->version, "Print the version");
-  app.add_flag("--json", flags->json, "With --version: as one JSON object")->needs(version);
+  auto* version = app.add_flag("--version", flags->version, "Print the version and exit");
+  app.add_flag("--json", flags->json, "With --version: print one JSON object")->needs(version);
   app.callback([flags] {
     if (!flags->version) return;
     if (flags->json) {

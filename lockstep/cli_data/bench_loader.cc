@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What the loader gives of one data set with so many workers.
+/// The loader's rate for one data set with one number of workers.
 struct LoaderRate {
   std::string path;
   std::string kind;

@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-/// What each of the commands is handed, besides its request.
+/// The surroundings of each command, apart from its request.
 struct DataContext {
   Environment env;
   Log log;
-  std::filesystem::path program;  ///< This executable: built-in recipes lie near it.
+  std::filesystem::path program;  ///< This executable. Built-in recipes lie near it.
 };
 
 /// Each does what docs/data.md says of the command of that name, and throws an Error whose kind is the exit code.

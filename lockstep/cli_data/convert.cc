@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// The parts that the folder has, by the names in use; else the folder itself as the training part.
+/// Returns the parts that the folder has, by their usual names. Else the folder itself is the training part.
 std::vector<ConvertPart> parts_of(const fs::path& root, const FolderOptions& options) {
   constexpr auto kSplits =
       std::to_array<std::pair<const char*, const char*>>({{"train", "train"}, {"validation", "val"}, {"test", "test"}});

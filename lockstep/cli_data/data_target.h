@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// The data set that a request means: a recipe's, or what lies at a path, its kind told from the names and first bytes
-/// found there.
+/// Returns the data set that a request means. It is a recipe's, or the one at a path, whose names and first bytes
+/// decide its kind.
 ///
-/// Throws: Error(kUsage) where there is no such path or recipe, or the kind cannot be told; Error(kRecipe) for a recipe
-/// whose data are made up; as Recipe::load().
+/// Throws: Error(kUsage) if there is no such path or recipe, or the kind is not recognized; Error(kRecipe) for a recipe
+/// with synthetic data; as Recipe::load().
 DataSettings data_target(const DataRequest& request, const Environment& env, const std::filesystem::path& program);
 
-/// idx folder cifar10 cifar100 hdf5 text csv; empty where nothing tells.
+/// Returns idx, folder, cifar10, cifar100, hdf5, text or csv. Empty if the kind is not recognized.
 std::string kind_of_path(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -16,14 +16,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Images whose headers are looked at, spread evenly over a part: enough to tell sizes, quick on a slow file system.
+/// Number of images whose headers are read, spread evenly over a part. Enough to know the sizes, and quick on a slow
+/// file system.
 constexpr std::int64_t kLooks = 200;
 constexpr std::size_t kMostProblems = 5;
 
 struct PartInfo {
   std::string split;
   std::int64_t samples = 0;
-  std::vector<std::int64_t> class_counts;  ///< Empty where labels are not at hand.
+  std::vector<std::int64_t> class_counts;  ///< Empty if labels are not at hand.
   std::vector<Field> fields;               ///< Empty for encoded images.
   std::int64_t looked_at = 0;              ///< Encoded images only, with all below.
   ImageSize smallest;

@@ -42,7 +42,8 @@ int run(int argc, char** argv, const DataContext& context) {
 
 }  // namespace
 
-// Started by `lockstep`, which has checked the command line before; what is left to say here is said the same way.
+// `lockstep` starts this program, and has checked the command line before. Remaining errors are reported in the same
+// way.
 int main(int argc, char** argv) {
   const DataContext context{.env = lockstep::Environment::of_process(),
                             .log = lockstep::Log(2, "lockstep: "),

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// What a recipe's [data] says of a data set on disk: any kind but synthetic, which has none.
+/// Returns the settings of a recipe's [data] for a data set on disk, that is any kind but synthetic.
 ///
-/// Throws: Error(kRecipe) where data.path names a variable that is not set.
+/// Throws: Error(kRecipe) if data.path names a variable that is not set.
 DataSettings data_settings_of(const Recipe& recipe);
 
 }  // namespace lockstep

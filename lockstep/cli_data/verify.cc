@@ -21,12 +21,12 @@ using Json = nlohmann::ordered_json;
 
 struct CheckedPart {
   std::string split;
-  std::optional<std::int64_t> samples;  ///< Nothing where the part cannot be opened.
-  std::vector<BadSample> bad;           ///< One without a name is the part as a whole.
+  std::optional<std::int64_t> samples;  ///< Nothing if the part cannot be opened.
+  std::vector<BadSample> bad;           ///< An entry without a name is for the part as a whole.
   std::vector<std::string> left_out;
 };
 
-/// Every sample as training reads it first: decoded whole.
+/// Decodes every sample completely, as training first reads it.
 std::shared_ptr<const SampleSource> decoded(const RawPart& part) {
   if (!part.images) return part.samples;
   const std::vector<std::string> whole = {"resize(8, 8)"};
@@ -138,7 +138,7 @@ void run_verify(const DataRequest& request, const DataContext& context) {
   const DataSettings settings = data_target(request, context.env, context.program);
   const int cpus = static_cast<int>(std::ssize(cpus_of_process()));
   const auto parts = Verification(settings, request.threads > 0 ? request.threads : cpus, context).run();
-  // The error that names the first comes after: what a program reads is complete either way.
+  // The error that names the first sample comes later, so that a program gets complete output in any case.
   if (request.json) {
     print_line(json_of(settings, parts));
   } else {

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// One small tensor that is averaged together with the gradients. To the reducer it is a parameter like any other. Its
+// gradient on each rank holds the signals that the rank raises and its number of samples, so averaging gives every rank
+// the same means. A signal is raised if its mean is above 0.
+//
+// On a CPU the means are read at once. On a device, reading them would stop the host until the step is done, so the
+// host begins a copy and reads the one from the step before. All ranks do the same, so all see a signal after the same
+// step, one step later than on a CPU. If a rank dies, the all-reduce fails, and what was read is not used.
 #include "lockstep/comm/control_tensor.h"
 
 #include <ATen/ops/from_blob.h>

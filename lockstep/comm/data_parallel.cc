@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// How gradients become the mean over all samples. backward() multiplies this rank's mean loss by a weight in proportion
+// to its samples, and runs autograd with two roots, the loss and the control tensor. c10d's reducer averages each
+// bucket as soon as its gradients are there, while backward still runs.
+//
+// The weight depends on what is known. If the caller passes global_samples, the weight already contains the total, and
+// the averaged gradients are final. Otherwise gradients are weighted by samples, and after the averaging they are
+// divided by the mean number of samples, which the control tensor brings. A Round holds this for all batches that make
+// one step, so accumulation weighs each sample once. Half precision cannot hold sums over samples, so there each rank
+// keeps means, and exchanges its number of samples before.
+//
+// Every rank must start the same all-reduces in the same order. A rank without a loss therefore starts from zero
+// gradients. Buckets are fixed after the first step, or come from a snapshot. If a parameter gets no gradient, its
+// bucket never becomes ready, and backward() throws with its name. A failure of the transport becomes Error(kPeer), and
+// the group is then unusable.
 #include "lockstep/comm/data_parallel.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

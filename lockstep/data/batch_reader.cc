@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// How workers and the caller share the batches. `tasks` holds the batches in order of delivery. The caller's thread
+// alone appends to it and takes from its front. A worker takes the first task with unclaimed rows, claims a chunk of
+// them under the mutex, and decodes it with the mutex released. So several workers decode one batch, and they finish
+// the front batch before they begin the next.
+//
+// A task's rows go from unclaimed to claimed to finished. `claimed` and `finished` count them, and the mutex guards
+// both. Between the two, the claimant alone writes the rows' ids and memory. When all rows are finished, next() may
+// deliver the batch. If the front batch has unclaimed rows, next() decodes too instead of waiting.
+//
+// A read that throws ends its chunk, and the other chunks are still decoded. The task keeps the failure of its lowest
+// row, so the error does not depend on the number of workers. next() throws it with the sample's name, and leaves the
+// task in place, so each further call throws it again. A seek to another place, or after a failure, drops all tasks. It
+// tells workers to stop within their chunk and waits until none is decoding, since they write into the tasks' memory.
 #include "lockstep/data/batch_reader.h"
 
 #include <algorithm>
@@ -19,7 +32,7 @@
 namespace lockstep {
 namespace {
 
-/// Rows [begin, end) of a batch: what one thread decodes at a time.
+/// Rows [begin, end) of a batch, which one thread decodes at a time.
 struct Chunk {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -30,7 +43,7 @@ struct Failure {
   std::exception_ptr error;
 };
 
-/// A batch on its way. `claimed`, `finished` and `failure` are guarded by State::mutex; ids and memory belong to the
+/// A batch on its way. `claimed`, `finished` and `failure` are guarded by State::mutex. Ids and memory belong to the
 /// claimant of the row until it is finished.
 struct Task {
   LoadedBatch batch{};
@@ -52,7 +65,7 @@ struct Task {
   }
 };
 
-/// Where a batch begins.
+/// The position of a batch.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t place = 0;
@@ -110,13 +123,14 @@ struct BatchReader::State {
   const BatchAllocator allocate;
   std::vector<std::size_t> field_bytes;
 
-  Position upcoming;   ///< What next() returns, an epoch's end included.
-  Position scheduled;  ///< What schedule() appends.
+  Position upcoming;   ///< The position that next() returns, ends of epochs included.
+  Position scheduled;  ///< The position that schedule() appends.
 
   std::mutex mutex;
   std::condition_variable_any work_added;
   std::condition_variable chunk_ended;
-  std::deque<Task> tasks;  ///< In order of delivery. Guarded; only the caller's thread adds and removes.
+  std::deque<Task> tasks;  ///< In order of delivery. The mutex guards it. Only the caller's thread adds and removes
+                           ///< tasks.
   int decoding = 0;        ///< Chunks that threads are at. Guarded.
   std::atomic<bool> is_dropping = false;
 
@@ -146,14 +160,14 @@ void BatchReader::State::run_worker(const std::stop_token& stop) {
   }
 }
 
-/// The first batch with rows that nobody has claimed. The caller holds the mutex.
+/// Returns the first batch with unclaimed rows. The caller holds the mutex.
 Task* BatchReader::State::unclaimed_task() {
   if (is_dropping.load(std::memory_order_relaxed)) return nullptr;
   const auto found = std::ranges::find_if(tasks, [](const Task& task) { return !task.is_claimed(); });
   return found == tasks.end() ? nullptr : &*found;
 }
 
-/// Claims a chunk of `task` and decodes it, with the lock open meanwhile.
+/// Claims a chunk of `task` and decodes it, with the mutex released meanwhile.
 void BatchReader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
   const Chunk chunk = task.claim();
   ++decoding;
@@ -227,7 +241,7 @@ Task BatchReader::State::task_at(Position position) const {
   return task;
 }
 
-/// A batch that failed is none: seeking to it reads it again.
+/// A batch that failed does not count, so seeking to it reads it again.
 bool BatchReader::State::is_first_task(Position position) {
   const std::lock_guard lock(mutex);
   if (tasks.empty() || tasks.front().failure) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Reads batches of samples in the epoch's order, on threads of its own and without LibTorch. Loader adds tensors.
+/// Reads batches of samples in the epoch's order, on its own threads and without LibTorch. Loader adds tensors.
 ///
 ///     lockstep::BatchReader reader(*source, {.global_batch = 64}, [&](std::int64_t samples) {
 ///       auto memory = std::make_shared<std::vector<std::byte>>(samples * source->fields()[0].bytes());
@@ -21,13 +21,13 @@
 
 namespace lockstep {
 
-/// Memory for one batch: one block for each field, with room for all samples. `owner` keeps it alive.
+/// Memory for one batch, with one block per field, each for all samples. `owner` keeps it alive.
 struct BatchMemory {
   std::vector<std::byte*> fields;
   std::shared_ptr<void> owner;
 };
 
-/// Returns memory for `samples` samples; the number may be 0.
+/// Returns memory for `samples` samples. The number may be 0.
 /// Threads: called on the thread that calls the reader, never on a worker. The memory is released there too.
 using BatchAllocator = std::function<BatchMemory(std::int64_t samples)>;
 
@@ -37,7 +37,7 @@ struct LoadedBatch {
   std::int64_t index = 0;           ///< Index of the global batch within the epoch.
   std::int64_t first_place = 0;     ///< Index of the global batch's first sample in the epoch's order.
   std::int64_t global_samples = 0;  ///< Samples of all ranks. The next batch begins at first_place + global_samples.
-  std::vector<std::int64_t> ids;    ///< This rank's samples, in order; empty if its part is empty.
+  std::vector<std::int64_t> ids;    ///< This rank's samples, in order. Empty if its part is empty.
   BatchMemory memory;               ///< The rows, in the order of `ids`.
 };
 
@@ -47,15 +47,16 @@ struct BatchReaderOptions {
   std::uint64_t seed = 0;
   bool shuffle = true;
   bool drop_last = false;  ///< Leave out an epoch's last batch if it is short.
-  int workers = -1;        ///< Threads that decode. 0: next() decodes. -1: 0 for a source in memory, else 2.
-  int prefetch = -1;       ///< Batches decoded ahead; at least 1 if there are workers. -1: 2, or more if few rows
-                           ///< are in a batch, so that each worker has a sample and a next one.
+  int workers = -1;        ///< Number of decoding threads. With 0, next() decodes. -1 is 0 for a source in memory, else
+                           ///< 2.
+  int prefetch = -1;       ///< Number of batches decoded ahead, at least 1 if there are workers. -1 is 2, or more if a
+                           ///< batch has few rows, so that each worker has a sample and a next one.
 };
 
 /// Reads batches in the epoch's order, ahead of the caller by at most `prefetch`. Ranks, workers and prefetch change
 /// when a sample is read, never what it holds.
 ///
-/// Workers go on with the next epoch's first batches while the caller still uses this one's last. Several workers
+/// Workers continue with the next epoch's first batches while the caller still uses this one's last. Several workers
 /// share one batch, and a caller that has to wait decodes too.
 ///
 /// The next() that would have returned a batch throws the exception of a worker that decoded it. It is the same kind
@@ -73,13 +74,13 @@ class BatchReader {
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// Returns the options in use; `workers` and `prefetch` are never -1 here.
+  /// Returns the options in use. `workers` and `prefetch` are never -1 here.
   const BatchReaderOptions& options() const;
 
   /// Returns the number of global batches in an epoch.
   std::int64_t batches() const;
 
-  /// Makes `batch` of `epoch` the next one; batches() stands for the epoch's end. Workers begin with it at once. The
+  /// Makes `batch` of `epoch` the next one. batches() stands for the epoch's end. Workers begin with it at once. The
   /// cost is the same for any batch, since nothing before it is read. Without a call, the first is batch 0 of epoch 0.
   ///
   /// Blocks: until no worker uses the batches read ahead, at most for the time of reading one sample; not at all if
@@ -88,12 +89,12 @@ class BatchReader {
   void seek(std::int64_t epoch, std::int64_t batch);
 
   /// Makes the next batch begin at index `place` of the epoch's order, and cuts the rest of the epoch into batches from
-  /// there. So a run whose global_batch has changed goes on without missing or repeating a sample.
+  /// there. So a run whose global_batch has changed continues without missing or repeating a sample.
   void seek_place(std::int64_t epoch, std::int64_t place);
 
   /// Returns the next batch, or nothing after an epoch's last one. The call after that begins the following epoch.
   /// Blocks: until it is decoded.
-  /// Throws: what the source's read() throws, as said above; what the allocator throws.
+  /// Throws: the source's read() errors, as described above; the allocator's.
   std::optional<LoadedBatch> next();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Deals samples to ranks, for a loop with a data set of its own.
+/// Distributes samples among ranks, for a loop with its own data set.
 ///
 ///     lockstep::DistributedSampler sampler(images.size(0), {.global_batch = 64, .shard = {world.rank(),
 ///     world.world()}}); for (int epoch = 0; epoch < 10; ++epoch) {

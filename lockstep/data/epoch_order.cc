@@ -58,7 +58,7 @@ void EpochOrder::take(std::int64_t begin, std::span<std::int64_t> to) const {
   LOCKSTEP_ASSERT(begin >= 0 && begin <= size_ && static_cast<std::int64_t>(to.size()) <= size_ - begin);
   std::iota(to.begin(), to.end(), begin);
   if (!shuffle_) return;
-  // All first tries go before any walk: without a branch among them the processor overlaps several.
+  // All first rounds come before any walk. Without a branch between them the processor overlaps several.
   for (std::int64_t& id : to) id = static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(id)));
   const auto size = static_cast<std::uint64_t>(size_);
   for (std::int64_t& id : to) {

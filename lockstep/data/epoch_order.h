@@ -7,26 +7,26 @@
 
 namespace lockstep {
 
-/// The order of an epoch's samples: a permutation that is a pure function of (size, seed, epoch), asked for one entry
-/// at a time. Nothing is stored, so a data set of 10^10 samples costs no memory and a resume in mid-epoch starts at
-/// once.
+/// The order of an epoch's samples. It is a permutation that depends only on (size, seed, epoch), and is computed one
+/// entry at a time. Nothing is stored, so a data set of 10^10 samples costs no memory, and a resume in mid-epoch starts
+/// at once.
 ///
-/// The permutation is a Feistel network of 6 rounds over the smallest even number of bits that holds `size`, walked
-/// until it lands in range; the round function is `mixed(mixed(seed, epoch) + round, right half)`. docs/batches.md has
-/// every detail, and tests/golden/epoch_order.py the same in Python. Source: Black and Rogaway, "Ciphers with Arbitrary
-/// Finite Domains", 2002 (cycle walking).
+/// The permutation is a Feistel network of 6 rounds over the smallest even number of bits that holds `size`. It is
+/// applied again until the result is in range. The round function is `mixed(mixed(seed, epoch) + round, right half)`.
+/// docs/batches.md has every detail, and tests/golden/epoch_order.py the same in Python. Source: Black and Rogaway,
+/// "Ciphers with Arbitrary Finite Domains", 2002 (cycle walking).
 class EpochOrder {
  public:
   /// `shuffle` false gives 0, 1, 2…
-  /// Throws: Error(kUsage) where size < 0.
+  /// Throws: Error(kUsage) if size < 0.
   EpochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch, bool shuffle = true);
 
   std::int64_t size() const { return size_; }
 
-  /// The sample at place `i`, in [0, size). Threads: safe. LOCKSTEP_ASSERT: 0 <= i < size.
+  /// Returns the sample at place `i`, in [0, size). Threads: safe. LOCKSTEP_ASSERT: 0 <= i < size.
   std::int64_t operator[](std::int64_t i) const;
 
-  /// The samples at places begin, begin + 1, …, as many as `to` holds: the same as one by one, in less time.
+  /// Fills `to` with the samples at places begin, begin + 1 and so on. The result is that of operator[], in less time.
   ///
   /// Threads: safe. LOCKSTEP_ASSERT: all places lie in [0, size).
   void take(std::int64_t begin, std::span<std::int64_t> to) const;

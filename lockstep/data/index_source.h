@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-/// Numbers that name a reading of kept samples: the sample; where pixels move, also the first column and row that are
-/// taken, counted from the margin's corner, and 1 where the part is mirrored.
+/// The numbers that describe a read of cached samples. The first is the sample. If pixels move, there are three more,
+/// the first column and row to take, counted from the margin's corner, and 1 if the part is mirrored.
 inline constexpr std::int64_t kPlaceNumbers = 1;
 inline constexpr std::int64_t kMovedPlaceNumbers = 4;
 
-/// What `source` reads, by name only: one field, "place" I64 [1] or [4]. For readers whose samples are kept elsewhere.
-/// `source` and what it was taken apart into must outlive it.
+/// Yields sample indices only, as one field "place" I64 [1] or [4]. It is used if the samples are cached on the device.
+/// `source` and its FixedSamples must outlive it.
 std::unique_ptr<SampleSource> index_source(const SampleSource& source, FixedSamples fixed);
 
 }  // namespace lockstep

@@ -24,11 +24,12 @@
 
 namespace lockstep {
 
-/// One part of a sample: an image, a label. It has the same shape in every sample, so a batch is one block of memory.
+/// One part of a sample, such as an image or a label. It has the same shape in every sample, so a batch is one block of
+/// memory.
 struct Field {
   std::string name;                 ///< "input", "target"
-  std::string dtype;                ///< A name of the safetensors format: U8 I64 F32 …
-  std::vector<std::int64_t> shape;  ///< The shape in one sample; empty for a single number.
+  std::string dtype;                ///< The dtype under its name in safetensors, such as U8, I64 or F32.
+  std::vector<std::int64_t> shape;  ///< The shape in one sample. Empty for a single number.
 
   /// Returns the field's bytes in one sample.
   std::size_t bytes() const;
@@ -52,7 +53,8 @@ struct PixelMove {
 
 class SampleSource;
 
-/// A source in two parts: samples that are the same whenever they are read, and the random choice of a reading.
+/// A source in two parts. One is the samples that are the same in every read, the other is the random choice of one
+/// read.
 struct FixedSamples {
   std::shared_ptr<const SampleSource> samples;  ///< May be the source itself, which must then outlive it.
   /// Returns the part that a reading takes of field 0, [channels, height, width]. Null if it takes samples as they are.
@@ -60,7 +62,7 @@ struct FixedSamples {
   int margin = 0;  ///< The most pixels by which a part reaches beyond the image.
 };
 
-/// A set of samples: files, an array, a generator. It does not use LibTorch, so readers run under any sanitizer.
+/// A set of samples, from files, an array or a generator. It does not use LibTorch, so readers run under any sanitizer.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
@@ -73,13 +75,13 @@ class SampleSource {
   /// Threads: called by several at once. Throws: Error(kData), Error(kIo).
   virtual void read(const SampleKey& key, std::span<std::byte* const> to) const = 0;
 
-  /// Returns a name for people: a file's path, "t10k-images-idx3-ubyte #17".
+  /// Returns a name for people, such as a file's path or "t10k-images-idx3-ubyte #17".
   virtual std::string name_of(std::int64_t id) const = 0;
 
   /// Returns the number of classes, or 0 if the target is no class. Labels are in [0, classes).
   virtual std::int64_t classes() const { return 0; }
 
-  /// True if read() is a copy within memory. A thread of its own would then cost more than it saves.
+  /// True if read() is a copy within memory. An extra thread would then cost more than it saves.
   virtual bool is_in_memory() const { return false; }
 
   /// Returns the samples to keep in memory, or nothing if chance changes more than the choice of pixels.

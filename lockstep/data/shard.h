@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A reader's part of the data: which samples of a global batch belong to which rank.
+/// A reader's part of the data, that is the samples of a global batch that belong to a rank.
 ///
 ///     const lockstep::Shard shard{world.rank(), world.world()};
 ///     const auto batch = lockstep::global_batch_places(1000, 0, 64);  // the first 64 of 1000 samples
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// One of `count` equal readers: a rank of the world.
+/// One of `count` equal readers, such as a rank of the world.
 struct Shard {
   int index = 0;
   int count = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The interface to a kind of device: what it is, its memory, and work beyond what LibTorch offers alike for all.
+/// The interface to a kind of device, its facts, its memory, and work that LibTorch does not offer alike for all.
 ///
 ///     const auto& device = world.device();
 ///     const auto runtime = device.backend->runtime();
@@ -25,8 +25,8 @@ class CopyStream;       // device/streams.h
 struct DeviceFacts {
   int index = 0;
   std::string name{};          ///< "NVIDIA H200"
-  std::string pci{};           ///< "0000:3b:00.0"; empty if it has none.
-  std::string uuid{};          ///< "GPU-1f0c…"; empty if it has none.
+  std::string pci{};           ///< "0000:3b:00.0". Empty if it has none.
+  std::string uuid{};          ///< "GPU-1f0c…". Empty if it has none.
   std::string architecture{};  ///< "sm_90", "gfx90a"
   std::int64_t memory_bytes = 0;
 };
@@ -34,8 +34,8 @@ struct DeviceFacts {
 /// The software between LibTorch and the devices.
 struct RuntimeFacts {
   std::string kind{};         ///< "CUDA", "ROCm", "CPU"
-  std::string driver{};       ///< The newest runtime that the driver supports: "13.0".
-  std::string runtime{};      ///< The runtime that LibTorch was built with: "13.0".
+  std::string driver{};       ///< The newest runtime that the driver supports, such as "13.0".
+  std::string runtime{};      ///< The runtime that LibTorch was built with, such as "13.0".
   std::string collectives{};  ///< "NCCL 2.28.9"
 };
 
@@ -43,7 +43,7 @@ struct RuntimeFacts {
 struct DeviceMemory {
   std::int64_t total = 0;
   std::int64_t available = 0;  ///< Free for this process, with the unused memory of its allocator.
-  std::int64_t held = 0;       ///< Held by this process's tensors now; on a CPU, all memory of the process.
+  std::int64_t held = 0;       ///< Bytes that this process's tensors hold now. On a CPU, all memory of the process.
   std::int64_t peak = 0;       ///< The largest `held` since forget_peak().
 };
 
@@ -61,7 +61,7 @@ class StepGraph {
   virtual void replay() = 0;
 };
 
-/// Operations of a kind of device that ATen does not dispatch. A process has one object; the CPU's is cpu_backend().
+/// Operations of a kind of device that ATen does not dispatch. A process has one object. The CPU's is cpu_backend().
 ///
 /// Threads: const functions are safe.
 class DeviceBackend {
@@ -71,7 +71,7 @@ class DeviceBackend {
   virtual c10::DeviceType type() const = 0;
   virtual RuntimeFacts runtime() const = 0;
 
-  /// Returns the devices that this process sees, by index; none if all are hidden from it.
+  /// Returns the devices that this process sees, by index. None if all are hidden from it.
   /// Throws: Error(kEnvironment) if LibTorch cannot use the driver, with the message of device_error().
   virtual std::vector<DeviceFacts> devices() const = 0;
 
@@ -83,8 +83,9 @@ class DeviceBackend {
   virtual DeviceMemory memory(int index) const = 0;
   virtual void forget_peak(int index) const = 0;
 
-  /// Waits for the device. If `look` is given, calls it now and then meanwhile; an exception from it ends the wait.
-  /// Blocks: until the device has done all that it was given; with `look`, what this thread's current stream was given.
+  /// Waits for the device. If given, `look` is called now and then meanwhile. An exception from it ends the wait.
+  /// Blocks: until the device has done all of its work. With `look`, until it has done the work on this thread's
+  /// current stream.
   virtual void synchronize(int index, const std::function<void()>& look) const = 0;
   void synchronize(int index) const { synchronize(index, {}); }
 
@@ -95,17 +96,17 @@ class DeviceBackend {
   /// Gives the device the memory back that its allocator keeps and nothing holds.
   virtual void give_back_memory(int index) const = 0;
 
-  /// Returns a stream that copies while the device computes; null if there is nothing to copy to.
+  /// Returns a stream that copies while the device computes. Null if there is nothing to copy to.
   virtual std::unique_ptr<CopyStream> copy_stream(int index) const = 0;
 
-  /// Returns an empty recording; null if work cannot be recorded.
+  /// Returns an empty recording. Null if work cannot be recorded.
   virtual std::unique_ptr<StepGraph> step_graph(int index) const = 0;
 
   /// Names a range of this thread's time for the maker's profiler (NVTX, ROCTX). Costs next to nothing without one.
   virtual void push_range(const char* name) const = 0;
   virtual void pop_range() const = 0;
 
-  /// Returns the maker of collectives for such devices; null if Gloo serves.
+  /// Returns the maker of collectives for such devices. Null if Gloo serves.
   virtual const CollectiveMaker* collectives() const = 0;
 };
 

@@ -34,8 +34,8 @@ int index_of(const DeviceRequest& request, int visible) {
       "start as many tasks on each node as it has devices, or set trainer.share_device = true");
 }
 
-// Without them LibTorch turns each tensor that lies by channels_last round before each of MIOpen's convolutions.
-// Tensors that do not lie so are as before. Source: ATen/native/ConvUtils.h, miopen_conv_suggest_memory_format().
+// Without these, LibTorch converts each channels_last tensor before each of MIOpen's convolutions. Other tensors are
+// not affected. Source: ATen/native/ConvUtils.h, miopen_conv_suggest_memory_format().
 void set_miopen_layout() {
   for (const char* name : {"PYTORCH_MIOPEN_SUGGEST_NHWC", "PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM"}) {
     ::setenv(name, "1", /*overwrite=*/0);

@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-/// The kind of device that a person asked for: `trainer.accelerator`.
+/// The kind of device that the user chose in `trainer.accelerator`.
 enum class Accelerator { kAuto, kCpu, kGpu };
 
 /// Returns the accelerator of that name. Throws: Error(kRecipe) for another name than auto, cpu, gpu.
@@ -45,15 +45,15 @@ struct DeviceRequest {
   Accelerator accelerator = Accelerator::kAuto;
   int local_rank = 0;
   int local_world = 1;
-  std::optional<int> index{};  ///< The launcher's choice: Placement::device.
-  bool are_hidden = false;     ///< True if the environment hides all devices: a person or the scheduler wants it so.
+  std::optional<int> index{};  ///< The launcher's choice, Placement::device.
+  bool are_hidden = false;     ///< True if the environment hides all devices, by choice of the user or the scheduler.
   bool may_share = false;      ///< `trainer.share_device`
 };
 
 /// The devices of a node. Tests pass their own.
 struct NodeDevices {
   bool has_gpus = false;
-  std::function<const DeviceBackend&()> backend{};  ///< Loads the backend of the GPUs. Throws: Error(kEnvironment).
+  std::function<const DeviceBackend&()> backend{};  ///< Loads the backend for GPUs. Throws: Error(kEnvironment).
 };
 NodeDevices this_node();
 

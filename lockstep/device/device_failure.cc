@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-// How LibTorch begins what it says of a failed call of the runtime, the driver or the maker's libraries. Their
-// exceptions have no type in common: c10::AcceleratorError is new, MIOpen's are std::runtime_error.
+// The first words of LibTorch's messages on a failed call of the runtime, the driver or the maker's libraries. Their
+// exceptions have no common type. c10::AcceleratorError is new, and MIOpen's are std::runtime_error.
 // Source: c10/cuda/CUDAException.cpp, ATen/cuda/Exceptions.h, ATen/miopen/Exceptions.h.
 constexpr auto kBeginnings =
     std::to_array<std::string_view>({"CUDA error: ", "HIP error: ", "CUDA driver error: ", "HIP driver error: ",
@@ -34,7 +34,7 @@ bool is_device_failure(const std::exception& error) {
 
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device) {
   const std::string_view words = error.what();
-  // What follows the first line is advice to LibTorch's developers, and where it was thrown.
+  // The lines after the first are advice to LibTorch's developers, and the place that threw it.
   const auto said = std::string(first_line(words));
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
     return Error(ErrorKind::kEnvironment, device.description() + " ran out of memory (" + said + ")",

@@ -13,11 +13,11 @@ namespace lockstep {
 /// True if LibTorch threw `error` because a device or its memory gave out.
 bool is_device_failure(const std::exception& error);
 
-/// What LibTorch threw because a device gave out beneath its work, as an Error(kEnvironment) that a person can act on;
-/// nothing for any other exception.
+/// Converts an exception of LibTorch that a failed device caused to an Error(kEnvironment) that a user can act on.
+/// Returns nothing for any other exception.
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device);
 
-/// Calls `work`; a failure of the device leaves it as that Error.
+/// Calls `work`. A failure of the device leaves it as such an Error.
 template <typename Work>
 decltype(auto) naming_device_failures(const RankDevice& device, Work&& work) {
   try {

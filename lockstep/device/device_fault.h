@@ -25,7 +25,7 @@ enum class DeviceFault {
   kOther,
 };
 
-/// What the words are made of; what is unknown is empty.
+/// The facts for the message. Unknown ones are empty.
 struct FaultFacts {
   std::string kind{};     ///< "CUDA", "ROCm"
   std::string driver{};   ///< "12.4"
@@ -35,10 +35,10 @@ struct FaultFacts {
   std::string said{};     ///< The runtime's own words.
 };
 
-/// What an exception of LibTorch's tells, by the runtime's words in it.
+/// Finds the fault that the message of a LibTorch exception describes, by the runtime's words in it.
 DeviceFault find_fault(std::string_view words);
 
-/// An Error(kEnvironment) that a person can act on; `otherwise` ends the hint.
+/// An Error(kEnvironment) that a person can act on. `otherwise` ends the hint.
 Error device_error(DeviceFault fault, const FaultFacts& facts,
                    std::string_view otherwise = "or set trainer.accelerator = \"cpu\"");
 

@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// The torch type of a dtype as safetensors names it: F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL.
+/// Returns the torch type of a safetensors dtype, one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL.
 ///
 /// Throws: Error(kData) for another name.
 at::ScalarType scalar_type_of(std::string_view dtype);
 
-/// And back. Throws: Error(kUsage) for a type that has no such name.
+/// Returns the dtype of a torch type. Throws: Error(kUsage) for a type without such a name.
 std::string dtype_name(at::ScalarType type);
 
 /// The memory of a contiguous tensor on the CPU.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor);
 
-/// A tensor of its own from memory that holds one.
+/// Copies memory that holds a tensor into a new tensor.
 at::Tensor tensor_from(std::string_view dtype, at::IntArrayRef shape, std::span<const std::byte> bytes);
 
 /// "[64, 3, 32, 32]"

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <mutex>
 
-// How LibTorch finds its code for GPUs. It asks getCUDAHooks(), and its own function of that name keeps its first
-// answer for the rest of the process. torch::manual_seed(), the first line of most programs, asks. So "there is none"
-// would be remembered from before our library brings that code. Both of LibTorch's libraries call the function by its
-// name in the program, so a program that is linked with this file has ours instead, which answers anew once the library
-// is loaded. In a program that hides it (a Python extension) LibTorch's own stays in use, and load_gpu_backend() says
-// what to do.
+// How LibTorch finds its code for GPUs. It calls getCUDAHooks(), and its own function of that name keeps its first
+// answer for the rest of the process. torch::manual_seed(), the first line of most programs, calls it. So LibTorch
+// would remember that there is no such code, from before our library brings it.
+// Both of LibTorch's libraries look the function up by its name in the program. A program that is linked with this file
+// therefore has ours instead, which answers again once the library is loaded. In a program that hides its symbols (a
+// Python extension) LibTorch's own stays in use, and load_gpu_backend() says what to do.
 
 namespace lockstep {
 namespace {

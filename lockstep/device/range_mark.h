@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// A named range of this thread's time, while it lives: for LibTorch's profiler and for the device maker's.
+/// Names a range of this thread's time while it lives, for LibTorch's profiler and for the device maker's.
 class [[nodiscard]] RangeMark {
  public:
   /// `name` lives as long.

@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// Keeps the host at most 32 steps ahead of the device. A device takes about a thousand launches; then each further one
-/// keeps a core busy until there is room. This waits asleep, and earlier.
+/// Keeps the host at most 32 steps ahead of the device. A device queues about a thousand launches. Beyond that, each
+/// further launch keeps a core busy until there is room. This waits earlier, and asleep.
 class StepLead {
  public:
   /// `device` must outlive this object. On a CPU there is no lead.
   explicit StepLead(const RankDevice& device) : device_(device) {}
 
-  /// Counts a step that was given to the device. If it is one of every 16, waits until the device has done the step 32
-  /// before it. Calls `look`, if there is one, now and then meanwhile; an exception from it ends the wait.
+  /// Counts a step that was launched on the device. After every 16th, it waits until the device has done the step 32
+  /// before it. If given, `look` is called now and then meanwhile. An exception from it ends the wait.
   /// Blocks: until then.
   void after_step(const std::function<void()>& look);
 

@@ -35,7 +35,7 @@ class StreamCopies final : public CopyStream {
     return sent;
   }
 
-  // The memory is of this stream's pool: it must not be given away again before the other stream is done with it.
+  // The memory is from this stream's pool. It must not be reused before the other stream is done with it.
   void receive(const std::vector<at::Tensor>& sent) override {
     const auto current = guard_.getStream(device_);
     done_.block(current);
@@ -70,7 +70,7 @@ ComputeStreamScope::~ComputeStreamScope() {
     Guard(before_->device_type()).exchangeStream(*before_);
     wait_for(*before_, *own_);
   } catch (const std::exception&) {
-    // A device that has failed has told so already.
+    // A failed device has already been reported.
   }
 }
 

@@ -12,24 +12,24 @@
 
 namespace lockstep {
 
-/// Copies to a device beside the work that runs on it. Threads: one caller.
+/// Copies to a device in parallel with the work on it. Threads: one caller.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  /// Begins to copy host tensors to the device; out of pinned memory without a wait. Nothing may use what comes back
-  /// before receive().
+  /// Begins to copy host tensors to the device. From pinned memory it does not wait. The results may not be used before
+  /// receive().
   virtual std::vector<at::Tensor> send(const std::vector<at::Tensor>& host) = 0;
 
   /// This thread's current stream waits, and the host does not, until all that was sent is there.
   virtual void receive(const std::vector<at::Tensor>& sent) = 0;
 };
 
-/// On a stream of its own. For the backends of devices that have streams.
+/// Returns a CopyStream with its own stream. For the backends of devices that have streams.
 std::unique_ptr<CopyStream> make_copy_stream(const c10::Device& device);
 
-/// While it lives, what this thread gives the device goes to a stream other than the default one, which no graph can
-/// record; it waits for what was given before, and what is given after waits for it. On a CPU it does nothing.
+/// While it lives, this thread's work for the device goes to a stream other than the default one, which no graph can
+/// record. It waits for earlier work, and later work waits for it. On a CPU it does nothing.
 class ComputeStreamScope {
  public:
   explicit ComputeStreamScope(const c10::Device& device);
@@ -46,11 +46,12 @@ class ComputeStreamScope {
 /// not now, when it would have to wait for all that the device still has to do.
 class Readback {
  public:
-  /// Begins with a copy of `from`, after what this thread's current stream holds. What was begun before is given up.
+  /// Begins a copy of `from`, after the work on this thread's current stream. A copy begun before is dropped.
   void begin(const at::Tensor& from);
   bool has_begun() const { return done_.has_value(); }
-  /// What was begun, on the CPU. Calls `look`, where there is one, now and then meanwhile; what it throws ends the
-  /// wait. Blocks: until it is there.
+  /// Returns the tensor whose copy was begun, on the CPU. If given, `look` is called now and then meanwhile. An
+  /// exception from it ends the wait.
+  /// Blocks: until it is there.
   const at::Tensor& wait(const std::function<void()>& look = {});
 
  private:

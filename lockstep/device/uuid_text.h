@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Returns an NVIDIA device's UUID as nvidia-smi prints it: "GPU-" and the bytes in groups of 4, 2, 2, 2 and 6. A slice
-/// of a device (MIG) has "MIG-"; the runtime tells one by its `name` alone.
+/// Formats an NVIDIA device's UUID as nvidia-smi does, "GPU-" and the bytes in groups of 4, 2, 2, 2 and 6. A slice of a
+/// device (MIG) has "MIG-" instead. The runtime identifies a slice only by its `name`.
 std::string uuid_text(std::span<const char, 16> bytes, std::string_view name);
 
 }  // namespace lockstep

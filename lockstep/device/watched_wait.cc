@@ -5,12 +5,13 @@
 #include <chrono>
 #include <thread>
 
+#include "lockstep/base/clock.h"
+
 namespace lockstep {
 
 void watched_wait(const std::function<bool()>& is_done, const std::function<void()>& look,
                   std::chrono::microseconds awake) {
   using std::chrono::microseconds;
-  using Clock = std::chrono::steady_clock;
   constexpr auto kLongestSleep = microseconds(200);
   constexpr auto kBetweenLooks = microseconds(100'000);
   const auto start = Clock::now();

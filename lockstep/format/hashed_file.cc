@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Small enough that the kernel's copy still finds in the nearest cache what the checksum has just read.
+// Small enough that the kernel's copy finds in the nearest cache what the checksum has just read.
 constexpr std::size_t kBatchBytes = std::size_t{128} << 10U;
 constexpr std::size_t kBatchParts = IOV_MAX;
 

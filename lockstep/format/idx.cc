@@ -75,7 +75,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::size_t product(std::span<const std::int64_t> shape, const std::string& name) {
   std::size_t bytes = 1;
-  // The first dimension last: without a single item, the bytes of one must still be a number.
+  // Checks the first dimension last. Even without items, the bytes of one item must be a valid number.
   for (auto size = shape.rbegin(); size != shape.rend(); ++size) {
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(*size), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -104,7 +104,7 @@ class Inflater {
     return filled;
   }
 
-  /// A claim: the last member was read to its end, where its length and sum are checked.
+  /// True if the last member was read to its end, where its length and sum are checked.
   bool complete() const { return ended_; }
 
  private:

@@ -24,7 +24,7 @@ struct IdxArray {
   std::size_t item_bytes() const;  ///< Returns the bytes of one of the N items.
 };
 
-/// Reads `path`, plain or gzipped. The first two bytes tell which, not the name.
+/// Reads `path`, plain or gzipped. The first two bytes decide which, not the name.
 ///
 /// Throws: Error(kIo) if it cannot be read; Error(kData) with the value found and wanted, if the magic number is wrong,
 /// the type is not unsigned bytes, or the file is shorter or longer than its header says.

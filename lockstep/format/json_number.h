@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Returns a number for JSON, which has none that is not finite: those become the text "nan", "inf" or "-inf".
+/// Returns a number for JSON. JSON has no numbers that are not finite, so they become the text "nan", "inf" or "-inf".
 nlohmann::json to_json_number(double value);
 
 /// Returns the number that to_json_number() wrote. null is NaN, as the JSON library writes it by itself.

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // O_NONBLOCK: a pipe in the file's place must be an error, not a wait for its writer.
+  // O_NONBLOCK, so that a pipe in the file's place is an error and not a wait for its writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) throw io_error("open", path, errno);
   struct stat status {};

@@ -10,7 +10,7 @@ std::string optimizer_tensor_name(const OptimizerTensor& tensor, std::size_t opt
   return optimizers > 1 ? std::to_string(tensor.optimizer) + "/" + name : name;
 }
 
-// A parameter's own name may hold "/", so only the number of optimizers tells whether there is a prefix.
+// A parameter's own name may hold "/", so only the number of optimizers decides whether there is a prefix.
 std::optional<OptimizerTensor> parsed_optimizer_tensor(std::string_view name, std::size_t optimizers) {
   OptimizerTensor out;
   if (optimizers > 1) {

@@ -14,7 +14,7 @@ struct OptimizerPlace {
   std::size_t count = 1;
 };
 
-/// A tensor of an optimizer's state. `part` is named as in PyTorch's state_dict: "exp_avg".
+/// A tensor of an optimizer's state. `part` is named as in PyTorch's state_dict, such as "exp_avg".
 struct OptimizerTensor {
   std::size_t optimizer = 0;  ///< Index among those of the training.
   std::string parameter;
@@ -23,7 +23,7 @@ struct OptimizerTensor {
   bool operator==(const OptimizerTensor&) const = default;
 };
 
-/// Returns the name of such a tensor in a snapshot: "fc.weight.exp_avg" if there is one optimizer, and with several
+/// Returns the name of such a tensor in a snapshot, "fc.weight.exp_avg" if there is one optimizer. With several it is
 /// "1/fc.weight.exp_avg" for the second.
 std::string optimizer_tensor_name(const OptimizerTensor& tensor, std::size_t optimizers);
 

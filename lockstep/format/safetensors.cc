@@ -50,8 +50,8 @@ constexpr std::array<Dtype, 16> kDtypes = {{{"F64", 8},
   throw Error(ErrorKind::kData, where + ": " + fact, "the file is damaged or was not written whole; copy it again");
 }
 
-/// Builds the header's JSON, and refuses what the format rules out but a JSON library takes: repeated keys and deep
-/// nesting.
+/// Parses the header's JSON. It refuses repeated keys and deep nesting, which the format rules out but a JSON library
+/// accepts.
 Json parsed_json(std::string_view text, const std::string& name) {
   constexpr std::size_t kMostDepth = 3;
   std::array<std::set<std::string>, kMostDepth + 1> keys;
@@ -124,7 +124,7 @@ std::vector<std::int64_t> parsed_shape(const Json& value, const std::string& whe
   return shape;
 }
 
-/// Bytes of `shape` at `width` bytes a number, or nothing where they overflow.
+/// Returns the bytes of `shape` at `width` bytes an element, or nothing on overflow.
 std::optional<std::uint64_t> bytes_of(std::size_t width, std::span<const std::int64_t> shape) {
   std::uint64_t bytes = width;
   for (const auto size : shape) {
@@ -159,7 +159,7 @@ TensorEntry parsed_tensor(const std::string& tensor, const Json& value, std::spa
   return entry;
 }
 
-/// Every byte of the data belongs to one tensor: no overlap, no hole, nothing after the last.
+/// Checks that every byte of the data belongs to exactly one tensor, without overlap, gap or remainder.
 void check_layout(std::span<const TensorEntry> tensors, std::span<const std::byte> data, const std::string& name) {
   const std::byte* at = data.data();
   for (std::size_t i = 0; i < tensors.size(); ++i) {

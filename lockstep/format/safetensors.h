@@ -25,8 +25,8 @@ namespace lockstep {
 /// One tensor of a safetensors file, or one in memory to write.
 struct TensorEntry {
   std::string name;
-  std::string dtype;                 ///< The format's name: F32, BF16, I64, BOOL…
-  std::vector<std::int64_t> shape;   ///< Row-major; empty for a single number.
+  std::string dtype;                 ///< The format's name, such as F32, BF16, I64 or BOOL.
+  std::vector<std::int64_t> shape;   ///< Row-major. Empty for a single number.
   std::span<const std::byte> bytes;  ///< Little-endian, contiguous.
 };
 

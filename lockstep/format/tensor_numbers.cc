@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// A floating number of 8 or 16 bits: its sign in the highest, then `kExponent` bits, then `kMantissa`.
+/// Decodes a floating number of 8 or 16 bits. Its highest bit is the sign, then come `kExponent` and `kMantissa` bits.
 template <int kExponent, int kMantissa>
 double small_float(std::uint32_t bits) {
   constexpr std::uint32_t kMost = (1U << kExponent) - 1;
@@ -83,7 +83,7 @@ const Decoder& decoder_of(std::string_view dtype) {
   return *found;
 }
 
-/// Two large whole numbers are one as doubles: their difference is taken as they are.
+/// Two large whole numbers may be equal as doubles, so their difference is taken on the integers.
 double wide_difference(std::string_view dtype, const std::byte* a, const std::byte* b) {
   std::uint64_t x = 0;
   std::uint64_t y = 0;

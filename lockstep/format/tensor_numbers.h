@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// The numbers of a tensor's bytes, from `first` on, as many as `out` takes; each number of a complex dtype counts as
-/// two. Exact for all dtypes but I64 and U64, which lose what a double cannot hold.
+/// Converts a tensor's elements to doubles, from `first` on, as many as `out` takes. Each element of a complex dtype
+/// counts as two. The result is exact, except for I64 and U64 beyond a double's precision.
 void decode_numbers(std::string_view dtype, std::span<const std::byte> bytes, std::size_t first, std::span<double> out);
 
-/// How many numbers `bytes` are in decode_numbers().
+/// Returns the number of elements in `bytes`, as decode_numbers() counts them.
 std::size_t count_numbers(std::string_view dtype, std::span<const std::byte> bytes);
 
-/// How two tensors of one shape differ, number by number.
+/// The difference of two tensors of one shape, element by element.
 struct TensorDifference {
   std::size_t numbers = 0;
-  std::size_t different = 0;   ///< Bits differ, or values where the dtypes do.
-  std::size_t not_finite = 0;  ///< Of those, where either is NaN or infinite: they do not count in max_abs.
+  std::size_t different = 0;   ///< Bits differ, or values if the dtypes do.
+  std::size_t not_finite = 0;  ///< Of those, elements where either is NaN or infinite. They do not count in max_abs.
   double max_abs = 0;          ///< Of a - b.
 };
 

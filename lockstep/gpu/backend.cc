@@ -60,8 +60,8 @@ DeviceFacts facts_of_device(int index) {
           .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
 }
 
-// Small whole numbers, so that the result is exact in any arithmetic. It goes through the maker's matrix library and
-// through LibTorch's own kernels: either may lack code for an architecture that the other has.
+// Multiplies small whole numbers, so that the result is exact in any arithmetic. It uses the maker's matrix library and
+// LibTorch's own kernels, since either may lack code for an architecture that the other has.
 void try_product(const DeviceFacts& device, const c10::Device& place) {
   constexpr std::int64_t kSize = 64;
   const auto options = at::TensorOptions(place).dtype(at::kFloat);

@@ -18,8 +18,8 @@ namespace {
 
 using c10d::ProcessGroupNCCL;
 
-// ncclConfig_t grows with NCCL's versions, and lies within LibTorch's options: were those compiled with another nccl.h
-// than this file, LibTorch's constructor would write beyond the end.
+// ncclConfig_t grows with NCCL's versions, and is part of LibTorch's options. If LibTorch was compiled with another
+// nccl.h than this file, its constructor would write beyond the end.
 struct RoomyOptions : ProcessGroupNCCL::Options {
   RoomyOptions() : Options(/*is_high_priority_stream=*/true) {}
   std::array<std::byte, 1024> room{};
@@ -64,9 +64,9 @@ const char* name_of(c10d::ErrorType error) {
   return "an error of a new kind";
 }
 
-// What NCCL's own threads say of a communicator: nothing while all is well. LibTorch's watchdog asks for that only
-// while collectives run that were started one by one, never during those of a replayed graph. LibTorch hands the
-// communicator out from 2.8 on, and brings NCCL, of which nothing is linked here.
+// Asks NCCL for the state of its own threads on a communicator. LibTorch's watchdog asks only while collectives run
+// that were started one by one, never during those of a replayed graph. LibTorch gives out the communicator from 2.8
+// on. NCCL comes with LibTorch, and nothing is linked to it here.
 template <typename Nccl>
 std::optional<std::string> asynchronous_failure(Nccl& backend) {
   if constexpr (requires { backend.getCommPtr(); }) {

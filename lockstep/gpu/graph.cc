@@ -12,20 +12,21 @@
 namespace lockstep::gpu {
 namespace {
 
-// Who watches what. NCCL's watchdog, a thread of ProcessGroupNCCL, asks the end events of the collectives that were
-// started one by one. Those that are recorded into a graph it never hears of: ProcessGroupNCCL looks whether the stream
-// is being captured and leaves them out of the watchdog's list, since an event that is part of a graph may not be
-// asked. So three things follow.
-// - While a graph is recorded, the watchdog may still ask about earlier collectives. That is a call from another
-//   thread, which a capture in the global mode forbids: this one is of its own thread only. The autograd engine's
-//   threads are none the less part of it, since they queue their work on the stream that is captured.
-// - A collective in a replayed graph that hangs is seen by the watchdog as little as by NCCL's time limit, nor does the
-//   watchdog ask NCCL for its threads' failures then. So we watch: each wait of the trainer for the device
-//   (Group::await_device(), Group::watch()) asks NCCL itself ten times a second, keeps the time limit, and ends the
-//   communicator where either says so, which also takes the waiting kernels off the device.
-// - Nothing of ours asks about captured work either: the trainer's own events are recorded after the replay, outside.
+// How a graph is recorded and watched. NCCL's watchdog, a thread of ProcessGroupNCCL, polls the end events of
+// collectives that were started one by one. It does not know those that are recorded into a graph. ProcessGroupNCCL
+// leaves them out if the stream is being captured, since an event that is part of a graph may not be polled. Three
+// things follow.
+// - While a graph is recorded, the watchdog may still poll events of earlier collectives. That is a call from another
+//   thread, which a capture in the global mode forbids. So the capture is in the thread-local mode. The autograd
+//   engine's threads still take part in it, since they queue their work on the captured stream.
+// - If a collective in a replayed graph hangs, neither the watchdog nor NCCL's time limit notices, and the watchdog
+//   does not ask NCCL for its threads' failures. So we watch. Each wait of the trainer for the device
+//   (Group::await_device(), Group::watch()) asks NCCL itself ten times a second and keeps the time limit. If either
+//   reports a failure, it ends the communicator, which also takes the waiting kernels off the device.
+// - Our code does not poll captured work either. The trainer's own events are recorded after the replay, outside the
+//   graph.
 
-// Pinned memory has pools of its own in the newer of LibTorch's versions. In the older ones this is nothing.
+// In newer versions of LibTorch, pinned memory has its own pools. In older ones this does nothing.
 template <typename HostAllocator, typename Pool>
 void give_back_pinned(HostAllocator& allocator, const Pool& pool) {
   if constexpr (requires { allocator.release_pool(pool); }) {
@@ -53,12 +54,12 @@ class RecordedStep final : public StepGraph {
   void replay() override { graph_.replay(); }
 
  private:
-  // A capture that broke off must be ended before its stream serves again. Where CUDA calls it invalid, capture_end()
-  // stops there, and LibTorch stays as it is in a capture: memory goes to the graph's pool, which nobody ever empties,
-  // and drawing a random number is refused ("Offset increment outside graph capture encountered unexpectedly").
+  // A capture that failed must be ended before its stream can be used again. If CUDA calls it invalid, capture_end()
+  // stops there, and LibTorch stays in the capture. Memory then goes to the graph's pool, which nobody ever empties,
+  // and drawing a random number fails ("Offset increment outside graph capture encountered unexpectedly").
   void abandon() {
     if (succeeds([&] { graph_.capture_end(); })) return;
-    // Nothing is given back twice: each first call fails where capture_end() came so far.
+    // Nothing is released twice, since each first call fails at the step that capture_end() reached.
     succeeds([&] {
       allocator::endAllocateToPool(index_, pool_);
       allocator::releasePool(index_, pool_);
@@ -73,7 +74,7 @@ class RecordedStep final : public StepGraph {
     });
   }
 
-  // What goes wrong here has its cause in what is thrown already.
+  // A failure here has its cause in the exception that is already in flight.
   static bool succeeds(const std::function<void()>& work) {
     try {
       work();

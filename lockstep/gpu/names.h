@@ -3,10 +3,10 @@
 
 // All names that differ between CUDA and ROCm. The sources beside this header are the same for both.
 //
-// ROCm's LibTorch presents its devices as CUDA's: c10::kCUDA, the dispatch keys, c10d::ProcessGroupNCCL and
-// at::cuda::CUDAGraph keep their names in its headers, which lie in folders named hip. From 2.11 on the classes of c10
-// do so too; before, they were renamed. Source: torch/utils/hipify/cuda_to_hip_mappings.py of PyTorch 2.7 and 2.11;
-// pull requests 137157 and 174087 there; HIP's runtime API reference for the functions and their errors.
+// ROCm's LibTorch presents its devices as CUDA's. In its headers c10::kCUDA, the dispatch keys, c10d::ProcessGroupNCCL
+// and at::cuda::CUDAGraph keep their names, in folders named hip. From 2.11 on, so do the classes of c10. Before, they
+// were renamed. Source: torch/utils/hipify/cuda_to_hip_mappings.py of PyTorch 2.7 and 2.11; pull requests 137157 and
+// 174087 there; HIP's runtime API reference for the functions and their errors.
 
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +67,7 @@ inline std::string architecture_of(const Properties& properties) {
 inline std::string version_text(int version) {
   return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100);
 }
-/// The unique id as ROCR_VISIBLE_DEVICES takes it: its sixteen digits are the field's bytes.
+/// Returns the unique id in the form of ROCR_VISIBLE_DEVICES. Its sixteen digits are the field's bytes.
 inline std::string uuid_of(const Properties& properties) {
   return "GPU-" + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a parent attends one program. It forks the program with pipes for standard error and, with a log, for standard
+// output. One thread polls a signalfd and the pipes. It copies what arrives to its own streams and the log, and keeps
+// the last lines.
+//
+// Signals that ask to stop are blocked here, and read from the signalfd. A signal is passed on only if the program did
+// not get it anyway. Slurm signals all processes of a step or its tasks alone, depending on its process tracker. A
+// terminal interrupts its whole foreground group. A signal from before the fork reached this process alone, and is
+// passed on always.
+//
+// The program ends with the parent (PR_SET_PDEATHSIG), and the parent returns when the program has ended, even if
+// helpers keep a pipe open. After that, late signals are ignored, since they were meant for the program, which has
+// already obeyed them.
 #include "lockstep/launch/attended.h"
 
 #include <fcntl.h>
@@ -11,7 +23,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -35,11 +46,6 @@ constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2,
 bool must_be_passed_on(int signal, const Environment& env) {
   if (env.get("SLURM_STEP_ID")) return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos;
   return signal != SIGINT;
-}
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(ErrorKind::kEnvironment, what + ": " + std::strerror(errno),
-              "raise the limits of processes and open files: ulimit -u, ulimit -n");
 }
 
 /// The last lines of a stream. A line ends with \n, or with \r as a progress bar's do.
@@ -88,7 +94,7 @@ class ChildStream {
  public:
   explicit ChildStream(int own, int log) : own_(own), log_(log) {
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe can be made");
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw process_error("no pipe can be made");
     read_ = FileDescriptor(ends[0]);
     write_ = FileDescriptor(ends[1]);
     ::fcntl(read_.get(), F_SETFL, O_NONBLOCK);
@@ -183,14 +189,14 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   for (const int signal : kAskingToStop) ::sigaddset(&watched, signal);
   ChildStreams streams(log);
   const FileDescriptor signals(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals) fail("signals cannot be watched");
+  if (!signals) throw process_error("signals cannot be watched");
   ::sigprocmask(SIG_BLOCK, &watched, &before);
   const pid_t child = ::fork();
   if (child < 0) {
     const int reason = errno;
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     errno = reason;
-    fail("no process can be started");
+    throw process_error("no process can be started");
   }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

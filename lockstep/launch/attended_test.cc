@@ -16,9 +16,17 @@
 namespace lockstep {
 namespace {
 
+/// attended() leaves its process deaf to what asks to stop; the tests after these are not.
+class AttendedProgram : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT}) ::signal(signal, SIG_DFL);
+  }
+};
+
 ProgramEnd ended(const std::string& script) { return attended("/bin/sh", {"sh", "-c", script}, Environment{}); }
 
-TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
+TEST_F(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
   EXPECT_EQ(ended("exit 0").code, 0);
   EXPECT_EQ(ended("exit 75").code, 75);
   const auto killed = ended("kill -9 $$");
@@ -30,11 +38,11 @@ TEST(AttendedProgram, EndsWithItsOwnCodeOrItsSignal) {
   EXPECT_EQ(attended("/no/such", {"such"}, Environment{}).code, 4);
 }
 
-TEST(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
+TEST_F(AttendedProgram, KeepsTheSignalsThatItsParentWaitsFor) {
   EXPECT_EQ(ended("kill -TERM $$").code, 143) << "what the parent blocks, the program does not";
 }
 
-TEST(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
+TEST_F(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
   ::testing::internal::CaptureStderr();
   const auto end =
       ended("for i in $(seq 1 150); do echo line $i >&2; done; printf 'half\\rwhole, without an end' >&2; exit 1");
@@ -46,7 +54,7 @@ TEST(AttendedProgram, PassesItsErrorsOnAndKeepsTheLastLines) {
   EXPECT_EQ(end.last.back(), "whole, without an end");
 }
 
-TEST(AttendedProgram, KeepsWhatItWritesInALogToo) {
+TEST_F(AttendedProgram, KeepsWhatItWritesInALogToo) {
   const testing::TemporaryFolder folder;
   const auto path = folder.path() / "rank.log";
   const FileDescriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -60,19 +68,19 @@ TEST(AttendedProgram, KeepsWhatItWritesInALogToo) {
   EXPECT_EQ(end.last, std::vector<std::string>{"cried"});
 }
 
-TEST(AttendedProgram, IsNotEndedByALogThatTakesNothing) {
+TEST_F(AttendedProgram, IsNotEndedByALogThatTakesNothing) {
   const FileDescriptor full(::open("/dev/full", O_WRONLY | O_APPEND | O_CLOEXEC));
   EXPECT_EQ(attended("/bin/sh", {"sh", "-c", "echo said && exit 9"}, Environment{}, full.get()).code, 9);
 }
 
-TEST(AttendedProgram, IsNotHeldUpByWhatItLeavesBehind) {
+TEST_F(AttendedProgram, IsNotHeldUpByWhatItLeavesBehind) {
   const auto end = ended("sleep 60 & echo $! >&2; exit 3");
   EXPECT_EQ(end.code, 3);
   ASSERT_EQ(end.last.size(), 1U);
   ::kill(std::stoi(end.last.front()), SIGKILL);
 }
 
-TEST(AttendedProgram, GetsASignalThatCameBeforeItStood) {
+TEST_F(AttendedProgram, GetsASignalThatCameBeforeItStood) {
   sigset_t early;
   sigset_t before;
   ::sigemptyset(&early);
@@ -87,7 +95,7 @@ TEST(AttendedProgram, GetsASignalThatCameBeforeItStood) {
   EXPECT_EQ(end.code, 9);
 }
 
-TEST(AttendedProgram, IsNotSpoiltByASignalThatComesAfterItsEnd) {
+TEST_F(AttendedProgram, IsNotSpoiltByASignalThatComesAfterItsEnd) {
   const pid_t parent = ::fork();
   if (parent == 0) {
     const auto end = ended("exit 0");

@@ -57,6 +57,11 @@ std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
 
 int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
+Error process_error(const std::string& what) {
+  return {ErrorKind::kEnvironment, what + ": " + std::strerror(errno),
+          "raise the limits of processes and open files: ulimit -u, ulimit -n"};
+}
+
 void become(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);

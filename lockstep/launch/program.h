@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 
 namespace lockstep {
 
@@ -23,6 +24,9 @@ std::vector<char*> exec_pointers(const std::vector<std::string>& words);
 
 /// What a shell tells of the status that waitpid gave: the exit code, or 128 + n where signal n ended the process.
 int shell_status(int status);
+
+/// The error for a system that refuses a process or a pipe: `what`, errno's reason, and the way out.
+Error process_error(const std::string& what);
 
 /// Replaces this process by `command` with exactly these variables. `program` is the path of its first word.
 ///

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// How ranks find rank 0 before they can talk. Every rank computes the address and the port from the same facts, so
+// usually nothing is exchanged. MASTER_ADDR and MASTER_PORT come first. Ranks on one node use loopback. Otherwise the
+// address is that of rank 0's host by name, and the port is one that Slurm reserved or follows from the job's id.
+//
+// If the host's name does not resolve to an address, rank 0 publishes its own one in a file that all nodes see. The
+// other ranks read the file with growing pauses, up to LOCKSTEP_MEET_TIMEOUT. The file is written completely and then
+// renamed, so no one reads a part of it.
+//
+// Files of killed jobs may remain. Their names hold the job and its restart count, so that another start does not read
+// them, and rank 0 removes old ones. Rank 0 checks that the port is free, since another job on the node may have it.
+// The address only says where to connect. Our own ranks also prove by the store's handshake that they belong to the
+// run.
 #include "lockstep/launch/rendezvous.h"
 
 #include <algorithm>

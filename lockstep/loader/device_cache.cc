@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// Enough that copies are large, few enough that what is on its way is small.
+// Large enough for large copies, and small enough that the data in flight is small.
 constexpr std::int64_t kSamplesAtOnce = 256;
 
 // With the margin on all sides.
@@ -70,7 +70,7 @@ DeviceCache::DeviceCache(const SampleSource& source, const FixedSamples& fixed, 
   planes_ = (at::arange(shape.at(0), numbers) * images.stride(1)).view({1, shape.at(0), 1, 1});
   rows_ = (at::arange(shape.at(1), numbers) * images.stride(2)).view({1, 1, shape.at(1), 1});
   columns_ = at::arange(shape.at(2), numbers).view({1, 1, 1, shape.at(2)});
-  // What a mirrored part adds to each column: the first one becomes the last.
+  // The number that a mirrored part adds to each column, since the first becomes the last.
   mirror_ = shape.at(2) - 1 - 2 * columns_;
 }
 

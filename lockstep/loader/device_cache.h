@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A whole data set in a device's memory. Loader::cache_on() makes one; batches then need no copy from the host.
+/// A whole data set in a device's memory. Loader::cache_on() makes one. Batches then need no copy from the host.
 ///
 ///     lockstep::Loader loader(source, {.global_batch = 64});
 ///     if (source->fixed()) loader.cache_on(world.device().device);
@@ -25,8 +25,8 @@ class DeviceCache {
   /// Returns the memory that the samples would take. Units: bytes.
   static std::int64_t bytes_of(const FixedSamples& fixed);
 
-  /// Reads each sample once, with `workers` threads besides this one. `fixed` is that of `source`.
-  /// Blocks: until all are there. Throws: what the source's read() throws, with the sample's name.
+  /// Reads each sample once, with `workers` threads and this one. `fixed` is that of `source`.
+  /// Blocks: until all are there. Throws: the errors of the source's read(), with the sample's name.
   DeviceCache(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers);
 
   c10::Device device() const { return fields_[0].device(); }
@@ -38,7 +38,7 @@ class DeviceCache {
  private:
   at::Tensor moved_pixels(const at::Tensor& places) const;
 
-  std::vector<at::Tensor> fields_;  ///< [all samples, the field's shape…]; images have the margin around them.
+  std::vector<at::Tensor> fields_;  ///< [all samples, the field's shape…]. Images have the margin around them.
   bool is_moved_;
   at::Tensor rows_, columns_, mirror_, planes_;
 };

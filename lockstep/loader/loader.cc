@@ -60,7 +60,7 @@ void Loader::seek(std::int64_t epoch, std::int64_t first) {
   core_->seek_place(epoch, first);
 }
 
-// Places are few bytes: those of several batches travel at once, so that a step need not send anything.
+// Indices are few bytes. Those of several batches are copied at once, so that most steps copy nothing.
 void Loader::read_places_ahead() {
   constexpr std::size_t kBatchesAtOnce = 16;
   std::vector<at::Tensor> places;

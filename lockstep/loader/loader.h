@@ -28,7 +28,7 @@ namespace lockstep {
 
 /// One rank's part of a global batch, as tensors.
 struct Batch {
-  std::vector<at::Tensor> fields;  ///< One for each Field of the source: [samples, field's shape…].
+  std::vector<at::Tensor> fields;  ///< One for each Field of the source, [samples, field's shape…].
   std::vector<std::int64_t> ids;   ///< Ids of the samples, by row.
   std::int64_t epoch = 0;
   std::int64_t index = 0;           ///< Index of the global batch within the epoch.
@@ -43,7 +43,7 @@ struct Batch {
 };
 
 /// Reads one sample as a batch of its own.
-/// Throws: what the source's read() throws.
+/// Throws: the errors of the source's read().
 Batch batch_of_one(const SampleSource& source, const SampleKey& key);
 
 using LoaderOptions = BatchReaderOptions;
@@ -81,11 +81,11 @@ class Loader {
   std::shared_ptr<bool> is_pinned_ = std::make_shared<bool>(false);
   std::unique_ptr<const SampleSource> places_;  ///< The source of indices, if a device keeps the samples.
   std::shared_ptr<const DeviceCache> kept_;
-  std::deque<std::optional<Batch>> placed_;  ///< Batches with indices on the device; an epoch's end is nothing.
+  std::deque<std::optional<Batch>> placed_;  ///< Batches with indices on the device. An epoch's end is nothing.
   std::unique_ptr<BatchReader> core_;
 };
 
-/// Returns the batch with the source's fields. If a device keeps the samples, they are gathered there; any other batch
+/// Returns the batch with the source's fields. If a device keeps the samples, they are gathered there. Any other batch
 /// is unchanged.
 Batch materialize(Batch batch);
 

@@ -31,13 +31,14 @@ struct Statistics {
   std::shared_ptr<StatisticsSync> sync;
 };
 
-// Sums travel in float64: a float32 difference of squares would lose the variance of channels far from zero.
+// Sums are exchanged in float64. In float32, a difference of squares would lose the variance of channels whose mean is
+// far from zero.
 Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean,
                          const std::shared_ptr<StatisticsSync>& sync) {
   const auto channels = input.size(1);
   auto total = at::zeros({2 * channels + 1}, input.options().dtype(at::kDouble));
   if (sync->takes_part) {
-    // The running values only tell the kernel the type to count in, and are lost.
+    // The running values only choose the type that the kernel counts in, and are discarded.
     const auto [mean, var] =
         at::batch_norm_update_stats(input, at::zeros_like(running_mean), at::zeros_like(running_mean), kMomentum);
     const auto samples = static_cast<double>(input.numel() / channels);
@@ -54,8 +55,8 @@ Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean
   return {mean.to(type), var.to(type), count, sync};
 }
 
-// The kernels of evaluation take a mean and a variance, forward and backward, on every device; what a batch's own
-// statistics add to the gradient is added here.
+// The kernels of evaluation take a mean and a variance, forward and backward, on every device. The batch's own
+// statistics add a term to the gradient, which is added here.
 class SyncedBatchNorm : public torch::autograd::Function<SyncedBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
@@ -134,7 +135,7 @@ at::Tensor BatchNorm::synced(const at::Tensor& input) {
   {
     const torch::NoGradGuard no_grad;
     statistics = statistics_of(input, running_mean_, sync_);
-    // One number has no variance; to find that out here would cost a device's wait in every layer.
+    // One number has no variance. Checking for that here would make every layer wait for the device.
     const auto unbiased = statistics.count / (statistics.count - 1).clamp_min_(1);
     const double momentum = next_momentum();
     running_mean_.lerp_(statistics.mean, momentum);
@@ -152,7 +153,7 @@ std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_pt
     }
   };
   set(module);
-  // The module itself may be owned in any way; modules() would want a shared_ptr.
+  // The module itself may be owned in any way, while modules() would need a shared_ptr.
   for (const auto& each : module.modules(/*include_self=*/false)) set(*each);
   return count;
 }

@@ -10,32 +10,33 @@
 
 namespace lockstep {
 
-/// Statistics over the samples of all ranks instead of this rank's own. Layers share one; who owns the ranks fills it.
+/// Makes layers compute statistics over the samples of all ranks. Layers share one object, and the owner of the ranks
+/// fills it.
 struct StatisticsSync {
   /// Puts in each number's place its sum over all ranks. It is called once a layer in forward and once in backward, by
   /// every rank in the same order, with a float64 tensor of one dimension on the layer's device.
   std::function<void(at::Tensor&)> sum;
-  /// False where this rank has no samples: it runs any sample in their place, so as to take part in the sums, and that
-  /// sample counts nowhere. Its loss must be multiplied by zero. Read in forward, once a layer.
+  /// False if this rank has no samples. It then runs any sample in their place, to take part in the sums, and that
+  /// sample does not count. Its loss must be multiplied by zero. Each layer reads this in forward.
   bool takes_part = true;
 };
 
-/// Batch normalisation of channels, the second dimension: names and numbers are those of torch's BatchNorm2d.
+/// Batch normalisation over the second dimension, the channels. Names and numbers are those of torch's BatchNorm2d.
 ///
-/// With a StatisticsSync, training gives each rank's part of what one process gives for the whole batch: outputs,
-/// gradients and running statistics; parts may differ in size.
+/// With a StatisticsSync, each rank's training results are its part of what one process computes for the whole batch.
+/// That holds for outputs, gradients and running statistics. Parts may differ in size.
 class BatchNorm : public torch::nn::Module {
  public:
   explicit BatchNorm(std::int64_t channels);
 
   /// Shape: [N, channels, …], floating; returns the same.
-  /// Collective: in training, where there is a StatisticsSync; backward too.
+  /// Collective: in training, if there is a StatisticsSync; backward too.
   /// Throws: Error(kRecipe) for one number a channel in training: it has no variance.
   at::Tensor forward(const at::Tensor& input);
 
   void set_sync(std::shared_ptr<StatisticsSync> sync) { sync_ = std::move(sync); }
 
-  /// Starts the running statistics anew, as the plain mean over training batches until end_mean(): torch's layer with
+  /// Restarts the running statistics as the plain mean over training batches until end_mean(). It is torch's layer with
   /// momentum None.
   void begin_mean();
   void end_mean() { batches_in_mean_.reset(); }
@@ -53,7 +54,7 @@ class BatchNorm : public torch::nn::Module {
   std::optional<std::int64_t> batches_in_mean_;
 };
 
-/// Hands `sync` to every BatchNorm in `module`, or takes it away where it is null; returns how many there are.
+/// Hands `sync` to every BatchNorm in `module`, or takes it away if it is null. Returns how many there are.
 std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_ptr<StatisticsSync>& sync);
 
 }  // namespace lockstep

@@ -56,7 +56,7 @@ struct SelfAttention : torch::nn::Module {
   torch::nn::Linear value;
 };
 
-// What ends both halves of a layer: a projection, and the sum with what the half began with, normalised.
+// The end of both halves of a layer. It projects, adds the half's input, and normalises.
 struct Output : torch::nn::Module {
   Output(std::int64_t from, const BertOptions& options)
       : dropout(options.dropout),

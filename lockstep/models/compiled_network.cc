@@ -23,12 +23,12 @@ constexpr const char* kCompile = "compile it anew with python/compile_model.py";
 
 /// One input of the compiled forward pass.
 struct Input {
-  std::string name;  ///< Of a parameter or buffer; empty for the batch.
+  std::string name;  ///< Of a parameter or buffer. Empty for the batch.
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> stride;
 
-  /// A claim: `tensor` lies as this says. How far apart the only entry of a dimension lies means nothing.
+  /// True if `tensor` lies as this says. How far apart the only entry of a dimension lies means nothing.
   bool is_laid_out_as(const at::Tensor& tensor) const {
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] != 1 && tensor.stride(static_cast<std::int64_t>(i)) != stride[i]) return false;
@@ -49,7 +49,7 @@ void from_json(const nlohmann::json& json, Input& input) {
   LOCKSTEP_ASSERT(input.shape.size() == input.stride.size());
 }
 
-/// What compile_model.py says of its work.
+/// The facts that compile_model.py records.
 struct Facts {
   std::string torch;
   std::string device;     ///< "cpu", "cuda"
@@ -57,7 +57,7 @@ struct Facts {
   std::vector<Input> parameters;
   std::vector<Input> buffers;
   Input batch;
-  Input tangent;                       ///< The gradient of what comes out.
+  Input tangent;                       ///< The gradient of the output.
   std::vector<std::size_t> gradients;  ///< Places among the parameters, in the order in which backward gives them.
 };
 
@@ -76,7 +76,7 @@ using Package = torch::inductor::AOTIModelPackageLoader;
 
 std::unique_ptr<Package> opened(const std::filesystem::path& file, const std::string& which) {
   try {
-    // Alone: a graph cannot record what keeps several threads apart.
+    // Single-threaded, since a graph cannot record the synchronization of several threads.
     return std::make_unique<Package>(file.string(), which, /*run_single_threaded=*/true);
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kData,
@@ -172,7 +172,7 @@ class CompiledPass {
                 kCompile);
   }
 
-  // Machine code looks at nothing of what it is given.
+  // Machine code does not check its inputs.
   void require_circumstances(const at::Tensor& batch) {
     const auto type = batch.device().type();
     const auto refuse = [this](const std::string& what, const std::string& wanted, const std::string& is) {
@@ -203,7 +203,7 @@ class CompiledPass {
     return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : type == at::kDouble ? "fp64" : "fp32";
   }
 
-  // What autograd hands over may lie otherwise, or be a number that stands for many.
+  // Autograd may pass a gradient with other strides, or an expanded number.
   at::Tensor as_compiled_for(const at::Tensor& tangent) const {
     if (facts_.tangent.is_laid_out_as(tangent)) return tangent;
     auto laid_out = at::empty_strided(facts_.tangent.shape, facts_.tangent.stride, tangent.options());
@@ -257,7 +257,7 @@ class CompiledNetwork final : public Network {
   }
 
  private:
-  // An epoch's last batch is another one, and those that are tried where memory ran out.
+  // The batches of other sizes are an epoch's last one, and those that are tried when memory ran out.
   static constexpr int kMostOthers = 4;
 
   [[noreturn]] void refuse(const at::Tensor& input) const {

@@ -8,14 +8,13 @@
 
 namespace lockstep {
 
-/// `plain` with another way to train: what torch.compile's Inductor made of its forward and backward pass, ahead of
-/// time, as python/compile_model.py writes it. Parameters, buffers and their names are those of `plain`, which itself
-/// evaluates, and trains batches of another size than the one that was compiled for.
+/// Returns `plain` with compiled training. torch.compile's Inductor compiled the forward and backward pass ahead of
+/// time, and python/compile_model.py wrote them. Parameters, buffers and their names are those of `plain`. `plain`
+/// itself evaluates, and trains batches of another size than the compiled one.
 ///
-/// The file holds machine code: it is loaded, with the first batch that is trained, and run.
-/// forward() then throws: Error(kIo) where there is no such file; Error(kData) where it is none of these or fits
-/// another network; Error(kRecipe) where it was compiled for another device, precision or layout; Error(kEnvironment)
-/// for another LibTorch.
+/// The file holds machine code. It is loaded and run with the first batch that is trained. forward() then throws:
+/// Error(kIo) if there is no such file; Error(kData) if it is not such a file or fits another network; Error(kRecipe)
+/// if it was compiled for another device, precision or layout; Error(kEnvironment) for another LibTorch.
 std::shared_ptr<Network> make_compiled_network(const std::filesystem::path& file, std::shared_ptr<Network> plain);
 
 }  // namespace lockstep

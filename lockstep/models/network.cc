@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// fc1, fc2, …: linear layers with ReLU between them.
+// Linear layers fc1, fc2, … with ReLU between them.
 struct Mlp : Network {
   explicit Mlp(const NetworkOptions& options) {
     std::int64_t width =
@@ -42,7 +42,7 @@ struct Mlp : Network {
   std::vector<torch::nn::Linear> layers;
 };
 
-// Two convolutions with pooling, two linear layers: 3×3 kernels, 16 and 32 channels.
+// Two convolutions with pooling, and two linear layers. The convolutions have 3×3 kernels, 16 and 32 channels.
 struct Cnn : Network {
   explicit Cnn(const NetworkOptions& options) {
     const auto& shape = options.input_shape;

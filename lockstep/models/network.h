@@ -23,16 +23,16 @@ struct Network : torch::nn::Module {
   /// Shape: input [N, input shape…], floating; returns [N, classes]. bert: I64 [N, length] to [N, length, vocabulary].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  /// Returns the reason why a device cannot record forward() in training once and replay it; empty if it can. See
+  /// Returns the reason why a device cannot record forward() in training once and replay it. Empty if it can. See
   /// Module::why_not_recorded(). Unless overridden, the reason is that nothing is known of the network.
   virtual std::string why_not_recorded() const;
 };
 
 struct ResNetOptions {
-  /// The first layers. "imagenet": 7 x 7 kernels and pooling, which shrink an image to a quarter of its side. "cifar":
-  /// 3 x 3 kernels, which keep the size, for images of some 32 pixels.
+  /// The first layers. "imagenet" has 7 x 7 kernels and pooling, which shrink an image to a quarter of its side.
+  /// "cifar" has 3 x 3 kernels, which keep the size, for images of about 32 pixels.
   std::string stem = "imagenet";
-  bool zero_init_residual = false;  ///< Start each block as an identity; for large batches.
+  bool zero_init_residual = false;  ///< Start each block as an identity, which helps with large batches.
 };
 
 /// The options of vit_b_16. The image size comes from the data.
@@ -48,7 +48,7 @@ struct VitOptions {
 
 /// The options of a small BERT. bert-base has width 768, 12 layers, 12 heads and intermediate 3072.
 struct BertOptions {
-  std::int64_t vocabulary = 0;  ///< Number of ids; 0 for that of the data.
+  std::int64_t vocabulary = 0;  ///< Number of ids. 0 for that of the data.
   std::int64_t width = 128;
   std::int64_t layers = 2;
   std::int64_t heads = 2;
@@ -61,16 +61,16 @@ struct BertOptions {
 /// The options of a network. Input shape and number of classes come from the data.
 struct NetworkOptions {
   std::string name = "mlp";
-  std::vector<std::int64_t> input_shape{};  ///< Shape of one sample: [1, 28, 28].
+  std::vector<std::int64_t> input_shape{};  ///< Shape of one sample, such as [1, 28, 28].
   std::int64_t classes = 10;
-  bool takes_text = false;  ///< script: the input is I64 ids [N, length], the output [N, length, classes].
-  std::vector<std::int64_t> hidden = {128};  ///< mlp: width of each hidden layer.
+  bool takes_text = false;  ///< For script, the input is I64 ids [N, length] and the output [N, length, classes].
+  std::vector<std::int64_t> hidden = {128};  ///< For mlp, the width of each hidden layer.
   ResNetOptions resnet{};
   VitOptions vit{};
   BertOptions bert{};
 };
 
-/// Returns the names: mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert.
+/// Returns the names mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert.
 std::vector<std::string> network_names();
 
 /// Builds a network. Its parameters are named and initialised as in the library that the network comes from. They are
@@ -87,7 +87,7 @@ void adopt(torch::nn::Module& to, const torch::nn::Module& from);
 /// Converts weights and floating buffers to `type`. Integer buffers, such as BatchNorm's counter, are unchanged.
 void convert_floating(torch::nn::Module& module, at::ScalarType type);
 
-/// Returns the number of trained parameters; tied weights count once.
+/// Returns the number of trained parameters. Tied weights count once.
 std::int64_t parameter_count(const torch::nn::Module& module);
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ void require_same(const std::string& file, const char* what, const std::string& 
 
 }  // namespace
 
-// The library stays open to the end of the process: the network's code lies in it.
+// The library stays open until the process ends, since the network's code is in it.
 std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, const NetworkOptions& options) {
   const auto name = file.string();
   if (!std::filesystem::exists(file)) {

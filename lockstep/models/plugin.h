@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A network of your own in a shared library, for recipes: `model.name = "plugin:libnet.so"`.
+/// A network of your own in a shared library, which a recipe names as `model.name = "plugin:libnet.so"`.
 ///
 ///     struct Net : lockstep::Network {
 ///       explicit Net(const lockstep::NetworkOptions& options)

@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// The residual network that `options.name` says, resnet18, 34, 50, 101 or 152: as torchvision's, names and random
-/// numbers drawn for a seed included.
+/// Makes the residual network `options.name`, one of resnet18, 34, 50, 101 and 152. Names, and the random numbers drawn
+/// for a seed, are torchvision's.
 ///
-/// Throws: Error(kData) where a sample is not [channels, height, width]; Error(kRecipe) for an unknown stem.
+/// Throws: Error(kData) if a sample is not [channels, height, width]; Error(kRecipe) for an unknown stem.
 std::shared_ptr<Network> make_resnet(const NetworkOptions& options);
 
 }  // namespace lockstep

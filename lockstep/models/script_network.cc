@@ -20,7 +20,7 @@ namespace {
 
 const char* const kExport = "export it with python/export_model.py, which scripts it in training mode";
 
-// Operators with a mode, and the place of the argument that says it: true in training.
+// Operators with a mode, and the index of the argument that says it. The argument is true in training.
 struct ModalOperator {
   const char* name;
   const char* argument;
@@ -45,7 +45,7 @@ void look_at_each(torch::jit::Block* block, const Look& look) {
   }
 }
 
-// All that forward() does, with what it calls.
+// Visits every operation of forward() and of the functions that it calls.
 void look_at_each(const torch::jit::Module& module, const Look& look) {
   auto graph = module.get_method("forward").graph()->copy();
   torch::jit::Inline(*graph);
@@ -77,8 +77,8 @@ bool is_one_of(const std::string& name, std::initializer_list<std::string_view> 
   return std::ranges::find(names, name) != names.end();
 }
 
-// What of this operation is another one in a recording that is made again; empty for nothing. Only what a device would
-// record without complaint: that a copy is waited for, or that a shape depends on numbers, it refuses by itself.
+// Returns why a repeated recording of this operation would differ. Empty if it would not. Only operations that a device
+// would record without an error matter. A wait for a copy, or a shape that depends on numbers, it refuses itself.
 std::string what_breaks(const torch::jit::Node& node) {
   const std::string name = node.kind().toQualString();
   const auto inputs = node.inputs();
@@ -105,7 +105,8 @@ std::string what_breaks(const torch::jit::Node& node) {
   return {};
 }
 
-// The module's tree again, with the same tensors: what registers, counts and saves parameters knows only that kind.
+// Rebuilds the module's tree over the same tensors, as a torch::nn::Module. The code that registers, counts and saves
+// parameters knows only that kind.
 void mirror(const torch::jit::Module& from, torch::nn::Module& to) {
   for (const auto& each : from.named_parameters(/*recurse=*/false)) {
     to.register_parameter(each.name, each.value, each.value.requires_grad());
@@ -154,7 +155,8 @@ torch::jit::Module loaded(const std::filesystem::path& file) {
   }
 }
 
-// One forward of two samples of zeros, of the data's own type: shapes are best told before a run is under way.
+// Runs one forward of two samples of zeros, of the data's own type. It is best to find wrong shapes before a run is
+// under way.
 void require_shapes(ScriptNetwork& network, const std::string& file, const NetworkOptions& options) {
   auto shape = options.input_shape;
   shape.insert(shape.begin(), 2);

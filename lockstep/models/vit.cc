@@ -17,14 +17,14 @@ torch::nn::LayerNorm layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-6));
 }
 
-// As torch.nn.init.trunc_normal_: of mean 0, cut at -2 and 2.
+// As torch.nn.init.trunc_normal_, with mean 0, cut at -2 and 2.
 void fill_truncated_normal(const at::Tensor& tensor, double std) {
   const torch::NoGradGuard no_grad;
   const double bound = std::erf(2 / std / std::sqrt(2.0));
   tensor.detach().uniform_(-bound, bound).erfinv_().mul_(std * std::sqrt(2.0)).clamp_(-2, 2);
 }
 
-// Names as torch's MultiheadAttention has them; its attention weights are wanted by nobody here.
+// Named as in torch's MultiheadAttention. It does not return attention weights.
 struct SelfAttention : torch::nn::Module {
   explicit SelfAttention(const VitOptions& options)
       : heads(options.heads),

@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// A vision transformer, vit_b_16 by default: as torchvision's, names and random numbers drawn for a seed included.
+/// Makes a vision transformer, by default vit_b_16. Names, and the random numbers drawn for a seed, are torchvision's.
 ///
-/// Throws: Error(kData) where a sample is not [channels, size, size] in whole patches; Error(kRecipe) for a setting out
-/// of range.
+/// Throws: Error(kData) if a sample is not [channels, size, size] in whole patches; Error(kRecipe) for a setting out of
+/// range.
 std::shared_ptr<Network> make_vit(const NetworkOptions& options);
 
 }  // namespace lockstep

@@ -60,7 +60,7 @@ void check_patterns(const char* key, const std::vector<std::string>& patterns, c
   }
 }
 
-// "fc.*" for fc.weight: what a person would write to leave the layer out.
+// Returns the pattern that leaves a parameter's layer out, such as "fc.*" for fc.weight.
 std::string pattern_of_layer(const std::string& name) {
   const auto dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(0, dot) + ".*";
@@ -137,7 +137,7 @@ class Loading {
 
   [[noreturn]] void refuse() {
     constexpr std::size_t kShown = 8;
-    // Of a whole other model no list of layers helps.
+    // For an entirely different model, a list of layers does not help.
     const bool is_a_few = !layers_.empty() && layers_.size() <= 3;
     std::vector<std::string> quoted;
     for (const auto& layer : layers_) quoted.push_back("\"" + layer + "\"");

@@ -13,11 +13,11 @@ namespace lockstep {
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   bool wants_max = false;     ///< The metric should rise.
-  std::int64_t patience = 3;  ///< Validations without an improvement that are borne.
-  double min_delta = 0;       ///< What counts as an improvement; not negative.
+  std::int64_t patience = 3;  ///< Number of validations without an improvement before the run ends.
+  double min_delta = 0;       ///< Smallest change that counts as an improvement. Not negative.
 };
 
-/// Ends a run whose metric improves no more. A metric that is no number ends it at once.
+/// Ends a run when its metric stops improving. A metric that is not a number ends it at once.
 ///
 /// Source: Lightning's EarlyStopping, with its defaults.
 class EarlyStopping final : public Listener {
@@ -27,7 +27,7 @@ class EarlyStopping final : public Listener {
   using Listener::on;
   std::string name() const override { return "early_stopping"; }
   std::string monitor() const override { return options_.monitor; }
-  /// Throws: Error(kRecipe) where validation did not give the metric: those that it gave are listed.
+  /// Throws: Error(kRecipe) if validation did not give the metric: those that it gave are listed.
   Verdict on(const ValidationEnded& event) override;
   std::map<std::string, double> state() const override;
   void restore(const std::map<std::string, double>& state) override;
@@ -40,7 +40,7 @@ class EarlyStopping final : public Listener {
 
 /// The value of `monitor`, which `who` (a table of the recipe) waits for.
 ///
-/// Throws: Error(kRecipe) where validation did not give it: those that it gave are listed.
+/// Throws: Error(kRecipe) if validation did not give it: those that it gave are listed.
 double monitored(const ValidationEnded& event, const std::string& monitor, const std::string& who);
 
 }  // namespace lockstep

@@ -17,15 +17,15 @@
 
 namespace lockstep {
 
-/// Writes a TensorBoard event file: train_loss, learning_rate and samples_per_second for each logged step,
-/// epoch_train_loss and the validation's own names after each validation.
+/// Writes a TensorBoard event file. It holds train_loss, learning_rate and samples_per_second for each logged step, and
+/// after each validation epoch_train_loss and the validation's own names.
 ///
-/// Each start of a run writes a file of its own, opened at RunStarted, whose name sorts after those there. It opens
-/// with a session start, at which TensorBoard drops what earlier files hold beyond the step resumed from: curves go on
-/// without overlap, and no file is changed. It must hear of RunStarted before MetricsFile does, which cuts the lines
-/// that tell of a validation to be done again. Each event is one system call, and none is synced.
+/// Each start of a run writes its own file, opened at RunStarted, whose name sorts after the existing ones. It begins
+/// with a session start. There TensorBoard drops the values of earlier files beyond the step resumed from, so curves
+/// continue without overlap, and no file is changed. This listener must get RunStarted before MetricsFile does, since
+/// that cuts the lines of a validation to be repeated. Each event is one system call, and none is synced.
 ///
-/// Throws: Error(kIo) where the file cannot be made or written.
+/// Throws: Error(kIo) if the file cannot be made or written.
 class TensorBoardFile final : public Listener {
  public:
   TensorBoardFile(std::filesystem::path folder, const ProcessIdentity& self,

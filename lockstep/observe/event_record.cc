@@ -28,7 +28,7 @@ void put_varint(std::string& out, std::uint64_t value) {
   out += static_cast<char>(value);
 }
 
-// Protocol buffers: a field is a key, its number and wire type, and then the value.
+// Protocol buffers write a field as a key, which is its number and wire type, and then the value.
 enum class Wire : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 void put_key(std::string& out, std::uint64_t field, Wire wire) {

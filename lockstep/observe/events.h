@@ -22,19 +22,19 @@
 namespace lockstep {
 
 /// Progress, metrics, reports, snapshots and callbacks all hear the same six events of a run. Events hold plain numbers
-/// and text, never a tensor. Steps count optimizer updates from 1; epochs count from 0.
+/// and text, never a tensor. Steps count optimizer updates from 1. Epochs count from 0.
 
 struct RunStarted {
   std::string name{};  ///< The recipe's name.
   std::filesystem::path run_dir{};
   int world = 1;
-  std::int64_t epochs = 0;  ///< Planned epochs; 0 if only max_steps or max_time ends the run.
+  std::int64_t epochs = 0;  ///< Planned epochs. 0 if only max_steps or max_time ends the run.
   std::int64_t steps_per_epoch = 0;
-  std::int64_t steps_total = 0;  ///< Planned steps; 0 if unknown.
+  std::int64_t steps_total = 0;  ///< Planned steps. 0 if unknown.
   std::int64_t batch = 0;        ///< Samples per rank in a full global batch.
   std::int64_t global_batch = 0;
   std::int64_t parameters = 0;  ///< Number of trained parameters.
-  std::int64_t first_step = 0;  ///< Steps done before; 0 for a new run.
+  std::int64_t first_step = 0;  ///< Steps done before. 0 for a new run.
   std::int64_t first_epoch =
       0;  ///< Epochs completed before. Later ones that the run had validated are validated again.
   std::optional<std::filesystem::path> resumed_from{};
@@ -63,7 +63,7 @@ struct ValidationEnded {
   std::int64_t samples = 0;
   double seconds = 0;
   double train_loss = 0;                    ///< The epoch's mean over the samples of all ranks.
-  std::map<std::string, double> metrics{};  ///< Exact over all ranks: "val_loss", "val_accuracy"…
+  std::map<std::string, double> metrics{};  ///< Exact over all ranks, such as "val_loss" and "val_accuracy".
 };
 
 struct SnapshotWritten {
@@ -83,12 +83,14 @@ struct RunEnded {
   double seconds = 0;
   double samples_per_second = 0;
   double time_to_first_step_s = 0;
-  std::optional<std::int64_t> device_peak_bytes{};  ///< Most bytes that rank 0's tensors held; absent on a CPU.
-  std::map<std::string, std::string> facts{};       ///< Facts found during the run: graph…
-  std::map<std::string, double> metrics{};          ///< The last value of each: "train_loss", "val_loss"…
+  std::optional<std::int64_t> device_peak_bytes{};  ///< Largest number of bytes that rank 0's tensors held. Absent on a
+                                                    ///< CPU.
+  std::map<std::string, std::string> facts{};       ///< Facts found during the run, such as graph.
+  std::map<std::string, double> metrics{};          ///< The last value of each metric, such as "train_loss" and
+                                                    ///< "val_loss".
 };
 
-/// A listener's answer: the run goes on, or stops. Ranks agree on a stop, so one rank's answer is enough.
+/// A listener's answer to continue the run or to stop it. Ranks agree on a stop, so one rank's answer is enough.
 enum class Verdict { kContinue, kStop };
 
 /// Hears the events of a run. It answers kStop to end the run after this step, with a snapshot.
@@ -106,12 +108,12 @@ class Listener {
   virtual Verdict on(const SnapshotWritten&) { return Verdict::kContinue; }
   virtual Verdict on(const RunEnded&) { return Verdict::kContinue; }
 
-  /// Returns the metric without which it cannot decide: "val_loss"; empty if it needs none. A training that will not
-  /// give that metric ends before its first step.
+  /// Returns the metric that the listener needs to decide, such as "val_loss". Empty if it needs none. A training that
+  /// will not give that metric ends before its first step.
   virtual std::string monitor() const { return {}; }
 
-  /// Returns the numbers that a snapshot keeps, so that a resumed run decides as an uninterrupted one; finite ones
-  /// only.
+  /// Returns the numbers to keep in a snapshot, so that a resumed run decides like an uninterrupted one. They must be
+  /// finite.
   virtual std::map<std::string, double> state() const { return {}; }
   virtual void restore(const std::map<std::string, double>&) {}
 };

@@ -8,22 +8,23 @@
 
 namespace lockstep {
 
-/// What is read of a file that is long already when it is first looked at; what lies between is left out.
+/// The part to read of a file that is long when it is first read. The middle is skipped.
 struct FirstLook {
   std::int64_t head_bytes = std::int64_t{64} << 10;
   std::int64_t tail_bytes = std::int64_t{32} << 20;
 };
 
-/// The lines of a file that another process appends to, each once: a look costs what has come, not what is there.
+/// Reads each line of a file that another process appends to, once. The cost of a read depends on what is new, not on
+/// the file's length.
 class GrowingFile {
  public:
   explicit GrowingFile(std::filesystem::path path, FirstLook first = {});
 
   const std::filesystem::path& path() const { return path_; }
-  /// Hands on each whole line that has come since the last call, without its end, in order. Nothing where there is no
-  /// such file. One that has become shorter was written anew, and is read from its start.
+  /// Passes each complete line since the last call to `take`, in order and without its end. Passes nothing if there is
+  /// no such file. A file that has become shorter was rewritten, and is read from its start.
   ///
-  /// Throws: Error(kIo) where it cannot be read.
+  /// Throws: Error(kIo) if it cannot be read.
   void read(const std::function<void(std::string_view)>& take);
 
  private:

@@ -15,8 +15,9 @@ struct RatePoint {
   double smoothed = 0;  ///< An exponential mean of the losses so far, its start corrected.
 };
 
-/// Watches a learning-rate range test: a short training whose rate rises by the same factor in each step, with a loss
-/// logged in each. Ends it once the loss has grown to `stop_factor` times its least, or is no number.
+/// Watches a learning-rate range test. That is a short training whose rate rises by the same factor in each step, with
+/// a loss logged in each. It ends the test once the loss has grown to `stop_factor` times its minimum, or is not a
+/// number.
 ///
 /// Source: Smith, Cyclical Learning Rates (2017); smoothing and end are those of Lightning's Tuner.lr_find, the
 /// suggestion that of its versions up to 2.5. tests/golden/finders says why, and holds numpy's numbers.
@@ -30,7 +31,7 @@ class LrFinder final : public Listener {
 
   const std::vector<RatePoint>& points() const { return points_; }
 
-  /// Where the loss fell fastest from one step to the next; nothing where too few were made.
+  /// Returns the rate at which the loss fell fastest from one step to the next. Nothing if there were too few steps.
   std::optional<double> suggestion() const;
 
   /// Smoothed loss over rate, the suggestion marked, in lines of at most `columns` characters.

@@ -10,7 +10,8 @@ namespace lockstep {
 /// The mean of values that each stand for a number of samples. Ranks add up `sum` and `weight` to get the mean of all.
 class WeightedMean {
  public:
-  /// `mean` over `weight` samples. A weight of 0 adds nothing, whatever the mean: a rank without samples has none.
+  /// Adds the `mean` over `weight` samples. A weight of 0 adds nothing, whatever the mean, since a rank without samples
+  /// has none.
   void add(double mean, std::int64_t weight) {
     if (weight != 0) add_sum(mean * static_cast<double>(weight), weight);
   }
@@ -23,7 +24,7 @@ class WeightedMean {
 
   double sum() const { return sum_; }
   std::int64_t weight() const { return weight_; }
-  /// NaN where nothing was added.
+  /// NaN if nothing was added.
   double mean() const;
 
  private:
@@ -38,7 +39,7 @@ class IntervalRate {
     samples_ += samples;
     seconds_ += seconds;
   }
-  /// 0 where no time has passed. Starts anew.
+  /// Returns 0 if no time has passed. Starts over.
   double take();
 
  private:
@@ -46,14 +47,14 @@ class IntervalRate {
   double seconds_ = 0;
 };
 
-/// Samples a second over about the last `window_seconds` of added time: between that and an eighth more. Constant
-/// memory, constant time, and no clock of its own.
+/// Measures samples per second over about the last `window_seconds` of added time, and up to an eighth more. It needs
+/// constant memory and time, and no clock.
 class Throughput {
  public:
   explicit Throughput(double window_seconds) : bucket_seconds_(window_seconds / static_cast<double>(kBuckets)) {}
 
   void add(std::int64_t samples, double seconds);
-  /// 0 where no time has passed.
+  /// 0 if no time has passed.
   double per_second() const;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string line_of(const Json& object) {
-  // Paths may hold bytes that are no UTF-8: a line with a replacement character is better than none.
+  // Paths may hold bytes that are not UTF-8. A line with a replacement character is better than none.
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -49,14 +49,14 @@ bool is_validation_from(const MetricsLine& line, double first_epoch) {
   return epoch != line.values.end() && epoch->second >= first_epoch;
 }
 
-// What of a file stays where a run goes on.
+// The part of a file that stays when a run continues.
 struct KeptPart {
   off_t bytes = 0;
   std::string snapshots;  ///< Lines behind these bytes that stay all the same.
 };
 
-// What of `text` stays: up to the last whole line of what was done up to the step and epoch that the run goes on from.
-// A snapshot is told once it is on disk, maybe some steps after its own.
+// Returns the part of `text` that stays. It ends with the last complete line of a step and epoch that the run continues
+// from. A snapshot's line appears once it is on disk, maybe some steps after its own step.
 std::optional<KeptPart> kept_of(std::string_view text, const RunStarted& start) {
   std::string snapshots;
   std::size_t end = text.rfind('\n');
@@ -73,8 +73,8 @@ std::optional<KeptPart> kept_of(std::string_view text, const RunStarted& start) 
   return std::nullopt;
 }
 
-// What stays of a file. Steps only grow along the file but for snapshots, so the place is sought from its end: a
-// resumed run reads no more of a long file than of a short one.
+// Returns the part of a file that stays. Steps only grow along the file, except for snapshots. So the place is searched
+// from the end, and a resumed run reads as little of a long file as of a short one.
 KeptPart kept_part(int fd, const RunStarted& start, const std::filesystem::path& path) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size < 0) fail("seek", path);
@@ -239,7 +239,7 @@ std::optional<MetricsLine> parsed_metrics(std::string_view text) {
 
 namespace {
 
-// Leaves out what a later start has done again, or does now.
+// Removes lines that a later start has repeated, or repeats now.
 void drop_repeated(std::vector<MetricsLine>& lines) {
   double first_epoch = std::numeric_limits<double>::infinity();
   std::vector<MetricsLine> kept;

@@ -19,11 +19,11 @@ namespace lockstep {
 
 /// Writes `metrics.jsonl`: one JSON object a line for each event that has numbers. docs/run-folder.md lists the keys.
 ///
-/// The file is opened at RunStarted. Lines with a step beyond the one resumed from are cut there, and a last line that
-/// a crash tore, so that curves go on without overlap. Each line is one system call, and none is synced.
+/// The file is opened at RunStarted. Lines with a step beyond the one resumed from are removed then, and so is a last
+/// line that a crash cut short, so curves continue without overlap. Each line is one system call, and none is synced.
 ///
-/// Throws: Error(kIo) where the file cannot be read, cut or written; Error(kEnvironment) where a file of that name is
-/// there that is none of ours, which is then left as it is.
+/// Throws: Error(kIo) if the file cannot be read, cut or written; Error(kEnvironment) if a file of that name is there
+/// that is none of ours, which is then left as it is.
 class MetricsFile final : public Listener {
  public:
   explicit MetricsFile(std::filesystem::path path, WallClock now = std::chrono::system_clock::now);
@@ -50,21 +50,21 @@ class MetricsFile final : public Listener {
 struct MetricsLine {
   std::string event;      ///< "run_started", "step", "validation", "snapshot" or "run_ended".
   std::int64_t step = 0;  ///< Steps done when it was written.
-  /// Its numbers by key, those of nested objects as "metrics.val_loss"; a number that was not finite is NaN.
+  /// Its numbers by key, those of nested objects as "metrics.val_loss". A number that was not finite is NaN.
   std::map<std::string, double> values;
   std::map<std::string, std::string> texts;
 };
 
-/// Nothing where `text` is no whole line of ours.
+/// Returns nothing if `text` is not a complete line of ours.
 std::optional<MetricsLine> parsed_metrics(std::string_view text);
 
 /// True if `line` is of a validation whose epoch `start` does not take for completed, so that it validates it again.
 bool is_done_again(const MetricsLine& line, const RunStarted& start);
 
-/// The last lines of a file that are of this step or a later one; nothing if there is no such file. It costs what these
-/// lines cost, whatever is before them.
+/// Returns the last lines of a file, from this step on. Nothing if there is no such file. The cost depends on these
+/// lines only, not on what comes before them.
 ///
-/// Throws: Error(kIo) where the file cannot be read.
+/// Throws: Error(kIo) if the file cannot be read.
 std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::int64_t step);
 
 struct Metrics {
@@ -72,10 +72,11 @@ struct Metrics {
   std::vector<std::int64_t> damaged;  ///< Numbers, from 1, of lines before the last that hold no object of ours.
 };
 
-/// What a run, live or dead, has written until now. A torn last line is left out, and so is the validation of an epoch
-/// that a later start did not take for completed (`first_epoch` of its line): that start validates it again.
+/// Reads what a live or dead run has written until now. It leaves out an incomplete last line. If a later start did not
+/// count an epoch as completed (`first_epoch` of its line), it also leaves out that epoch's validation, since that
+/// start repeats it.
 ///
-/// Throws: Error(kIo) where the file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if the file cannot be read; never for what it holds.
 Metrics read_metrics(const std::filesystem::path& path);
 
 }  // namespace lockstep

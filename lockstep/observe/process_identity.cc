@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-// In /proc/PID/stat: the state is the third field, the start time the 22nd. The second, the name, may hold anything.
+// Fields of /proc/PID/stat. The state is the third, the start time the 22nd. The second, the name, may hold any
+// character.
 struct ProcessStat {
   std::string state;
   std::uint64_t started = 0;

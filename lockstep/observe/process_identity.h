@@ -10,24 +10,24 @@
 
 namespace lockstep {
 
-/// Which process, so that another one can tell later, perhaps on another machine, whether it still lives.
+/// Identifies a process, so that another one can tell later, perhaps on another machine, whether it still lives.
 struct ProcessIdentity {
   std::string host{};
   int pid = 0;
-  std::uint64_t started = 0;    ///< In clock ticks since the boot: a process id is used again, this pair is not.
-  std::string boot{};           ///< The kernel's boot id: names the machine where host names do not.
-  std::string pid_namespace{};  ///< Within which `pid` is meant: a container may have its own.
-  std::string job{};            ///< The scheduler's job id; empty outside a job.
-  std::int64_t restarts = 0;    ///< How often the scheduler has requeued that job.
+  std::uint64_t started = 0;    ///< In clock ticks since the boot. A process id is used again, this pair is not.
+  std::string boot{};           ///< The kernel's boot id. It identifies the machine even if host names do not.
+  std::string pid_namespace{};  ///< The namespace of `pid`, since a container may have its own.
+  std::string job{};            ///< The scheduler's job id. Empty outside a job.
+  std::int64_t restarts = 0;    ///< Number of times that the scheduler has requeued that job.
 
-  /// This process, in the job that `env` tells of. What the system does not tell stays empty.
+  /// Identifies this process, in the job that `env` describes. Facts that the system does not give stay empty.
   static ProcessIdentity of_process(const Environment& env);
 
   /// "process 4711 on n1, job 56", for an error's fact.
   std::string described() const;
 
   std::string to_json() const;
-  /// Nothing where `text` holds no whole identity.
+  /// Returns nothing if `text` does not hold a complete identity.
   static std::optional<ProcessIdentity> from_json(std::string_view text);
 
   bool operator==(const ProcessIdentity&) const = default;
@@ -35,8 +35,8 @@ struct ProcessIdentity {
 
 enum class Liveness { kAlive, kDead, kUnknown };
 
-/// Whether `other` lives, as far as `self` can tell: exactly where both are on one machine and in one process-id
-/// namespace; dead where it is an earlier start of the same job; else unknown.
+/// Returns whether `other` lives, as far as `self` can tell. The answer is exact if both are on one machine and in one
+/// process-id namespace. An earlier start of the same job is dead. All else is unknown.
 Liveness liveness(const ProcessIdentity& other, const ProcessIdentity& self);
 
 }  // namespace lockstep

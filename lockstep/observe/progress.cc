@@ -40,7 +40,7 @@ std::string plural(std::int64_t count, std::string_view noun) {
   return grouped(count).append(" ").append(noun).append(count == 1 ? "" : "s");
 }
 
-// "3/10", or "3" where the total is not known.
+// "3/10", or "3" if the total is not known.
 std::string of_total(std::int64_t value, std::int64_t total) {
   std::string text = grouped(value);
   if (total > 0) text.append("/").append(grouped(total));
@@ -116,7 +116,7 @@ Verdict Progress::on(const StepEnded& event) {
     const auto now = now_();
     if (now - drawn_at_ >= kBetweenDraws) draw(now);
   }
-  // On a terminal the live line shows the loss; only where epochs are too many to be printed do its lines stay.
+  // On a terminal the live line shows the loss. Its lines stay only if there are too many epochs to print.
   if (event.loss && !(options_.is_terminal && epochs_are_few_)) {
     print_sparsely(losses_are_few_, [&] {
       std::vector<std::string> parts = {step_text(), epoch_text(event.epoch), "loss " + number(*event.loss),

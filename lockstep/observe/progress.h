@@ -16,25 +16,26 @@ namespace lockstep {
 struct ProgressOptions {
   int fd = 2;
   bool is_terminal = false;
-  int columns = 80;  ///< Where the terminal itself does not tell.
+  int columns = 80;  ///< Used if the terminal does not report its width.
   bool colour = false;
-  std::int64_t log_every = 0;  ///< Steps between two logged losses; 0 for none.
+  std::int64_t log_every = 0;  ///< Steps between two logged losses. 0 for none.
 };
 
-/// What fits the file descriptor and the user's environment: NO_COLOR, TERM and COLUMNS are respected.
+/// Returns options that fit the file descriptor and the user's environment. NO_COLOR, TERM and COLUMNS are respected.
 ProgressOptions progress_options(int fd, std::int64_t log_every, const Environment& env);
 
 /// Shows people how far the run is. Rank 0 alone should have one.
 ///
-/// On a terminal: one live line, drawn anew at most 10 times a second, and a line that stays for each epoch. Elsewhere
-/// only lines that stay: one for each epoch and for each logged loss. Of either kind a run of more than 100 prints one
-/// every 5 seconds at most, so that 10 000 epochs of one step do not fill a log. A write that fails is ignored.
+/// Shows a training's progress. On a terminal it draws one live line, at most 10 times a second, and prints a line for
+/// each epoch. Elsewhere it only prints lines, one for each epoch and for each logged loss. A run with more than 100 of
+/// either prints one every 5 seconds at most, so that 10 000 epochs of one step do not fill a log. A write that fails
+/// is ignored.
 class Progress final : public Listener {
  public:
   using Now = std::function<Clock::time_point()>;
 
   explicit Progress(ProgressOptions options, Now now = Clock::now);
-  /// Leaves the cursor on a line of its own.
+  /// Leaves the cursor on an empty line.
   ~Progress() override;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

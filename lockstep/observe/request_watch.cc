@@ -78,7 +78,7 @@ void RequestWatch::written(const SnapshotWritten& snapshot) {
   });
 }
 
-// A request must not end a training: a folder that cannot be written is told of, and no more.
+// A request must not end a training. If the folder cannot be written, there is only a warning.
 void RequestWatch::answer(const Request& request, const nlohmann::json& answer) const {
   try {
     answer_request(run_dir_, request, answer);

@@ -14,15 +14,15 @@
 
 namespace lockstep {
 
-/// Looks each second for requests of a run that trains, on a thread of its own, and answers them. Rank 0 has one.
+/// Looks for requests to a running training once a second, on its own thread, and answers them. Rank 0 has one.
 ///
-/// What was left before it began is refused: it was meant for an earlier start of the run.
+/// Requests from before it began are refused, since they were meant for an earlier start of the run.
 ///
 /// Threads: all calls are the training thread's. wants_stop() and wants_save() are one atomic read.
 class RequestWatch {
  public:
   explicit RequestWatch(std::filesystem::path run_dir);
-  /// Answers what is still open: the training has ended.
+  /// Answers the requests that are still open, since the training has ended.
   ~RequestWatch();
   RequestWatch(const RequestWatch&) = delete;
   RequestWatch& operator=(const RequestWatch&) = delete;
@@ -32,9 +32,9 @@ class RequestWatch {
   /// True if somebody has asked for a snapshot, and none was begun since.
   bool wants_save() const { return wants_save_; }
 
-  /// A save of this step begins: it serves all who have asked for one so far.
+  /// Call it when a save of this step begins. The save serves all requests so far.
   void begin_save(std::int64_t step);
-  /// A snapshot is whole on disk: answers those that it serves.
+  /// Call it when a snapshot is complete on disk. It answers the requests that the snapshot serves.
   void written(const SnapshotWritten& snapshot);
 
  private:

@@ -29,7 +29,7 @@ fs::path answer_path(const fs::path& run_dir, const Request& request) {
   return requests_folder(run_dir) / (request.id + ".json");
 }
 
-// Names sort by time; the random part keeps two requests of one moment apart.
+// Names sort by time. The random part keeps two requests of one moment apart.
 std::string new_id() {
   const auto now =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());

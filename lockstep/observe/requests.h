@@ -10,31 +10,31 @@
 
 namespace lockstep {
 
-/// What a person asks of a run that trains, from any machine that sees the run's folder: the file
+/// A user's request to a running training, from any machine that sees the run's folder. It is the file
 /// `RUN/requests/ID.KIND`. The run answers with `RUN/requests/ID.json` and removes the request. See docs/run-folder.md.
 struct Request {
-  std::string id{};    ///< Unique in the folder; letters, digits and '-'.
+  std::string id{};    ///< Unique in the folder. Letters, digits and '-'.
   std::string kind{};  ///< "stop" or "save".
 };
 
 /// The folder of a run's requests. It need not exist.
 std::filesystem::path requests_folder(const std::filesystem::path& run_dir);
 
-/// Leaves a request of this kind. Throws: Error(kIo).
+/// Writes a request of this kind. Throws: Error(kIo).
 Request leave_request(const std::filesystem::path& run_dir, const std::string& kind);
 
-/// Takes a request back that nobody has answered.
+/// Withdraws a request that nobody has answered.
 void withdraw_request(const std::filesystem::path& run_dir, const Request& request);
 
-/// Returns the requests of this folder that are not answered, oldest first. Only those that the user of this process,
-/// or root, has left: a folder may be open to others.
+/// Returns the unanswered requests of this folder, oldest first. Only those of this process's user or of root count,
+/// since a folder may be writable for others.
 std::vector<Request> open_requests(const std::filesystem::path& run_dir);
 
-/// Answers a request: `answer` with "schema", "id" and "request" added. An answer with "state" "seen" leaves the
-/// request open, any other removes it. Throws: Error(kIo).
+/// Answers a request with `answer`, to which "schema", "id" and "request" are added. An answer with "state" "seen"
+/// leaves the request open, any other removes it. Throws: Error(kIo).
 void answer_request(const std::filesystem::path& run_dir, const Request& request, nlohmann::json answer);
 
-/// Returns the answer so far; nothing if there is none.
+/// Returns the answer so far. Nothing if there is none.
 std::optional<nlohmann::json> answer_to(const std::filesystem::path& run_dir, const Request& request);
 
 /// Waits until a request has an answer, or one other than "seen" if `is_final`. Returns nothing if the time is over.

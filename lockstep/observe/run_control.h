@@ -12,16 +12,17 @@
 
 namespace lockstep {
 
-/// What decides on a training from outside: the end of its job, and requests in its folder. Rank 0 has one.
+/// Decides from outside whether a training must stop, by the end of its job and by requests in its folder. Rank 0 has
+/// one.
 class RunControl {
  public:
-  /// `run_dir` is empty for a training without a folder, which nobody can ask. A job's end that is past was another
-  /// job's, and is left out.
+  /// `run_dir` is empty for a training without a folder, which gets no requests. A job's end in the past was another
+  /// job's, and is ignored.
   RunControl(const std::filesystem::path& run_dir, const Environment& env);
 
-  /// Returns why the training must stop now: "request" or "job_end"; empty if it may go on. `longest_step_s` is empty
-  /// before the first step of this start, which is taken however late it is: a job that only starts and stops would be
-  /// requeued for ever.
+  /// Returns why the training must stop now, "request" or "job_end". Empty if it may continue. `longest_step_s` is
+  /// empty before the first step of this start. That step is always taken, however late it is, since a job that only
+  /// starts and stops would be requeued for ever.
   std::string reason_to_stop(std::optional<double> longest_step_s) const;
 
   /// True if somebody has asked for a snapshot, and none was begun since.

@@ -38,7 +38,8 @@ RunFolder RunFolder::create(const fs::path& path) {
   make_durable_folder(path);
   make_durable_folder(folder.snapshots());
   make_folder(folder.logs());
-  // A full disk still lets folders and empty files be made: only bytes tell, before a step is taken.
+  // On a full disk, folders and empty files can still be created. Only a file with content shows it before the first
+  // step.
   const fs::path probe = path / (".probe-" + std::to_string(::getpid()));
   write_whole(probe, std::string(4096, '\n'), false);
   ::unlink(probe.c_str());

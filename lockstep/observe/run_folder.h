@@ -13,19 +13,19 @@
 
 namespace lockstep {
 
-/// The folder of one run, and where each thing lies in it. docs/run-folder.md describes the files. All are made with
+/// The folder of one run, and the path of each file in it. docs/run-folder.md describes the files. All are created with
 /// the permissions that the umask leaves.
 class RunFolder {
  public:
-  /// Makes the folder with what is missing in it, and proves by a small file that it can be written. What is there
-  /// already stays as it is.
+  /// Creates the folder and its missing parts, and checks by a small file that it is writable. Existing files are
+  /// unchanged.
   ///
-  /// Throws: Error(kIo) with the path and the reason, where it cannot be made or written, or where the disk is full.
+  /// Throws: Error(kIo) with the path and the reason, if it cannot be created or written, or if the disk is full.
   static RunFolder create(const std::filesystem::path& path);
 
   /// A folder that a run has made.
   ///
-  /// Throws: Error(kIo) where there is none, or where it holds no run.
+  /// Throws: Error(kIo) if there is no such folder, or if it does not hold a run.
   static RunFolder open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -37,14 +37,14 @@ class RunFolder {
   /// "logs/rank-0003.log".
   std::filesystem::path rank_log(std::int64_t rank) const;
 
-  /// Keeps the object that `train --json` ends with, synced: from now on the run is finished.
+  /// Writes the object that `train --json` ends with, and syncs it. From then on the run is finished.
   ///
   /// Throws: Error(kIo).
   void finish(std::string_view result_json) const;
   bool is_finished() const;
-  /// What finish() kept, on one line, or nothing.
+  /// Returns the text that finish() wrote, on one line, or nothing.
   ///
-  /// Throws: Error(kData) where result.json is there and holds no JSON object.
+  /// Throws: Error(kData) if result.json exists and does not hold a JSON object.
   std::optional<std::string> result() const;
 
  private:
@@ -57,15 +57,15 @@ class RunFolder {
 /// "trace/rank-0003.pt.trace.json" in the run's folder, which another rank may have made.
 std::filesystem::path rank_trace(const std::filesystem::path& run_dir, std::int64_t rank);
 
-/// Where a run lies that was given no folder: `<recipe>-<job>` under $LOCKSTEP_RUNS, else under `runs`. A job's folder
-/// is the same each time, so that a requeued job finds its run again. Creates nothing.
+/// Returns the folder of a run that was given none, `<recipe>-<job>` under $LOCKSTEP_RUNS or else under `runs`. It is
+/// the same each time for one job, so a requeued job finds its run again. Creates nothing.
 std::filesystem::path run_dir_of_job(std::string_view recipe, std::string_view job, const Environment& env);
 
-/// The same outside a job: `<recipe>-<time>`, with "-2", "-3"… where that is taken.
+/// Does the same outside a job, as `<recipe>-<time>`, with "-2", "-3"… if that exists.
 std::filesystem::path run_dir_at(std::string_view recipe, std::chrono::system_clock::time_point now,
                                  const Environment& env);
 
-/// The folder in which runs lie: $LOCKSTEP_RUNS, else `runs`.
+/// Returns the folder that holds runs, $LOCKSTEP_RUNS or else `runs`.
 std::filesystem::path runs_root(const Environment& env);
 
 struct RunEntry {
@@ -73,9 +73,9 @@ struct RunEntry {
   bool is_finished = false;
 };
 
-/// The runs in `root`, sorted by name. Empty where there is no such folder; what is no run is left out.
+/// Returns the runs in `root`, sorted by name. Empty if there is no such folder. Other folders are left out.
 ///
-/// Throws: Error(kIo) where it cannot be read.
+/// Throws: Error(kIo) if it cannot be read.
 std::vector<RunEntry> listed_runs(const std::filesystem::path& root);
 
 }  // namespace lockstep

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// How one live run per folder is ensured. Two facts decide, the kernel's flock on `run.lock` and the record of the
+// holder in that file. The answers of flock:
+//
+// - Taken. There is no other holder on any node. The record, if there is one, is of a dead holder.
+// - Held. The record's process may still be dead, if one of its children, or a lost node, keeps the lock open. If it is
+//   surely dead, the file is removed, and the next attempt creates and locks a new one. Otherwise the run is refused.
+// - Not supported. The record alone decides. A live holder is refused and a dead one ignored. One that cannot be asked,
+//   because it is on another machine, counts as dead, with a warning.
+//
+// Between open and flock another process may replace the file, so the inode is compared with the path's afterwards. A
+// difference means another attempt. The record is written after the lock is taken and truncated when it is given up.
 #include "lockstep/observe/run_lock.h"
 
 #include <fcntl.h>
@@ -62,7 +73,7 @@ bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
   const auto answer = method == LockMethod::kKernel ? asked_kernel(file_.get()) : KernelAnswer::kNoLocksHere;
   if (answer == KernelAnswer::kHeld) {
     if (!holder || liveness(*holder, self) != Liveness::kDead) refuse(path_, holder);
-    // A child or a lost node of the dead holder keeps the lock: leave it that file, and begin another.
+    // A child of the dead holder, or a lost node, keeps the lock. Leave it that file, and create another.
     if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse(path_, holder);
     return false;
   }
@@ -104,8 +115,8 @@ bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& sel
 }
 
 RunLock::~RunLock() {
-  // Without its record nobody takes a later process of the same number for the holder. If it fails, the start time
-  // tells.
+  // Without the record, nobody mistakes a later process with the same id for the holder. If truncation fails, the start
+  // time tells them apart.
   if (file_) [[maybe_unused]]
     const int emptied = ::ftruncate(file_.get(), 0);
 }

@@ -12,27 +12,27 @@ namespace lockstep {
 
 /// Whom a lock trusts.
 enum class LockMethod {
-  kKernel,  ///< flock; kRecord where the file system has none.
-  kRecord,  ///< Only what the lock's file says of its holder.
+  kKernel,  ///< flock. kRecord if the file system has none.
+  kRecord,  ///< Only the record of the holder in the lock's file.
 };
 
-/// The right to write in a run folder, held by rank 0 while the run lives: the file `run.lock` in it.
+/// The right to write in a run folder. Rank 0 holds it while the run lives, as the file `run.lock` in the folder.
 ///
-/// Where the file system has flock, the kernel keeps it and drops it with the process, on any node. Some parallel file
-/// systems have none (Lustre mounted without `flock`): then the file's record of its holder decides. On one machine
-/// that is exact. From another machine a dead holder and a live one look alike, and since a dead writer must never
-/// block, the lock is taken, and taken_from() names the holder for a warning.
+/// If the file system supports flock, the kernel keeps the lock and drops it with the process, on any node. Some
+/// parallel file systems do not (Lustre mounted without `flock`). The file's record of its holder then decides. On one
+/// machine that is exact. From another machine a dead holder looks like a live one. Since a dead writer must never
+/// block a run, the lock is then taken, and taken_from() names the holder for a warning.
 class RunLock {
  public:
-  /// Throws: Error(kEnvironment) naming the holder where another live run has the folder; Error(kIo) where the file
-  /// cannot be written.
+  /// Throws: Error(kEnvironment) naming the holder if another live run has the folder; Error(kIo) if the file cannot be
+  /// written.
   RunLock(const std::filesystem::path& run_dir, const ProcessIdentity& self, LockMethod method = LockMethod::kKernel);
   /// Gives the folder back.
   ~RunLock();
   RunLock(RunLock&&) noexcept = default;
   RunLock& operator=(RunLock&&) = delete;
 
-  /// The former holder, where it could not be seen whether it still lives.
+  /// The former holder, if it could not be seen whether it still lives.
   const std::optional<std::string>& taken_from() const { return taken_from_; }
 
  private:
@@ -43,7 +43,7 @@ class RunLock {
   std::optional<std::string> taken_from_;
 };
 
-/// Returns who is recorded as the holder of a run folder; nothing if nobody is, or if `self` can tell that it is dead.
+/// Returns the recorded holder of a run folder. Nothing if there is none, or if `self` can tell that it is dead.
 std::optional<ProcessIdentity> living_holder(const std::filesystem::path& run_dir, const ProcessIdentity& self);
 
 /// True if the process `self` is recorded as the holder of a run folder, whatever job it takes itself for.

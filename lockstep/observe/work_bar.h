@@ -10,21 +10,22 @@
 
 namespace lockstep {
 
-/// Shows people how far a piece of work is that is counted in bytes or in things: a download, a conversion.
+/// Shows progress of work that is counted in bytes or in items, such as a download or a conversion.
 ///
-/// On a terminal: one live line, drawn anew at most 10 times a second, and gone at the end, when the command says what
-/// came of it. Elsewhere a line every 10 seconds. A write that fails is ignored.
+/// On a terminal it draws one live line, at most 10 times a second, and removes it at the end. Elsewhere it prints a
+/// line every 10 seconds. A write that fails is ignored.
 class WorkBar {
  public:
   using Now = std::function<Clock::time_point()>;
 
-  /// `unit` is what is counted, "images"; empty for bytes.
+  /// `unit` names the items, such as "images". Empty for bytes.
   WorkBar(ProgressOptions options, std::string label, std::string unit = {}, Now now = Clock::now);
   ~WorkBar();
   WorkBar(const WorkBar&) = delete;
   WorkBar& operator=(const WorkBar&) = delete;
 
-  /// `all` 0: not known. What the first call tells as done took no time: earlier work that is gone on with.
+  /// If `all` is 0, the total is unknown. Work reported by the first call is excluded from the rate, as in a resumed
+  /// download.
   void show(std::uint64_t done, std::uint64_t all);
 
  private:

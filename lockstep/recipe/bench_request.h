@@ -6,11 +6,10 @@
 
 namespace lockstep {
 
-/// What `bench loader` was asked for on the command line, by `lockstep` and by the `lockstep-data` that it hands over
-/// to.
+/// The command line of `bench loader`, which `lockstep` hands over to `lockstep-data`.
 struct LoaderBenchRequest {
   std::vector<std::string> paths;  ///< Data sets' folders or files, or recipes.
-  std::string kind;                ///< As data.kind; empty: told from what lies there.
+  std::string kind;                ///< As data.kind. If empty, the files tell.
   std::vector<std::string> sets;
   std::vector<std::string> transforms;  ///< Instead of the recipe's.
   std::vector<int> workers = {0, 2};
@@ -22,17 +21,23 @@ struct LoaderBenchRequest {
 /// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
 template <typename App>
 void bind_options(App& app, LoaderBenchRequest& request) {
-  app.add_option("path", request.paths, "Data sets' folders or files, or recipes, to compare")->required();
+  app.add_option("PATH", request.paths, "Data sets or recipes to compare: folders, files or names")->required();
   app.add_option("--kind", request.kind,
-                 "idx, folder, cifar10, cifar100, hdf5, text or csv; by default what lies there tells");
-  app.add_option("--set", request.sets, "Overrides a setting of the recipe: table.key=value; may be repeated")
+                 "Data format: idx, folder, cifar10, cifar100, hdf5, text or csv (default: recognized)")
+      ->type_name("KIND");
+  app.add_option("--set", request.sets, "Set one setting of the recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--transform", request.transforms, "Instead of the recipe's; may be repeated: 'resize(256, 256)'")
+  app.add_option("--transform", request.transforms,
+                 "A transform, in place of the recipe's: 'resize(256, 256)'; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--workers", request.workers, "Numbers of threads that decode, each measured: 0,2,4")->delimiter(',');
-  app.add_option("--batch", request.batch, "Samples of a batch");
-  app.add_option("--epochs", request.epochs, "Times that all is read, after once to fill the system's cache");
-  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+  app.add_option("--workers", request.workers, "Numbers of decoding threads to measure: 0,2,4")
+      ->type_name("N,N…")
+      ->delimiter(',');
+  app.add_option("--batch", request.batch, "Samples in a batch")->type_name("N");
+  app.add_option("--epochs", request.epochs, "Timed passes over the data, after one that fills the page cache")
+      ->type_name("N");
+  app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
 /// The request as arguments.

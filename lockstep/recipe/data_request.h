@@ -6,14 +6,13 @@
 
 namespace lockstep {
 
-/// What `data convert`, `verify` or `info` was asked for on the command line, by `lockstep` and by the `lockstep-data`
-/// that it hands over to.
+/// The command line of `data convert`, `verify` or `info`, which `lockstep` hands over to `lockstep-data`.
 struct DataRequest {
-  std::string path;  ///< A data set's folder or file; a recipe too for `verify` and `info`.
+  std::string path;  ///< A data set's folder or file. For `verify` and `info` also a recipe.
   std::string to;    ///< convert
-  std::string kind;  ///< verify, info: as data.kind; empty: told from what lies there.
+  std::string kind;  ///< verify, info: as data.kind. If empty, the files tell.
   std::vector<std::string> sets;
-  int threads = 0;       ///< verify; 0: one for each CPU.
+  int threads = 0;       ///< verify: number of threads. 0 for one per CPU.
   bool strict = false;   ///< convert
   bool by_name = false;  ///< convert
   bool json = false;
@@ -26,23 +25,26 @@ enum class DataCommand { kConvert, kVerify, kInfo };
 template <typename App>
 void bind_options(App& app, DataRequest& request, DataCommand command) {
   if (command == DataCommand::kConvert) {
-    app.add_option("folder", request.path, "The folder, with train/ and val/ in it, or with a folder for each class")
+    app.add_option("FOLDER", request.path,
+                   "The images: a folder with train/ and val/ in it, or with one folder per class")
         ->required();
-    app.add_option("file", request.to, "The HDF5 file to write: set.h5")->required();
-    app.add_flag("--strict", request.strict, "A file that is no image is an error instead of being left out");
+    app.add_option("FILE", request.to, "The HDF5 file to write, for example set.h5")->required();
+    app.add_flag("--strict", request.strict, "Stop at a file that is not an image, instead of leaving it out");
     app.add_flag("--by-name", request.by_name,
-                 "What is called .jpg, .jpeg or .png is an image; nothing is opened first");
+                 "Recognize images by .jpg, .jpeg or .png in their names, without opening them");
   } else {
-    app.add_option("path", request.path, "The data set's folder or file, or a recipe")->required();
+    app.add_option("PATH", request.path, "The data set: its folder or file, or a recipe that names it")->required();
     app.add_option("--kind", request.kind,
-                   "idx, folder, cifar10, cifar100, hdf5, text or csv; by default what lies there tells");
-    app.add_option("--set", request.sets, "Overrides a setting of the recipe: table.key=value; may be repeated")
+                   "Data format: idx, folder, cifar10, cifar100, hdf5, text or csv (default: recognized)")
+        ->type_name("KIND");
+    app.add_option("--set", request.sets, "Set one setting of the recipe; may be repeated")
+        ->type_name("TABLE.KEY=VALUE")
         ->allow_extra_args(false);
   }
   if (command == DataCommand::kVerify) {
-    app.add_option("--threads", request.threads, "What reads and decodes at once; by default one for each CPU");
+    app.add_option("--threads", request.threads, "Threads that read and decode (default: one per CPU)")->type_name("N");
   }
-  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+  app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
 /// The request as arguments.

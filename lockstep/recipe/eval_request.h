@@ -6,16 +6,16 @@
 
 namespace lockstep {
 
-/// What `eval` or `predict` was asked for on the command line, by `lockstep` and by the `lockstep-train` that it hands
-/// over to.
+/// The command line of `eval` or `predict`, which `lockstep` hands over to `lockstep-train`.
 struct EvalRequest {
   std::string run;
   std::vector<std::string> sets;  ///< "a.b=v", over the run's own recipe.
-  std::string split;              ///< Empty: validation; of new data all, if they have no validation part on disk.
+  std::string split;              ///< A split's name. If empty, validation. For new data without a validation part on
+                                  ///< disk, all of it.
   std::string snapshot =
-      "auto";        ///< auto: the best one where the run kept it, else the latest; best, latest, or a path.
-  std::string data;  ///< predict: another data set of the same kind; empty for the run's own.
-  std::string out;   ///< predict: the CSV file; empty for standard output.
+      "auto";        ///< best, latest, a path, or auto. auto is the best one if the run kept it, else the latest.
+  std::string data;  ///< predict: another data set of the same kind. Empty for the run's own.
+  std::string out;   ///< predict: the CSV file. Empty for standard output.
   int devices = 1;   ///< Ranks of a node.
   bool json = false;
 };
@@ -23,20 +23,27 @@ struct EvalRequest {
 /// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
 template <typename App>
 void bind_options(App& app, EvalRequest& request, bool predicts) {
-  app.add_option("run", request.run, "The run's folder")->required();
-  app.add_option("--set", request.sets, "Overrides a setting of the run's recipe: table.key=value; may be repeated")
+  app.add_option("FOLDER", request.run, "The run's folder")->required();
+  app.add_option("--set", request.sets, "Set one setting of the run's recipe; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   if (predicts) {
-    app.add_option("--data", request.data,
-                   "The data, of the run's own kind, with or without labels; by default those that it was trained on");
-    app.add_option("--out", request.out, "The CSV file to write; by default standard output");
+    app.add_option(
+           "--data", request.data,
+           "A data set of the kind that the run was trained on, with or without labels (default: the run's own)")
+        ->type_name("PATH");
+    app.add_option("--out", request.out, "The CSV file to write (default: standard output)")->type_name("FILE");
   }
   app.add_option("--split", request.split,
-                 "train, validation, or test if the set has one; by default validation, of new data without one all");
-  app.add_option("--snapshot", request.snapshot,
-                 "auto (the best where there is one, else the latest), best, latest, or a snapshot's path");
-  app.add_option("--devices", request.devices, "Ranks on each node");
-  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+                 predicts ? "train, validation or test (default: validation, or all of --data if that has no split)"
+                          : "train, validation or test (default: validation)")
+      ->type_name("SPLIT");
+  app.add_option(
+         "--snapshot", request.snapshot,
+         "best, latest, a snapshot's path, or auto: the best if the run kept one, else the latest (default: auto)")
+      ->type_name("WHICH");
+  app.add_option("--devices", request.devices, "Ranks on each node (default: 1)")->type_name("N");
+  app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
 /// The request as arguments.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/recipe/raw_setting.h"
 
-// toml++ 3.3 asserts what a wrong recipe breaks before it reports it: the report is wanted, in debug builds too.
+// toml++ 3.3 asserts a condition that a wrong recipe breaks, before it reports the error. The report is wanted, in
+// debug builds too.
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -87,7 +88,7 @@ std::string place(const SettingsText& text, const toml::source_region& region) {
                   : "`lockstep recipe ls` lists every setting");
 }
 
-/// Past the string that begins at `from`, or its line where it is not ended.
+/// Returns the position after the string that begins at `from`, or after its line if the string is not closed.
 std::size_t end_of_string(std::string_view toml, std::size_t from) {
   const char quote = toml[from];
   const std::string mark(3, quote);
@@ -104,8 +105,8 @@ std::size_t end_of_string(std::string_view toml, std::size_t from) {
   return toml.size();
 }
 
-/// The first character outside strings and comments that is not ASCII. TOML has none there, and toml++ 3.3 must not see
-/// one: its test for white space runs into __builtin_unreachable for some, such as é.
+/// Finds the first character outside strings and comments that is not ASCII. TOML has none there, and toml++ 3.3 must
+/// not see one. For some, such as é, its test for white space runs into __builtin_unreachable.
 std::optional<std::size_t> stray_character(std::string_view toml) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::size_t at = toml.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;

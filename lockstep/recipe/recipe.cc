@@ -34,7 +34,7 @@ const SettingRow& row_of(std::string_view key) {
   return *rows.front();
 }
 
-/// $XDG_CONFIG_HOME/lockstep/config.toml, by default in ~/.config, where there is one.
+/// $XDG_CONFIG_HOME/lockstep/config.toml, by default in ~/.config, if there is one.
 std::vector<RawSetting> settings_of_user_file(const Environment& env) {
   const auto config = env.get("XDG_CONFIG_HOME");
   const auto home = env.get("HOME");
@@ -95,7 +95,7 @@ void require_no_gap(const std::vector<std::string>& gaps, const std::string& nam
               "say --set " + key + "=…, or write it under [" + std::string(table_of(key)) + "] in the recipe");
 }
 
-/// What a comment can hold without ending its line or the file's encoding.
+/// Removes characters that would end a comment's line, or are not in the file's encoding.
 std::string as_comment(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c < 0x20 || c >= 0x7F; }, '?');
@@ -109,7 +109,8 @@ const T& held(const Setting& setting) {
   return *value;
 }
 
-/// A path as another folder's recipe would have to say it: what begins with a variable or ~ is whole already.
+/// Rewrites a path so that it means the same in a recipe in another folder. A path that begins with a variable or ~ is
+/// complete already.
 std::string portable(const Setting& setting, const std::string& text) {
   if (text.starts_with('$') || text == "~" || text.starts_with("~/")) return text;
   return fs::absolute(setting.base / text).lexically_normal().string();

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// Where a value came from, highest last.
+/// The source of a value, lowest precedence first.
 enum class SettingSource { kDefault, kProfile, kUserFile, kRecipe, kEnvironment, kSet, kFlag };
 
 struct Origin {
@@ -29,19 +29,19 @@ using SettingValue = std::variant<bool, std::int64_t, double, std::string, std::
 struct Setting {
   SettingValue value;
   Origin origin;
-  std::filesystem::path base;  ///< What a relative path starts from; empty for the current folder.
+  std::filesystem::path base;  ///< The folder that a relative path starts from. Empty for the current folder.
 };
 
-/// One `key = value` from outside a recipe file: `--set trainer.seed=7` or a flag such as `--devices`.
+/// One `key = value` from outside a recipe file, such as `--set trainer.seed=7` or a flag such as `--devices`.
 struct Override {
   std::string key;    ///< "trainer.seed"
-  std::string value;  ///< As typed: a TOML value, or a bare word for text.
+  std::string value;  ///< As typed. A TOML value, or a bare word for text.
   Origin origin;
 };
 
 /// "trainer.seed=7", as it stands after `--set`.
 ///
-/// Throws: Error(kUsage) where there is no `=`, or nothing before it.
+/// Throws: Error(kUsage) if there is no `=`, or nothing before it.
 Override override_of(std::string_view text);
 
 /// The same of each of several.
@@ -57,69 +57,71 @@ struct PythonName {
   bool is_file = false;
 };
 
-/// Whether a setting that must have a value may be left open: a run refuses, a person who looks at a recipe does not.
+/// Whether a required setting may be missing. A run refuses it, a command that only shows a recipe does not.
 enum class Gaps { kRefused, kAllowed };
 
-/// All settings of a run: typed, checked, each with its origin. Values only; what they mean is the business of who
-/// reads them.
+/// All settings of a run, typed and checked, each with its origin. It holds values only. Its readers decide what they
+/// mean.
 class Recipe {
  public:
   /// Reads a recipe file, lays it over the user's file, then lays LOCKSTEP_SET of `env` and the overrides over it, by
   /// the rules of docs/recipes.md.
   ///
-  /// Throws: Error(kIo) where the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key
-  ///         (the nearest known one named), a wrong type, a value out of range, keys that exclude each other in the
-  ///         same source, a value that is missing; Error(kUsage) instead where a flag gave the wrong value.
+  /// Throws: Error(kIo) if the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key (the
+  ///         nearest known one named), a wrong type, a value out of range, keys that exclude each other in the same
+  ///         source, a value that is missing; Error(kUsage) instead if a flag gave the wrong value.
   static Recipe load(const std::filesystem::path& path, const Environment& env,
                      const std::vector<Override>& overrides = {}, Gaps gaps = Gaps::kRefused);
-  /// The same from text; `name` is for messages, `folder` is what relative paths start from.
+  /// The same from text. `name` is for messages, `folder` is what relative paths start from.
   static Recipe parse(std::string_view toml, const std::string& name, const std::filesystem::path& folder,
                       const Environment& env, const std::vector<Override>& overrides = {});
 
-  /// What the other sources say where there is no recipe: a job's settings for any program.
+  /// Returns the settings of the other sources if there is no recipe, as for a job of any program.
   static Recipe without_file(const Environment& env, const std::vector<Override>& overrides);
 
   /// "digits" for recipes/digits.toml.
   const std::string& name() const { return name_; }
 
-  /// A claim: the key has a value, its own or a default.
+  /// True if the key has a value, its own or a default.
   bool has(std::string_view key) const;
-  /// The value. LOCKSTEP_ASSERT: the key is in the schema, has a value, and is of this type.
+  /// Returns the value. LOCKSTEP_ASSERT: the key is in the schema, has a value, and is of this type.
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
-  double real(std::string_view key) const;  ///< A whole number is taken too; a duration in seconds.
+  double real(std::string_view key) const;  ///< Also accepts a whole number, and a duration in seconds.
   const std::string& text(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<double> reals(std::string_view key) const;
-  std::vector<std::string> texts(std::string_view key) const;  ///< Empty where the key has no value.
-  /// A path with $NAME and ~ expanded, and made absolute from the recipe's folder (from the current one where --set
-  /// gave it).
+  std::vector<std::string> texts(std::string_view key) const;  ///< Empty if the key has no value.
+  /// Returns a path with $NAME and ~ expanded, and made absolute from the recipe's folder. If --set gave it, from the
+  /// current folder.
   ///
-  /// Throws: Error(kRecipe) where it names a variable that is not set.
+  /// Throws: Error(kRecipe) if it names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
-  /// The same of what stands behind the colon of "script:net.pt"; nothing where the value has no such form.
+  /// Returns the path after the colon of a value such as "script:net.pt", expanded likewise. Nothing if the value has
+  /// no such form.
   std::optional<std::filesystem::path> named_file(std::string_view key) const;
 
-  /// The class or function of a value such as "python:net.py:Net"; nothing where the value has no such form.
+  /// Returns the class or function of a value such as "python:net.py:Net"; nothing if the value has another form.
   std::optional<PythonName> python_name(std::string_view key) const;
 
-  /// "digits.toml:7", "--set", "default". LOCKSTEP_ASSERT: the key has a value.
+  /// Returns the origin, such as "digits.toml:7", "--set" or "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
 
   /// Every setting that has a value, by key.
   const std::map<std::string, Setting, std::less<>>& settings() const { return settings_; }
 
-  /// All settings that have a value, one line each with its origin as a comment; reads back as the same recipe.
+  /// Returns all settings that have a value, one per line, with the origin as a comment. The text reads back as the
+  /// same recipe.
   std::string to_toml() const;
 
   /// A digest of the settings that decide the result, the same on every rank of one run. Paths and origins are left
   /// out.
   std::uint64_t digest() const;
 
-  /// Said once to the user: keys of lower sources that a higher one made moot.
+  /// Returns notes to show the user once, on keys that a higher source made irrelevant.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Keys that must be set and are not, where Gaps::kAllowed let them be.
+  /// Returns the required keys without a value, if Gaps::kAllowed permitted them.
   const std::vector<std::string>& gaps() const { return gaps_; }
 
  private:

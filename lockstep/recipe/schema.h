@@ -14,25 +14,25 @@ namespace lockstep {
 
 enum class SettingType { kFlag, kInteger, kReal, kText, kPath, kDuration, kIntegers, kReals, kTexts, kAny };
 
-/// What a value must be beyond its type. A list's numbers are held to it one by one.
+/// Limits of a value beyond its type. Each number of a list must meet them.
 struct SettingRule {
-  std::string_view wanted = {};           ///< "at least 1": completes "want …" and the help.
+  std::string_view wanted = {};           ///< Completes "want …" and the help, such as "at least 1".
   bool (*holds)(double value) = nullptr;  ///< Numbers only.
-  std::string_view names = {};  ///< Text only: the words allowed, separated by spaces, or "kind:FILE"; empty for any.
+  std::string_view names = {};  ///< Text only. The allowed words, separated by spaces, or "kind:FILE". Empty for any.
   std::size_t min_length = 0;   ///< Lists only.
   std::size_t max_length = std::numeric_limits<std::size_t>::max();
 };
 
-/// A claim: `name` is a word of SettingRule::names such as "script:FILE" or "python:FILE:CLASS", and `text` is one:
-/// "script:net.pt", "python:net.py:Net".
+/// True if `name` has a form such as "script:FILE" or "python:FILE:CLASS" and `text` matches it: "script:net.pt",
+/// "python:net.py:Net".
 bool names_file(std::string_view name, std::string_view text);
 
-/// How a setting depends on others. Lists are separated by spaces.
+/// The dependencies of a setting on others. Lists are separated by spaces.
 struct SettingTies {
-  std::string_view only_for = {};   ///< Values of its table's selector that take it; empty for all.
+  std::string_view only_for = {};   ///< Values of its table's selector that take it. Empty for all.
   std::string_view excludes = {};   ///< Keys that cannot be set beside it.
   std::string_view yields_to = {};  ///< Keys that, once set, take away its default.
-  std::string_view same_as = {};    ///< It is another name for this key, and has nothing else of its own.
+  std::string_view same_as = {};    ///< The key that this one is another name for. It then has no other properties.
 };
 
 /// Whether a setting decides what is learnt, and so must be the same on every rank, or only where and how fast.
@@ -45,7 +45,7 @@ inline constexpr std::string_view kMustBeSet = "(must be set)";
 struct SettingRow {
   std::string_view key;  ///< "trainer.seed"
   SettingType type = SettingType::kText;
-  std::string_view fallback = {};  ///< The default as TOML; empty for none; kMustBeSet.
+  std::string_view fallback = {};  ///< The default as TOML, or kMustBeSet. Empty for none.
   SettingRule rule = {};
   std::string_view unit = {};
   std::string_view help = {};
@@ -56,7 +56,10 @@ struct SettingRow {
 /// Every setting there is, in the order that help shows them. Whatever is not here is an error in a recipe.
 std::span<const SettingRow> schema();
 
-/// The rows of one key; empty where there is no such key.
+/// The keys that most recipes set, for help that starts with them.
+std::span<const std::string_view> common_settings();
+
+/// Returns the rows of one key. Empty if there is no such key.
 std::vector<const SettingRow*> rows_of(std::string_view key);
 
 /// True for a row such as "model.args.NAME", whose last word stands for any name.
@@ -65,19 +68,21 @@ bool stands_for_many(const SettingRow& row);
 /// The tables, "model", "data"…, in the schema's order.
 std::vector<std::string> setting_tables();
 
-/// The key whose value says which others of `table` apply: "model.name", "data.kind"; nothing where none does.
+/// Returns the key whose value decides which other keys of `table` apply, such as "model.name" or "data.kind". Nothing
+/// if there is none.
 std::optional<std::string> selector_of(std::string_view table);
 
 /// "trainer" of "trainer.seed".
 std::string_view table_of(std::string_view key);
 
-/// A claim: `row` applies where the selector of its table has the value `selected`.
+/// True if `row` applies if the selector of its table has the value `selected`.
 bool is_taken_by(const SettingRow& row, std::string_view selected);
 
-/// The key that a person most likely meant by `key`: the same word in another table first, then the nearest spelling.
+/// Returns the key that a person most likely meant by `key`. The same word in another table comes first, then the
+/// nearest spelling.
 std::optional<std::string> nearest_setting(std::string_view key);
 
-/// "a whole number of steps, at least 1": what a value of this row must be.
+/// Describes a valid value of this row, such as "a whole number of steps, at least 1".
 std::string wanted(const SettingRow& row);
 
 /// The words of a list separated by spaces.

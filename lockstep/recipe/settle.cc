@@ -56,7 +56,7 @@ class Laid {
 
 struct Selected {
   std::string key;    ///< "optimizer.name"
-  std::string value;  ///< "adam"; empty where nothing was chosen
+  std::string value;  ///< "adam". Empty if nothing was chosen.
   Origin origin;
 };
 
@@ -83,7 +83,8 @@ std::string what_is_taken(const Selected& choice) {
   return choice.value + " takes " + joined(keys, ", ");
 }
 
-/// Drops what the chosen `kind` or `name` does not take where a lower source gave it, and refuses it elsewhere.
+/// Drops settings that the chosen `kind` or `name` does not take if a lower source set them, and refuses them
+/// otherwise.
 void keep_to_selection(Settings& settings, std::vector<std::string>& notes) {
   for (auto it = settings.begin(); it != settings.end();) {
     const auto& [key, setting] = *it;
@@ -151,7 +152,7 @@ void add_defaults(Settled& result) {
   }
 }
 
-/// PyTorch's SGD refuses the same; here the error can name the line.
+/// PyTorch's SGD refuses the same. Here the error can name the line.
 void check_nesterov(const Settings& settings) {
   const auto found = settings.find("optimizer.nesterov");
   if (found == settings.end() || !std::get<bool>(found->second.value)) return;

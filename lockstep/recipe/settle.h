@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// What came of several sources laid over each other.
+/// The result of merging several sources.
 struct Settled {
   std::map<std::string, Setting, std::less<>> settings;
   std::vector<std::string> notes;
@@ -19,7 +19,7 @@ struct Settled {
 
 /// Lays sources over each other and fills in defaults, by the rules of docs/recipes.md.
 ///
-/// `raw` is ordered by source, lowest first; within a source the last of two equal keys holds.
+/// `raw` is ordered by source, lowest first. Within a source the last of two equal keys holds.
 /// Throws: as Recipe::load does, but for gaps.
 Settled settled(const std::vector<RawSetting>& raw);
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// A recipe to start from, that runs as it is: each setting with its help; those that `overrides` give are set, the
+/// Returns a recipe to start from, which runs as it is. Each setting has its help. Those in `overrides` are set, the
 /// others are comments that show their defaults.
 ///
 /// Throws: as Recipe::parse does.

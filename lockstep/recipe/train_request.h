@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// What `train` was asked for on the command line, by `lockstep` and by the `lockstep-train` that it hands over to.
+/// The command line of `train`, which `lockstep` hands over to `lockstep-train`.
 struct TrainRequest {
   std::string recipe;
   std::vector<std::string> sets;  ///< "a.b=v"
-  int devices = 0;                ///< Ranks of a node; 0 leaves it to the recipe.
+  int devices = 0;                ///< Ranks of a node. 0 leaves it to the recipe.
   bool devices_given = false;
   std::string resume = "auto";  ///< auto, none, or a snapshot's or run's path.
-  std::string run_dir;          ///< Empty: named by recipe and job, or time.
-  std::string find;             ///< lr or batch: what to find instead of training; empty to train.
+  std::string run_dir;          ///< The run's folder. If empty, it is named by recipe, and by job or time.
+  std::string find;             ///< lr or batch, to find one of them instead of training. Empty to train.
   bool dry_run = false;
   bool json = false;
 };
@@ -25,28 +25,36 @@ struct TrainRequest {
 /// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
 template <typename App>
 void bind_options(App& app, TrainRequest& request) {
-  app.add_option("recipe", request.recipe, "The recipe: a TOML file, or the name of a built-in one")->required();
-  app.add_option("--set", request.sets, "Overrides a setting: table.key=value; may be repeated")
+  app.add_option("RECIPE", request.recipe, "The recipe: a TOML file, or the name of a built-in recipe")->required();
+  app.add_option("--set", request.sets, "Set one setting; may be repeated. `lockstep recipe ls` lists every setting")
+      ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--devices", request.devices, "Ranks on each node")->each([&](const auto&) {
-    request.devices_given = true;
-  });
-  app.add_option("--resume", request.resume, "auto, none, or the path of a snapshot or a run");
-  app.add_option("--run-dir", request.run_dir, "The run's folder");
-  app.add_option("--find", request.find, "lr or batch: finds what to set by short trainings that leave nothing behind");
-  app.add_flag("--dry-run", request.dry_run, "Says what would be trained, and creates nothing");
-  app.add_flag("--json", request.json, "Ends with one JSON object on standard output");
+  app.add_option("--devices", request.devices, "Ranks on each node (default: one per GPU)")
+      ->type_name("N")
+      ->each([&](const auto&) { request.devices_given = true; });
+  app.add_option(
+         "--resume", request.resume,
+         "Start from: auto (the run's latest snapshot), none, or the path of a snapshot or a run (default: auto)")
+      ->type_name("FROM");
+  app.add_option("--run-dir", request.run_dir, "The run's folder (default: named by recipe, and job or time)")
+      ->type_name("DIR");
+  app.add_option("--find", request.find,
+                 "Find a learning rate (lr) or the largest batch (batch) by short trainings; nothing is saved")
+      ->type_name("lr|batch");
+  app.add_flag("--dry-run", request.dry_run, "Print the recipe with every value, and create nothing");
+  app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
-/// The recipe that the request means, with its overrides. `program` is this executable: built-in recipes lie near it.
+/// Returns the recipe of the request, with its overrides. `program` is this executable, which built-in recipes lie near
+/// to.
 ///
-/// Throws: as Recipe::load; Error(kUsage) where --devices is below 1, or --set has no "=".
+/// Throws: as Recipe::load; Error(kUsage) if --devices is below 1, or --set has no "=".
 Recipe recipe_of(const TrainRequest& request, const Environment& env, const std::filesystem::path& program);
 
-/// The request as arguments, with `run_dir` in place of its own.
+/// Returns the request as arguments, with `run_dir` in place of its own.
 std::vector<std::string> arguments_of(const TrainRequest& request, const std::string& run_dir);
 
-/// Every setting as "key = value", by key, without origins: for comparing ranks.
+/// Returns every setting as "key = value", sorted by key, without origins. Ranks compare it.
 std::string settings_text(const Recipe& recipe);
 
 }  // namespace lockstep

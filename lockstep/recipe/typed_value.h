@@ -10,22 +10,22 @@
 
 namespace lockstep {
 
-/// The value of `raw` as its row wants it: of the row's type, and in its range.
+/// Converts `raw` to the type of its row, and checks its range.
 ///
-/// Throws: Error(kRecipe), or Error(kUsage) where it came from a flag, naming where it stands, the value found and
+/// Throws: Error(kRecipe), or Error(kUsage) if it came from a flag, with its origin, the value found and the value
 /// wanted.
 SettingValue typed_value(const SettingRow& row, const RawSetting& raw);
 
 /// The default of `row`, which has one.
 SettingValue default_value(const SettingRow& row);
 
-/// `value` as TOML: what a recipe would hold.
+/// Returns `value` as TOML, as a recipe would hold it.
 std::string toml_of(const SettingValue& value);
 
-/// The same for a row of type kAny, so that it reads back as the same type.
+/// Formats the value of a row of type kAny, so that it reads back as the same type.
 std::string toml_of_any(const SettingValue& value);
 
-/// kUsage for a flag, kRecipe for all else: what the caller has to change.
+/// Returns kUsage for a flag and kRecipe otherwise, by what the user has to change.
 ErrorKind error_kind(const Origin& origin);
 
 }  // namespace lockstep

@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a save runs beside the training. There are two threads, the training's and the worker, and at most one job. The
+// states of a job:
+//
+// - Copying. The worker copies each tensor that the content shares with the model. The training must not update them,
+//   so it calls wait_for_copy() before the next update. In most steps the copy has ended by then.
+// - Writing. The worker writes and syncs its own copies, while the training continues.
+// - Ended. `end_` holds the result or the exception until the training takes it by ended() or wait().
+//
+// The mutex guards `job_`, `end_` and `is_over_`. `is_copying_` is also read without it, so that wait_for_copy() is
+// free when nothing is copied. The worker alone touches `copies_`, and keeps them from save to save. A rehearsal runs
+// the same path, but only touches the memory of the copies, so that the first save finds its pages.
+//
+// A failed save is not a failed training. Its exception travels in `end_`, and the caller decides. The destructor waits
+// for a save in flight.
 #include "lockstep/snapshot/background_save.h"
 
 #include <ATen/ops/empty.h>
@@ -16,7 +30,7 @@
 namespace lockstep {
 namespace {
 
-/// Signals are the other threads': their handlers must not run beside a half-done system call of this one.
+/// Other threads handle signals. A handler must not run in the middle of this thread's system calls.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
@@ -132,8 +146,8 @@ void BackgroundSave::work(Job& job) {
   changed_.notify_all();
 }
 
-/// Gives the content copies in place of what it shares. Plain memcpy: a copy by all of LibTorch's threads would take
-/// cores from the training.
+/// Replaces what the content shares by copies. It uses plain memcpy, since a copy by all of LibTorch's threads would
+/// take cores from the training.
 void BackgroundSave::copy(Job& job) {
   std::size_t index = 0;
   for (auto* part : parts_of(job.content)) {

@@ -16,20 +16,20 @@
 
 namespace lockstep {
 
-/// How a save ended.
+/// The result of a save.
 struct SaveEnd {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  WrittenSnapshot written;   ///< Where it was written.
+  WrittenSnapshot written;   ///< If it was written.
   std::exception_ptr error;  ///< Why it was not.
-  double waited_s = 0;       ///< How long wait_for_copy() waited for it.
+  double waited_s = 0;       ///< How long wait_for_copy() waited for it, in seconds.
 };
 
-/// Saves snapshots while training goes on. A thread copies what is shared with the model, then writes and syncs it. One
-/// save is in flight. All calls are the training thread's.
+/// Saves snapshots while training continues. A thread copies the tensors that are shared with the model, then writes
+/// and syncs the copy. One save is in flight at a time. Threads: the training thread makes all calls.
 ///
-/// Memory: one copy of all that is shared, kept from save to save, since fresh pages cost far more than the copy. A
-/// save into a HeldSnapshot has two copies there, and none of its own.
+/// It keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the copy. A save
+/// into a HeldSnapshot has two copies there, and none here.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);
@@ -40,18 +40,19 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Has the memory for such a content made ready, so that the first save finds it, and checks that the disk has room
-  /// for it. Throws: Error(kIo) as require_room(); Error(kEnvironment) as HeldSnapshot::reserve().
+  /// Prepares the memory for such a content, so that the first save finds it, and checks that the disk has room.
+  /// Throws: Error(kIo) as require_room(); Error(kEnvironment) as HeldSnapshot::reserve().
   void prepare(const SnapshotContent& content);
 
-  /// Begins a save, once the end of the one before it was taken. What `content` shares must stay as it is until
-  /// wait_for_copy() has returned. Blocks: until memory is ready, where prepare() was called just before.
+  /// Begins a save. The end of the one before it must have been taken. The tensors that `content` shares must not
+  /// change until wait_for_copy() has returned. Blocks: until memory is ready, if prepare() was called just before.
   void begin(SnapshotContent content, const WriteOptions& options);
 
-  /// Blocks: until nothing that is shared is read any more. Costs one atomic read where that is so already.
+  /// Blocks: until nothing that is shared is read any more. Costs one atomic read if that is so already.
   void wait_for_copy();
 
-  /// Returns how the last save ended, once for each; nothing while it is in flight, or where it was taken already.
+  /// Returns how the last save ended, once for each save. Nothing while it is in flight, or if its end was taken
+  /// already.
   std::optional<SaveEnd> ended();
   /// Does the same, and waits for the save in flight.
   std::optional<SaveEnd> wait();

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// An optimizer's kind and the settings of its groups under PyTorch's names, as JSON, for those who make PyTorch's
-/// state_dict of a snapshot: {"name": "adam", "groups": [{"settings": {"lr": 0.1, …}, "params": ["fc.weight", …]}]}.
+/// Returns an optimizer's kind and its groups' settings as JSON under PyTorch's names, to make PyTorch's state_dict
+/// from a snapshot. The form is {"name": "adam", "groups": [{"settings": {"lr": 0.1, …}, "params": ["fc.weight", …]}]}.
 /// `names` maps each parameter's TensorImpl to its name.
 ///
 /// Throws: Error(kUsage) for an optimizer of a kind unknown here, or a parameter without a name.

@@ -13,7 +13,7 @@ namespace {
 
 using torch::optim::OptimizerParamState;
 
-// What one kind of state is made of, by PyTorch's names; undefined tensors are left out.
+// One kind of state, by PyTorch's names. Undefined tensors are left out.
 using Parts = std::map<std::string, at::Tensor>;
 
 at::Tensor number(std::int64_t value) { return at::full({}, value, at::kLong); }
@@ -51,7 +51,7 @@ bool is_known_part(const std::string& part) {
          part == "max_exp_avg_sq";
 }
 
-// One optimizer's state must not pass for another's: it would start anew without a word.
+// One optimizer's state must not pass for another's, which would silently start from zero.
 void require_parts(const std::string& name, Parts parts, const std::vector<std::string>& wanted,
                    const std::string& optional = {}) {
   std::vector<std::string> found;
@@ -144,7 +144,7 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
                       "the snapshot's '" + name + "." + part + "' has another shape than its parameter",
                       "resume with the recipe that wrote the snapshot, or start anew with --resume none");
         }
-        // Laid out as the parameter: fused updates want all of its tensors alike.
+        // Laid out as the parameter, since fused updates need the same layout for all of its tensors.
         const auto options = tensor.options().device(parameter.device());
         parts[part] = part == "step" ? tensor : at::empty_like(parameter, options).copy_(tensor);
       }

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Throws: Error(kUsage) where the optimizer is of a kind whose state no snapshot can hold.
+/// Throws: Error(kUsage) if the optimizer is of a kind whose state a snapshot cannot hold.
 void require_known_kind(const torch::optim::Optimizer& optimizer);
 
 /// Returns an optimizer's state as tensors, named by optimizer_tensor_name(). `names` maps each parameter's TensorImpl
@@ -22,7 +22,7 @@ void require_known_kind(const torch::optim::Optimizer& optimizer);
 std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,
                                            const std::map<const void*, std::string>& names, OptimizerPlace place = {});
 
-/// Puts it back. The kind of state is what the optimizer's own options say. Tensors of other optimizers are left alone.
+/// Restores the state. The optimizer's own options decide its kind. Tensors of other optimizers are ignored.
 ///
 /// Throws: Error(kData) naming a tensor that does not belong, whose shape is not its parameter's, or which another kind
 /// of optimizer wrote.

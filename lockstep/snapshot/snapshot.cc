@@ -233,7 +233,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   try {
     prune_snapshots(snapshots, {.newest = options.keep, .every = options.keep_every}, path);
   } catch (const Error& error) {
-    // This snapshot is whole, and the run can go on. The next one tries again.
+    // This snapshot is complete, so the run can continue. The next one tries again.
     Log(2, "lockstep: ").warning("old snapshots stay: " + std::string(error.fact()));
   }
   return {std::move(path), bytes};

@@ -51,26 +51,26 @@ struct MetricSum {
 };
 using MetricSums = std::map<std::string, MetricSum>;
 
-/// One rank's part of what a training adds up. The last bit of a sum depends on who added what.
+/// One rank's part of the sums that a training keeps. The last bit of a sum depends on which rank added what.
 struct RankSums {
   MetricSum loss;          ///< Of the current epoch.
   MetricSum since_logged;  ///< Losses since the last logged step.
   MetricSums logged;       ///< Metrics of the current epoch's training steps.
 };
 
-/// All numbers that an exact resume needs, besides the tensors. They are the same on every rank.
+/// All numbers that an exact resume needs, apart from the tensors. They are the same on every rank.
 struct TrainingState {
   std::int64_t step = 0;     ///< Optimizer updates done.
-  std::int64_t epoch = 0;    ///< Epochs completed: trained and, if due, validated.
+  std::int64_t epoch = 0;    ///< Epochs completed, that is trained and, if due, validated.
   std::int64_t place = 0;    ///< Samples of the current epoch that all ranks trained on.
   std::int64_t samples = 0;  ///< Samples that all ranks trained on in the whole run.
   SampleDigest digest;
   double loss_sum = 0;  ///< Sum over the current epoch's samples, all ranks.
   std::int64_t loss_samples = 0;
   MetricSums logged;                      ///< Metrics of the current epoch's training steps, all ranks.
-  std::vector<RankSums> rank_sums;        ///< Each rank's part of these sums; empty if they are not known.
+  std::vector<RankSums> rank_sums;        ///< Each rank's part of these sums. Empty if they are not known.
   std::map<std::string, double> metrics;  ///< The last value of each metric.
-  std::map<std::string, double> numbers;  ///< State of scheduler, scaler, listeners: "scheduler.best".
+  std::map<std::string, double> numbers;  ///< State of scheduler, scaler and listeners, such as "scheduler.best".
   std::vector<std::vector<std::size_t>> bucket_layout;  ///< Empty if the run had one rank.
   int world = 1;                                        ///< Number of ranks that the layout was made for.
   std::uint64_t seed = 0;
@@ -84,13 +84,13 @@ struct SavedTensor {
   bool is_shared = false;  ///< It is the training's own memory, which the next update changes.
 };
 
-/// The content of a snapshot, in memory of its own. It may be written while training goes on.
+/// The content of a snapshot, in its own memory. It may be written while training continues.
 struct SnapshotContent {
   std::vector<SavedTensor> model;
   std::vector<SavedTensor> optimizer;
   std::string optimizer_settings;       ///< The text of optimizer_settings().
   std::vector<SavedTensor> extensions;  ///< Tensors of extensions, such as averaged weights. No file if empty.
-  std::string data;                     ///< What is known of the training data, as JSON; not kept if empty.
+  std::string data;                     ///< Facts about the training data as JSON. Not saved if empty.
   TrainingState state;
 };
 
@@ -100,22 +100,22 @@ struct SnapshotContent {
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions = {});
 
-/// Does the same, but shares what only an update of the weights changes: parameters, optimizer state and the tensors of
-/// extensions, where they are contiguous and on the CPU. For BackgroundSave, which copies them.
+/// Does the same, but shares the tensors that only an update of the weights changes. These are parameters, optimizer
+/// state and tensors of extensions, if they are contiguous and on the CPU. BackgroundSave uses it and copies them.
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
 
-/// Returns what a snapshot's files hold. The bytes are the content's own.
+/// Returns the content of a snapshot's files. The bytes are the content's own.
 SnapshotParts snapshot_parts(const SnapshotContent& content);
 
 struct WriteOptions {
-  std::int64_t keep = 0;               ///< Number of newest snapshots to keep; 0 for all.
-  std::chrono::seconds keep_every{0};  ///< Of older ones, keep one for each such time; 0 for none.
+  std::int64_t keep = 0;               ///< Number of newest snapshots to keep. 0 for all.
+  std::chrono::seconds keep_every{0};  ///< Of older ones, keep one for each such time. 0 for none.
   bool is_best = false;                ///< Make `best` point to it.
 };
 
-/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank calls it, of one program: lock_snapshots()
-/// keeps others out. Old snapshots that cannot be removed are a warning on standard error.
+/// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank of one program calls it, and
+/// lock_snapshots() keeps others out. Old snapshots that cannot be removed are a warning on standard error.
 ///
 /// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
 struct WrittenSnapshot {
@@ -131,23 +131,23 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Restores weights and buffers from a snapshot: the averaged ones if the run kept such, as its own validation used
-/// them, else the last. Averages that lack their BatchNorm statistics, because a signal stopped the run before the pass
-/// that takes them, are left out. Returns true if the weights are averaged.
+/// Restores weights and buffers from a snapshot. They are the averaged ones if the run kept them, as its own validation
+/// used them, else the last ones. If a signal stopped the run before the pass for BatchNorm statistics, averages lack
+/// these and are not used. Returns true if the weights are averaged.
 ///
 /// Throws: Error(kIo); Error(kData) as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
 
-/// Returns why the state of a snapshot cannot be read, or nothing if it can: a file that is damaged or of another
-/// schema. For newest_whole_snapshot(), which then takes the snapshot before it.
+/// Returns why the state of a snapshot cannot be read, such as a damaged file or another schema. Nothing if it can. It
+/// is for newest_whole_snapshot(), which then takes the snapshot before it.
 std::optional<std::string> state_fault(const std::filesystem::path& snapshot);
 
-/// Returns SnapshotContent::data of a snapshot; empty if it has none.
+/// Returns SnapshotContent::data of a snapshot. Empty if it has none.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::string saved_data(const std::filesystem::path& snapshot);
 
-/// Returns the tensors that extensions saved, by name; empty if there is no such file.
+/// Returns the tensors that extensions saved, by name. Empty if there is no such file.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);

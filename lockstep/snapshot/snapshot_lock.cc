@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/snapshot/snapshot_lock.h"
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
@@ -9,15 +10,14 @@ namespace lockstep {
 namespace {
 
 std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
-  const auto whole = std::filesystem::absolute(snapshots).lexically_normal();
-  const auto folder = whole.has_filename() ? whole : whole.parent_path();
+  const auto folder = absolute_folder(snapshots);
   return folder.filename() == "snapshots" ? folder.parent_path() : folder;
 }
 
 }  // namespace
 
 void clear_left_overs(const std::filesystem::path& snapshots, const RunLock& lock) {
-  // On a file system without locks nobody can tell whether a holder on another host lives.
+  // On a file system without locks it is unknown whether a holder on another host lives.
   if (lock.taken_from()) {
     remove_stale_temporaries(snapshots);
   } else {

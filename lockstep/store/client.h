@@ -18,8 +18,8 @@ namespace lockstep {
 enum class StoreFault {
   kLate,     ///< No answer came in time.
   kLost,     ///< The server has gone, or cannot be reached.
-  kOver,     ///< The generation has ended: the ranks meet again in the next one.
-  kRefused,  ///< The server does not do that; the fact says why.
+  kOver,     ///< The generation has ended, and the ranks join again in the next one.
+  kRefused,  ///< The server does not do that. The fact says why.
 };
 
 class StoreError : public Error {
@@ -35,15 +35,15 @@ class StoreError : public Error {
 
 /// One connection to the run's store.
 ///
-/// A request that failed with kLate or kLost ends the connection: its answer could still come, and would be taken for
-/// the next one's.
+/// A client of the store. A request that failed with kLate or kLost ends the connection. Its answer could still arrive,
+/// and would be taken for the answer to the next request.
 ///
 /// Threads: one at a time. Throws: every method throws StoreError.
 class StoreClient {
  public:
   using Deadline = Clock::time_point;
 
-  /// Proves to the server at the other end of `socket` that this process knows the secret, and has it prove the same.
+  /// Proves to the server at the other end of `socket` that this process knows the secret, and demands the same proof.
   ///
   /// Blocks: until `until` at most.
   /// Throws: Error(kPeer) as ClientHandshake; StoreError(kLost) if the server refuses this client, or does not know the

@@ -16,12 +16,12 @@ namespace lockstep {
 /// Threads: safe.
 class StoreConnections {
  public:
-  /// Makes one attempt to connect; returns an empty descriptor if nobody listens.
+  /// Makes one attempt to connect. Returns an empty descriptor if nobody listens.
   using Connect = std::function<FileDescriptor(StoreClient::Deadline until)>;
 
   StoreConnections(Connect connect, StoreIdentity identity);
 
-  /// Opens the first connection. A server that is busy with others may close it unheard: that is tried again.
+  /// Opens the first connection. A busy server may close it unheard, so this retries.
   ///
   /// Blocks: until `until` at most. Throws: as StoreClient.
   void open(StoreClient::Deadline until);

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keys, waits and generations. Generation 0 has the keys of the whole run. Every other generation has its own keys, and
+// only the present one exists. kRaise begins the next generation. It drops all keys of the present one and answers its
+// waits with kOver, so that no rank waits for keys of a group that has ended. A raise to the generation that has begun
+// already changes nothing, so every rank may send it.
+//
+// A kGet or kWait whose keys are not all there is filed under its first missing key. A new key wakes only the requests
+// that are filed under it. Each either completes or is filed under its next missing key. A client has at most one
+// waiting request.
+//
+// The store is bounded. A request that would exceed kMostStoredBytes is refused, and changes no key beyond those
+// already set. Only the server's thread calls this, so there are no locks.
 #include "lockstep/store/generations.h"
 
 #include <algorithm>
@@ -9,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-// Far above what ranks exchange: a fault of a rank must not take the memory of the process that serves.
+// Far above what ranks exchange. A faulty rank must not exhaust the memory of the serving process.
 constexpr std::size_t kMostStoredBytes = 1U << 30U;
 
 StoreReply refused(std::string why) { return {StoreStatus::kRefused, {std::move(why)}}; }
@@ -108,7 +119,7 @@ StoreReply Generations::add(Keys& keys, const Fields& fields, std::uint32_t gene
   return {StoreStatus::kDone, {std::to_string(sum)}};
 }
 
-// As c10d's own stores do it: an empty expectation stands for a key that is missing.
+// As in c10d's own stores, an empty expectation means a key that is missing.
 StoreReply Generations::compare_set(Keys& keys, const Fields& fields, std::uint32_t generation) {
   const auto found = keys.find(fields[0]);
   const bool matches = found == keys.end() ? fields[1].empty() : found->second == fields[1];

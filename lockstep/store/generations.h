@@ -25,14 +25,14 @@ class Generations {
  public:
   using ClientId = std::uint64_t;
 
-  /// Does what the request asks. Returns nullopt if it waits for a key; take_answers() has the reply later. A client
-  /// must not ask again before it has its reply.
+  /// Carries out a request. Returns nullopt if it waits for a key. take_answers() then returns the reply later. A
+  /// client must not send another request before it has its reply.
   std::optional<StoreReply> apply(ClientId client, const StoreRequest& request);
 
   /// Returns the replies to requests that waited and need not wait any longer.
   std::vector<std::pair<ClientId, StoreReply>> take_answers() { return std::exchange(answers_, {}); }
 
-  /// Drops what a client that has left waits for.
+  /// Drops the waiting request of a client that has left.
   void forget(ClientId client);
 
   std::uint32_t current() const { return current_; }

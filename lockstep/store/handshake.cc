@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Challenge and response. The server sends a nonce; the client sends one of its own and an HMAC over both; the server
-// proves itself by an HMAC with another first letter, so neither end can be made to sign for the other.
+// Challenge and response. The server sends a nonce. The client sends its own nonce and an HMAC over both. The server
+// then proves itself by an HMAC over the same with another first letter, so neither end can be made to sign for the
+// other.
+//
+// The client waits for the server's hello, which holds a magic word, the id of the start and the nonce. It sends its
+// answer, waits for the server's HMAC, and is then proven. A hello of another version or start ends the connection, and
+// so does a wrong HMAC at either end. The server reads nothing else before the answer.
 #include "lockstep/store/handshake.h"
 
 #include "lockstep/base/error.h"

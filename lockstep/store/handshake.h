@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// What both ends of a connection to the store must know: the run's secret, and which start of the run this is.
+/// The facts that both ends of a connection to the store must share, which are the run's secret and the start of the
+/// run.
 struct StoreIdentity {
   Secret secret{};
   std::string start{};  ///< The same text on every rank of one start. No secret.

@@ -53,7 +53,8 @@ void make_private(const fs::path& folder) {
   if (is_ours && (found.st_mode & kOfOthers) != 0) ::chmod(folder.c_str(), 0700);
 }
 
-// Never seen half written: the file gets its name when it is whole, and only if no other has that name.
+// Writes a file that is never seen half written. It gets its name when it is complete, and only if no other file has
+// that name.
 bool write_new(const fs::path& path, std::string_view bytes) {
   const fs::path part = path.string() + "." + std::to_string(::getpid());
   FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -115,7 +116,7 @@ Secret SecretFile::create() {
     if (::access(path_.c_str(), F_OK) != 0) write_new(path_, Secret::make().bytes());
     held_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (held_) ::flock(held_.get(), LOCK_SH | LOCK_NB);
-    // Removed meanwhile by its last user, where it is not read.
+    // If it cannot be read, its last user has removed it meanwhile.
     if (const auto secret = read()) return *secret;
   }
   throw Error(ErrorKind::kIo, "'" + path_.string() + "' disappears again and again", "choose another run folder");

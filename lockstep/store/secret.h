@@ -17,7 +17,7 @@ namespace lockstep {
 /// Throws: Error(kEnvironment) if the system gives none.
 std::string random_bytes(std::size_t count);
 
-/// The 32 random bytes that all ranks of a run share, and nobody else knows. They never go to a log, a command line or
+/// The 32 random bytes that all ranks of a run share and nobody else knows. They never go to a log, a command line or
 /// the environment.
 class Secret {
  public:
@@ -35,15 +35,15 @@ class Secret {
   std::string bytes_ = std::string(kBytes, '\0');
 };
 
-/// Returns the folder for a run's secret: `.meeting` in the run folder; without a run folder `meeting/START` in the
-/// cache folder. Absolute. All nodes must see it. Creates nothing.
+/// Returns the folder for a run's secret, `.meeting` in the run folder. Without a run folder it is `meeting/START` in
+/// the cache folder. The path is absolute, and all nodes must see it. Creates nothing.
 std::filesystem::path secret_folder(const std::filesystem::path& run_dir, const std::string& start,
                                     const Environment& env);
 
-/// `secret` in a folder that only this user may enter: folder 0700, file 0600.
+/// `secret` in a folder that only this user may enter. The folder has mode 0700, the file 0600.
 ///
-/// Whoever starts the run creates it; the ranks read it. A secret that is there already, left by a run that was killed
-/// or in use by another start of the same run, is taken over: it is as good as a new one.
+/// The process that starts the run creates it, and the ranks read it. If there is a secret already, from a killed run
+/// or another start of the same run, it is used, since it is as good as a new one.
 class SecretFile {
  public:
   explicit SecretFile(const std::filesystem::path& folder);
@@ -55,7 +55,7 @@ class SecretFile {
   /// Throws: Error(kIo) if that cannot be done; Error(kEnvironment) as read() does.
   Secret create();
 
-  /// Returns the secret; nullopt if there is none yet.
+  /// Returns the secret. Nullopt if there is none yet.
   ///
   /// Throws: Error(kEnvironment) if somebody else owns folder or file, or may read them; Error(kIo) if the file cannot
   ///         be read, or does not hold a secret.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread, one epoll. A connection is unproven until its answer to the challenge is right; the unproven ones are
-// kept in the order in which they came, so that the first is the oldest. A proven one is read only while it has no
-// reply coming: a client asks one thing at a time, and one that does not read its replies is not heard either. So
-// memory is bounded by one request and one reply for each rank's connection.
-// The listener is not watched while there is no room for another stranger; the system's queue holds those that come.
+// One thread, one epoll. A connection is unproven until its answer to the challenge is right. Unproven connections are
+// kept in order of arrival, so the first is the oldest.
+// A proven connection is read only while no reply to it is due, since a client sends one request at a time. A client
+// that does not read its replies is not read either. So memory is bounded by one request and one reply for each rank's
+// connection.
+// The listener is not watched while there is no room for another unproven connection. New ones then wait in the
+// system's queue.
 #include "lockstep/store/server.h"
 
 #include <fcntl.h>
@@ -68,7 +70,7 @@ class StoreServer::Loop {
     std::optional<ServerHandshake> handshake;  ///< Until it is proven.
     std::list<Id>::iterator place;             ///< Among the unproven.
     Clock::time_point since;
-    std::string answer;  ///< What came of the proof.
+    std::string answer;  ///< The result of the proof.
     FrameReader frames;
     std::string unsent;
     bool is_waiting = false;
@@ -120,7 +122,7 @@ StoreServer::Loop::Loop(FileDescriptor bound, StoreIdentity identity, const Stra
   if (!stop_) fail("eventfd");
   watch(EPOLL_CTL_ADD, stop_.get(), kStop, EPOLLIN);
   watch(EPOLL_CTL_ADD, listener_.get(), kListener, 0);
-  // The process's signals are for its other threads: a new thread has the mask of the one that starts it.
+  // Signals are for the process's other threads. A new thread inherits the mask of the thread that starts it.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -164,7 +166,7 @@ void StoreServer::Loop::run(const std::stop_token& stop) {
   }
 }
 
-// -1: nobody's time runs out.
+// -1 if no connection has a deadline.
 int StoreServer::Loop::wait_ms() {
   std::optional<Clock::time_point> next = paused_until_;
   if (!unproven_.empty()) {
@@ -184,7 +186,7 @@ void StoreServer::Loop::drop_late() {
   }
 }
 
-// True if another stranger may come in: there is room, or the oldest has had time enough to prove itself.
+// True if another unproven connection may come in, because there is room or the oldest has had enough time.
 bool StoreServer::Loop::has_room() {
   if (paused_until_ && Clock::now() < *paused_until_) return false;
   paused_until_.reset();
@@ -262,7 +264,7 @@ bool StoreServer::Loop::prove(Connection& connection) {
   return true;
 }
 
-// Requests behind one that waits stay where they are until it has its reply.
+// Requests behind one that waits stay if they are until it has its reply.
 bool StoreServer::Loop::execute(Id id, Connection& connection) {
   while (!connection.is_waiting) {
     const auto message = connection.frames.next();
@@ -278,7 +280,7 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
   return true;
 }
 
-// Sends what it can, and watches the connection for what it waits for next.
+// Sends as much as it can, and registers the connection for its next event.
 bool StoreServer::Loop::flush(Id id, Connection& connection) {
   std::size_t done = 0;
   while (done < connection.unsent.size()) {

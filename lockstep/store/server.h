@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What a stranger may cost: connections that have proven nothing yet.
+/// Limits on connections that have not proven themselves yet.
 struct StrangerLimits {
   std::size_t most_unproven = 64;                  ///< At once. The next one waits in the system's queue.
   std::chrono::milliseconds patience{2000};        ///< For the whole proof.
@@ -29,15 +29,15 @@ struct StoreCounts {
   std::size_t most_connections = 0;
 };
 
-/// Serves the run's store from a thread of its own, to whoever proves that it knows the run's secret.
+/// Serves the run's store from its own thread, to clients that prove that they know the run's secret.
 ///
-/// Before the proof, a connection may send kAnswerBytes and nothing of it is acted on. The thread sleeps while nobody
-/// asks.
+/// Before the proof, a connection may send kAnswerBytes, and the server acts on none of them. The thread sleeps while
+/// there are no requests.
 class StoreServer {
  public:
-  /// `bound` is a bound TCP socket; it listens from here on.
+  /// `bound` is a bound TCP socket, which this listens on.
   ///
-  /// Throws: Error(kEnvironment) if the system refuses to listen, or to start what the thread needs.
+  /// Throws: Error(kEnvironment) if the system refuses to listen, or to start the thread.
   StoreServer(FileDescriptor bound, StoreIdentity identity, const StrangerLimits& limits = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

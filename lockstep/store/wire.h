@@ -10,24 +10,24 @@
 
 namespace lockstep {
 
-/// What a client may ask of the store. Numbers are the wire's: they never change their meaning.
+/// The operations of the store. The numbers are those on the wire, and never change their meaning.
 enum class StoreOperation : std::uint8_t {
-  kSet = 1,          ///< key, value, key, value, …: all of them at once.
-  kGet = 2,          ///< keys; answered with their values once all are there.
-  kWait = 3,         ///< keys; answered once all are there.
-  kAdd = 4,          ///< key, decimal number; answered with the sum.
-  kCheck = 5,        ///< keys; answered with "1" if all are there, else "0".
-  kErase = 6,        ///< key; answered with "1" if it was there, else "0".
-  kCompareSet = 7,   ///< key, expected, wanted; answered with what the key holds now.
+  kSet = 1,          ///< key, value, key, value, …, set all at once.
+  kGet = 2,          ///< keys. Answered with their values once all are there.
+  kWait = 3,         ///< keys. Answered once all are there.
+  kAdd = 4,          ///< key, decimal number. Answered with the sum.
+  kCheck = 5,        ///< keys. Answered with "1" if all are there, else "0".
+  kErase = 6,        ///< key. Answered with "1" if it was there, else "0".
+  kCompareSet = 7,   ///< key, expected, wanted. Answered with the key's value afterwards.
   kAppend = 8,       ///< key, bytes.
-  kCount = 9,        ///< nothing; answered with the number of keys.
-  kGeneration = 10,  ///< nothing; answered with the present generation.
-  kRaise = 11,       ///< nothing; makes the request's generation the present one, if that is one higher than it was.
+  kCount = 9,        ///< No fields. Answered with the number of keys.
+  kGeneration = 10,  ///< No fields. Answered with the present generation.
+  kRaise = 11,       ///< nothing. Makes the request's generation the present one, if that is one higher than it was.
 };
 
 struct StoreRequest {
   StoreOperation operation = StoreOperation::kCount;
-  std::uint32_t generation = 0;  ///< 0: the keys of the whole run, which outlive every generation.
+  std::uint32_t generation = 0;  ///< 0 for the keys of the whole run, which outlive every generation.
   std::vector<std::string> fields{};
 
   bool operator==(const StoreRequest&) const = default;
@@ -36,7 +36,7 @@ struct StoreRequest {
 enum class StoreStatus : std::uint8_t {
   kDone = 0,
   kOver = 1,     ///< The request's generation has ended.
-  kRefused = 2,  ///< The request cannot be answered; the only field says why.
+  kRefused = 2,  ///< The request cannot be answered. The only field says why.
 };
 
 struct StoreReply {
@@ -49,11 +49,11 @@ struct StoreReply {
 inline constexpr std::size_t kMostFrameBytes = 16U << 20U;
 inline constexpr std::size_t kMostFields = 1U << 16U;
 
-/// Returns a whole frame: its length, then the message.
+/// Returns a complete frame, which is its length and then the message.
 std::string encode(const StoreRequest& request);
 std::string encode(const StoreReply& reply);
 
-/// Returns the message of one frame, without its length; nullopt if it is not well formed.
+/// Returns the message of one frame, without its length. Nullopt if it is not well formed.
 std::optional<StoreRequest> decode_request(std::string_view message);
 std::optional<StoreReply> decode_reply(std::string_view message);
 
@@ -62,7 +62,7 @@ class FrameReader {
  public:
   void push(std::string_view bytes);
 
-  /// Returns the next whole message; nullopt if there is none yet, or if is_broken().
+  /// Returns the next whole message. Nullopt if there is none yet, or if is_broken().
   std::optional<std::string> next();
 
   /// True if the stream announced a message that is too long, or empty. Nothing after that can be read.

@@ -65,7 +65,7 @@ void look_at_clocks(const NvmlHealth& ask, Nvml::Device device, DeviceHealth& he
   }
   unsigned clock = 0;
   unsigned usual = 0;
-  // An idle device's clock at this moment says nothing; the one that is set for programs does.
+  // An idle device's clock at this moment says nothing. The one that is set for programs does.
   if (tells(ask.program_clock, device, kMultiprocessors, &clock) &&
       tells(ask.usual_clock, device, kMultiprocessors, &usual) && clock > 0 && clock < usual) {
     health.clock_mhz = clock;
@@ -83,7 +83,7 @@ std::optional<int> nvlinks_up(const NvmlHealth& ask, Nvml::Device device) {
   return up;
 }
 
-/// "ue: 0\nce: 3\n" of ras/BLOCK_err_count. Source: the kernel's Documentation/gpu/amdgpu/ras.rst.
+/// Parses "ue: 0\nce: 3\n" of ras/BLOCK_err_count. Source: the kernel's Documentation/gpu/amdgpu/ras.rst.
 std::uint64_t uncorrectable_in(const std::string& text) {
   for (const auto& line : split(text, '\n')) {
     if (line.starts_with("ue:"))

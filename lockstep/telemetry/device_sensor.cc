@@ -46,7 +46,7 @@ class AmdgpuSensor : public DeviceSensor {
       at.memory_used_bytes = number_in<std::uint64_t>(device.folder / "mem_info_vram_used");
       at.memory_total_bytes = number_in<std::uint64_t>(device.folder / "mem_info_vram_total");
       if (!device.hwmon.empty()) {
-        // Newer chips tell the power of this moment only, older ones the average.
+        // Newer chips report only the present power, older ones only the average.
         auto power = number_in<std::int64_t>(device.hwmon / "power1_average");
         if (!power) power = number_in<std::int64_t>(device.hwmon / "power1_input");
         at.power_watts = scaled(power, 1e6);

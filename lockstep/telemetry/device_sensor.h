@@ -10,10 +10,11 @@
 
 namespace lockstep {
 
-/// One device at one moment. What its driver does not tell is absent: of an MI250X's two dies only one reports power.
+/// One device at one moment. Values that its driver does not report are absent. On an MI250X only one of the two dies
+/// reports power.
 struct DeviceSample {
   std::string pci{};                     ///< "0000:c1:00.0", the same in every container and for every user.
-  std::optional<double> busy_percent{};  ///< Misleads: a kernel that waits for other ranks counts as busy.
+  std::optional<double> busy_percent{};  ///< Misleading, since a kernel that waits for other ranks counts as busy.
   std::optional<double> power_watts{};
   std::optional<double> temperature_celsius{};
   std::optional<std::uint64_t> memory_used_bytes{};
@@ -32,7 +33,7 @@ class DeviceSensor {
 std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci,
                                             const std::filesystem::path& root = "/");
 
-/// The sensor for this node's devices, or null where it has none that can be read.
+/// The sensor for this node's devices, or null if it has none that can be read.
 std::unique_ptr<DeviceSensor> sensor_of_node();
 
 }  // namespace lockstep

@@ -13,16 +13,15 @@
 
 namespace lockstep {
 
-/// The network that a line of NCCL's or RCCL's log says is used: "IB", "AWS Libfabric", "Socket"; nothing where the
-/// line does not speak of that. Up to NCCL 2.26 it says "Using network NAME", from 2.27 "Assigned NET plugin NAME to
-/// comm".
+/// Returns the network that a line of NCCL's or RCCL's log names, such as "IB", "AWS Libfabric" or "Socket". Nothing if
+/// the line names none. Up to NCCL 2.26 it is "Using network NAME", from 2.27 on "Assigned NET plugin NAME to comm".
 std::optional<std::string> network_in(std::string_view line);
 
-/// The network adapter of this node that NCCL should be using: "InfiniBand (mlx5_0)", "Slingshot (cxi0)"; nothing
-/// where there is none, or where the user chose sockets (NCCL_NET=Socket, NCCL_IB_DISABLE=1).
+/// Returns the network adapter of this node that NCCL should use, such as "InfiniBand (mlx5_0)" or "Slingshot (cxi0)".
+/// Nothing if there is none, or if the user chose sockets (NCCL_NET=Socket, NCCL_IB_DISABLE=1).
 std::optional<std::string> fast_network(const Environment& env, const std::filesystem::path& root = "/");
 
-/// Reads what is new in the logs that NCCL writes, and finds the line that says it fell back to sockets.
+/// Reads new lines of the logs that NCCL writes, and finds the line that says it fell back to sockets.
 class NetworkWatch {
  public:
   /// `fast` is what should be used instead, as fast_network() says it.
@@ -31,7 +30,7 @@ class NetworkWatch {
   /// Follow this file, which need not be there yet.
   void follow(const std::filesystem::path& log) { read_.try_emplace(log, 0); }
 
-  /// A warning with the line and the fix, the first time that any log tells of sockets.
+  /// Returns a warning with the line and the fix, the first time that any log names sockets.
   std::optional<std::string> look();
 
  private:

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Sets `function` to the symbol of that name; false where the library has none.
+/// Sets `function` to the symbol of that name. False if the library has none.
 template <typename Result, typename... Arguments>
 bool find(void* library, const char* name, std::function<Result(Arguments...)>& function) {
   void* symbol = ::dlsym(library, name);

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What is used of NVML to see whether a device is sound. Each may be missing: drivers and devices differ in them.
+/// The functions of NVML for a device's health. Each may be missing, since drivers and devices differ.
 struct NvmlHealth {
   using Device = void*;
   std::function<int(Device, unsigned, unsigned, unsigned long long*)> ecc_errors{};  ///< Of a type, by a counter.
@@ -23,8 +23,8 @@ struct NvmlHealth {
   std::function<int(Device, unsigned, unsigned*)> link_state{};
 };
 
-/// What is used of NVML, with its types spelt out, so that its header is not needed. Each function returns 0 for
-/// success.
+/// The functions of NVML that are used, with their types spelt out, so that its header is not needed. Each returns 0
+/// for success.
 /// Source: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/ ; the structs are of the "_v2" and "_v3"
 /// symbols that every driver since 450 has.
 struct Nvml {
@@ -62,10 +62,10 @@ struct Nvml {
   NvmlHealth health{};
 };
 
-/// NVML of the driver, or nothing where it is missing. It stays loaded.
+/// NVML of the driver, or nothing if it is missing. It stays loaded.
 std::optional<Nvml> load_nvml();
 
-/// A sensor for the devices that `nvml` counts, or null where it is nothing or does not start.
+/// A sensor for the devices that `nvml` counts, or null if it is nothing or does not start.
 std::unique_ptr<DeviceSensor> nvml_sensor(std::optional<Nvml> nvml);
 
 }  // namespace lockstep

@@ -42,7 +42,7 @@ std::uint64_t value_of(const std::string& text, std::string_view name) {
 std::vector<pid_t> children_of(const fs::path& process) {
   std::vector<pid_t> children;
   std::error_code gone;
-  // Each thread has a list of its own.
+  // Each thread has its own list of children.
   for (fs::directory_iterator it(process / "task", gone), end; !gone && it != end; it.increment(gone)) {
     for (const auto& word : split(text_or_nothing(it->path() / "children"), ' ')) {
       if (const auto pid = parsed_int<pid_t>(word)) children.push_back(*pid);

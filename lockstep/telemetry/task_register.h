@@ -12,32 +12,32 @@
 
 namespace lockstep {
 
-/// One task of this node: a process that exec set up and that then became the program.
+/// One task of this node, a process that exec set up and that then became the program.
 struct RegisteredTask {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
-  std::uint64_t started = 0;  ///< As start_of_process() has it, so that no later process passes for this one.
+  std::uint64_t started = 0;  ///< As from start_of_process(), so that no later process is mistaken for this one.
 };
 
 /// This process as a task.
 RegisteredTask this_task(int rank, int local_rank);
 
-/// Tells the node's agent of a task: one small file in `folder`, whole or not there.
+/// Registers a task with the node's agent by a small file in `folder`. The file is complete or absent.
 ///
-/// Throws: Error(kIo) where it cannot be written.
+/// Throws: Error(kIo) if it cannot be written.
 void enter_task(const RegisteredTask& task, const std::filesystem::path& folder);
 
-/// The task with this local rank, or nothing where it has not entered yet.
+/// The task with this local rank, or nothing if it has not entered yet.
 std::optional<RegisteredTask> entered_task(int local_rank, const std::filesystem::path& folder);
 
-/// Watches the end of a process that need not be a child, at once where the kernel can (Linux 5.3), else when asked.
+/// Watches the end of a process that need not be a child, at once if the kernel can (Linux 5.3), else when asked.
 class WatchedTask {
  public:
   explicit WatchedTask(const RegisteredTask& task);
 
   const RegisteredTask& task() const { return task_; }
-  /// Readable once the task has ended; -1 where this kernel has no such thing.
+  /// Becomes readable once the task has ended. -1 if this kernel has no pidfd.
   int descriptor() const { return pidfd_.get(); }
   bool has_ended();
 

@@ -52,8 +52,8 @@ json list_of_json(const std::vector<Sample>& samples) {
   return list;
 }
 
-/// Takes `value` where it is there and of its kind; a damaged line must not end what reads a run. A claim: it was
-/// taken.
+/// Takes `value` if it is present and of the right kind, and returns true if so. A damaged line must not end the
+/// program that reads a run.
 template <typename Value>
 bool take(const json& object, const char* key, Value& value) {
   const auto it = object.find(key);
@@ -199,7 +199,7 @@ void read_telemetry(const fs::path& path, const std::function<void(const Telemet
   } else {
     file.seekg(0);
   }
-  // A last line without its end is not whole: getline then finds the end of the file.
+  // A last line without its end is incomplete. getline then finds the end of the file.
   while (std::getline(file, text) && !file.eof()) {
     if (const auto line = parsed_telemetry(text)) take_line(*line);
   }

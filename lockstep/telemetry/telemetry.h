@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-/// What one task used, as of now.
+/// The resources that one task has used until now.
 struct TaskSample {
   RegisteredTask task{};
   TreeSample used{};
@@ -31,18 +31,18 @@ struct NodeSample {
   std::vector<DeviceSample> devices{};
 };
 
-/// A node's part of a run's telemetry: one JSON object a line, appended to over restarts. docs/exec.md has the keys.
+/// A node's part of a run's telemetry, one JSON object per line. Restarts append to it. docs/exec.md lists the keys.
 ///
-/// Nothing here throws once the file is open: a full disk must not end what watches the run.
+/// Nothing here throws once the file is open, since a full disk must not end the process that watches the run.
 class TelemetryFile {
  public:
-  /// Throws: Error(kIo) where the file cannot be opened.
+  /// Throws: Error(kIo) if the file cannot be opened.
   TelemetryFile(const std::filesystem::path& path, std::string node);
 
   void write_start(double time, double period_s, int local_world);
   void write_sample(const NodeSample& sample);
   void write_warning(double time, const std::string& code, const std::string& text);
-  /// What a warning of this code told of is over.
+  /// Writes that a warning of this code is over.
   void write_warning_over(double time, const std::string& code);
   void write_end(double time);
 
@@ -59,23 +59,23 @@ struct TelemetryLine {
   std::string node{};
   double time = 0;      ///< Seconds since 1970.
   NodeSample sample{};  ///< Of a "sample".
-  std::string code{};   ///< Of a "warning" and its end: "sockets", "tasks-stuck", "device-idle".
+  std::string code{};   ///< For a "warning" and its end, such as "sockets", "tasks-stuck" or "device-idle".
   std::string text{};   ///< Of a "warning".
-  double period_s = 0;  ///< Of an "agent_started": between two samples.
-  int local_world = 0;  ///< Of an "agent_started": tasks of the node.
+  double period_s = 0;  ///< For an "agent_started", the time between two samples.
+  int local_world = 0;  ///< For an "agent_started", the tasks of the node.
 };
 
-/// The run's telemetry files, one for each node, by name. Empty where there are none.
+/// The run's telemetry files, one for each node, by name. Empty if there are none.
 std::vector<std::filesystem::path> telemetry_files(const std::filesystem::path& run_dir);
 
 /// Hands each whole line among the file's last `most_bytes` to `take`, in order. Lines that are none of ours, and a
 /// last one that is not whole yet, are left out.
 ///
-/// Throws: Error(kIo) where the file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if the file cannot be read; never for what it holds.
 void read_telemetry(const std::filesystem::path& path, const std::function<void(const TelemetryLine&)>& take,
                     std::uintmax_t most_bytes = std::numeric_limits<std::uintmax_t>::max());
 
-/// A sample as its JSON object has it, and back; nothing where the object is none of ours.
+/// Converts a sample to the text of its JSON object, and back. Nothing if the object is not one of ours.
 std::string json_of_sample(const NodeSample& sample, const std::string& node);
 std::optional<TelemetryLine> parsed_telemetry(std::string_view line);
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Command lines that are nearly right: what `lockstep` says, and what it makes of a word that means two things."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
 import harness  # noqa: E402
@@ -59,9 +63,52 @@ class Usage(harness.RanksTest):
                 for name in names:
                     self.assertRegex("\n".join(lines), rf"(?m)^[* ] {name} {{2,}}[A-Z]")
         settings = self.said("recipe", "ls").out
-        self.assertRegex(settings, r"(?m)^  zero_init_residual  +false  +each block starts")
+        self.assertRegex(settings, r"(?m)^  zero_init_residual  +false  +initialize each")
         wide = self.start("recipe", "ls", env={"COLUMNS": "200"}).finish().out
         self.assertGreater(max(len(line) for line in wide.splitlines()), 120)
+
+    def help_at(self, columns, *command):
+        """What `--help` prints on a terminal of so many columns."""
+        ours, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        program = subprocess.Popen([harness.BIN / "lockstep", *command, "--help"], stdin=terminal, stdout=terminal, env=env)
+        os.close(terminal)
+        text = b""
+        while True:
+            try:
+                more = os.read(ours, 65536)
+            except OSError:  # Linux reports the far end's close so.
+                break
+            if not more:
+                break
+            text += more
+        os.close(ours)
+        self.assertEqual(program.wait(), 0, command)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_the_help_of_every_command_fits_a_terminal(self):
+        seen, open_commands = 0, [()]
+        while open_commands:
+            command = open_commands.pop()
+            seen += 1
+            with self.subTest(command=command):
+                text = self.help_at(80, *command)
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+                # A name and its explanation are two columns, never one.
+                rows = re.findall(r"(?m)^  (?=\S)(.*)$", text)
+                self.assertEqual([row for row in rows if not re.match(r"\S+( \S+)*(  +\S|$)", row)], [])
+                wide = self.help_at(160, *command)
+                self.assertEqual(text.split(), wide.split())
+            commands = text.partition("\nSubcommands:\n")[2]
+            open_commands += [(*command, name) for name in re.findall(r"(?m)^  (\S+)", commands)]
+        self.assertGreater(seen, 35)
+
+    def test_help_for_train_shows_the_settings_that_most_runs_set(self):
+        text = self.said("train", "--help").out
+        self.assertRegex(text, r"(?m)^  optimizer\.lr {2,}learning rate$")
+        listed = self.said("recipe", "ls").out
+        self.assertLess(listed.index("  optimizer.lr "), listed.index("[model]"))
 
     def test_a_shell_completes_clusters_recipes_and_runs_by_name(self):
         run = self.folder / "mine-20260101-000000"
@@ -72,7 +119,7 @@ class Usage(harness.RanksTest):
         script.write_text(self.said("completion", "bash").out + "\noffer() { COMP_WORDS=(\"$PROGRAM\" \"$@\"); COMP_CWORD=$#; _lockstep; "
                                                                 "echo \"${COMPREPLY[@]}\"; }\noffer \"$@\"\n")
         for words, names in ((("follow", "mi"), "mine-20260101-000000"), (("stop", ""), run.name), (("report", run.name, ""), run.name),
-                             (("monitor", ""), run.name), (("submit", "cifar"), "cifar100 cifar100-resnet50"),
+                             (("monitor", ""), run.name), (("submit", "cifar"), "cifar100 cifar100-resnet50"), (("train", "mni"), "mnist"),
                              (("submit", "--cluster", "l"), "leonardo lumi-g"), (("profile", "show", "per"), "perlmutter"),
                              (("plan", "digits", "--cluster", "=", "fr"), "frontier")):
             with self.subTest(words=words):

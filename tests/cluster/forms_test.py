@@ -33,6 +33,14 @@ class Forms(unittest.TestCase):
         self.assertEqual(text.count("#!/bin/bash"), 2, "six trials, four devices a node")
         self.assertEqual((text.count("\nstart 0"), text.count("#SBATCH --gres=gpu:4\n")), (6, 2))
 
+    def test_trials_of_a_program_share_devices(self):
+        text = self.script("form-share.sbatch", "--cluster", "lumi-g", "--account", "project_123456789", "--container", "/images/torch.sif", "--setup",
+                           "$WITH_CONDA", "--sweep", "lr=1,2,3,4,5", "--pack", "--per-device", "3", "--", "python3", "train.py", "--lr", "{lr}")
+        self.assertIn("#SBATCH --ntasks-per-node=8\n#SBATCH --cpus-per-task=7\n", text, "the node's steps are those of its devices")
+        self.assertIn("--cpus-per-task=2 --mem=60G --gpus-per-node=1 ", text, "a third of the device's seven cores")
+        self.assertIn("\nstart 3 ", text)
+        self.assertIn("\nstart 2 ", text)
+
     def test_a_session_is_a_shell(self):
         self.script("form-shell.session", "--interactive", "--cluster", "frontier", "--account", "a", "--nodes", "2")
 
@@ -61,6 +69,11 @@ class Forms(unittest.TestCase):
         self.refused("knows no devices of a node", "--tasks-per-node N", str(RECIPES / "digits.toml"), "--pack", "--sweep", "trainer.seed=1,2")
         self.refused("--nodes is 2, but packed trials", "leave --nodes out", str(RECIPES / "digits.toml"), "--pack", "--devices", "2", "--nodes", "2",
                      "--sweep", "trainer.seed=1,2")
+        sweep = ("--sweep", "trainer.seed=1,2", str(RECIPES / "digits.toml"))
+        self.refused("without --pack each trial has a job", "--pack --per-device 2", *sweep, "--per-device", "2")
+        self.refused("--per-device is 0, want 1", "trials that share a device", *sweep, "--pack", "--per-device", "0")
+        self.refused("the trials have no devices to share", "--tasks-per-node N", *sweep, "--pack", "--per-device", "2", "--devices", "0",
+                     "--tasks-per-node", "2")
         self.refused("--interactive takes no recipe", "srun lockstep train RECIPE", str(RECIPES / "digits.toml"), "--interactive")
         for flags, fact in ((("--signal", "USR1"), "--signal is 'USR1', want a signal and seconds, NAME@S"),
                             (("--signal", "KILL@60"), "want USR1, USR2, TERM, INT or HUP before the @"),

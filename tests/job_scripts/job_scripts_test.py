@@ -171,6 +171,23 @@ class SideBySide(unittest.TestCase):
             self.assertEqual([each.split(":")[0] for each in shown["left_out"]],
                              ["line 6, cd $HOME/project", "line 9, MASTER_ADDR", "line 10, MASTER_PORT"])
 
+    def test_the_signal_of_a_script_is_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            told = lambda *flags: json.loads(run("submit", "--from", "job.sh", "--cluster", "perlmutter", *flags, "--json", cwd=folder).stdout)
+            text = (ROOT / "tests/job_scripts/scripts/good_signal.sbatch").read_text()
+            script = pathlib.Path(folder, "job.sh")
+            script.write_text(text)
+            shown = told()
+            words = shown["command"]
+            self.assertEqual([words[words.index(flag) + 1] for flag in ("--signal", "--requeue")], ["USR2@120", "no"])
+            self.assertIn("#SBATCH --signal=B:USR1@120\n#SBATCH --no-requeue\n", shown["ours"])
+            self.assertIn("scancel --signal=USR2 ", shown["ours"])
+            self.assertIn("--signal USR1@30", " ".join(told("--signal", "USR1@30")["command"]), "what is typed comes first")
+            script.write_text(text.replace('kill -USR2 "$step"; wait "$step"', "scontrol requeue $SLURM_JOB_ID"))
+            shown = told()
+            self.assertNotIn("--signal", shown["command"])
+            self.assertIn("line 4, --signal=B:USR1@120: the batch shell alone gets it", shown["left_out"][0])
+
     def test_what_is_typed_comes_before_the_script(self):
         with tempfile.TemporaryDirectory() as folder:
             script = ROOT / "tests/job_scripts/scripts/good_lumi.sbatch"

@@ -67,10 +67,10 @@ class NodeLook(test_bed.BedTest):
         self.environment |= {"LD_LIBRARY_PATH": str(self.driver), "PRETENDED_NVML": str(self.faults)}
         (self.folder / "torch").mkdir()
 
-    def run_job(self, *words, devices=2, code=0, **variables):
+    def run_job(self, *words, devices=2, tasks=2, code=0, **variables):
         """The log of a job on both nodes that ended with `code`."""
         shutil.rmtree(self.folder / "run", ignore_errors=True)
-        job = self.job("--nodes", "2", "--tasks-per-node", "2", "--devices", devices, *words, **variables)
+        job = self.job("--nodes", "2", "--tasks-per-node", tasks, "--devices", devices, *words, **variables)
         ended = self.state(job)
         self.assertEqual(ended["ExitCode"], f"{code}:0", self.log())
         return self.log()
@@ -128,6 +128,35 @@ class NodeLook(test_bed.BedTest):
                 self.assertNotIn("error", log)
         log = self.run_job(*program)
         self.assertEqual(log.count("the program ran"), 4, "a Python without PyTorch is left alone")
+
+    def test_a_launchers_own_python_is_asked(self):
+        """torchrun and a script of one's own, as pip installs them: with a plain first line, and with the one for long paths."""
+        (self.folder / "torch/__init__.py").write_text(BLIND)
+        tools = self.folder / "my tools"
+        tools.mkdir()
+        (tools / "python").symlink_to(sys.executable)
+        path = f"{tools}:{self.environment['PATH']}"
+        for name, head in (("torchrun", f"#!{sys.executable}"), ("accelerate", f"#!/bin/sh\n'''exec' \"{tools}/python\" \"$0\" \"$@\"\n' '''"),
+                           ("train.py", "#!/usr/bin/env python3")):
+            with self.subTest(name):
+                (tools / name).write_text(head + "\nprint('the program ran')\n")
+                (tools / name).chmod(0o755)
+                program = ("--", tools / name if name == "train.py" else name)
+                log = self.run_job(*program, tasks=1, code=4, PATH=path, PYTHONPATH=str(self.folder))
+                self.assertIn("devices-not-seen: torch.cuda.is_available() is False in the program's Python", log)
+                self.assertNotIn("the program ran", log)
+                self.assertEqual(self.run_job(*program, tasks=1, PATH=path).count("the program ran"), 2, "a Python without PyTorch is left alone")
+        self.assertIn("'no-such-script.py' was not found", self.run_job("--", "no-such-script.py", code=4))
+
+    def test_an_account_with_few_hours_left_is_told(self):
+        """Slurm's accounting is pretended: two nodes for an hour, and the account has a minute."""
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "sshare").write_text("#!/bin/sh\necho ' proj||node=6000|node=5999'\n")
+        (tools / "sshare").chmod(0o755)
+        log = self.run_job("--account", "proj", "--time", "1:00:00", "--", "sh", "-c", "echo the program ran", PATH=f"{tools}:{self.environment['PATH']}")
+        self.assertRegex(log, r"warning: n\d: budget-low: account proj has 0.0 of its 100.0 node-hours left, want [12]\.\d for the rest")
+        self.assertEqual(log.count("the program ran"), 4)
 
     @unittest.skipUnless(peers.PYTHON, peers.REASON)
     def test_a_real_pytorch_says_why_it_sees_none(self):

@@ -108,7 +108,7 @@ class ProfileNew(unittest.TestCase):
     def test_no_devices_at_all_and_no_default_partition(self):
         site = Site(self, cluster="cores", gpus=0, nodes=3, cores=6, partitions=NO_DEFAULT, **UNBOUND)
         said = site.lockstep("profile", "new").stdout
-        self.assertIn("partition main (the one with the most nodes; none is the default): 3 nodes, each no devices, 6 cores", said)
+        self.assertIn("partition main (its jobs may have the most nodes; none is the default): 3 nodes, each no devices, 6 cores", said)
         profile = site.profile("cores")
         self.assertEqual((profile["devices"]["count"], profile["sbatch"]["cores"]), (0, 6))
         self.assertEqual(profile["slurm"]["time"], "00:40:00", "an hour is more than the partition gives")

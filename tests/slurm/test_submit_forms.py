@@ -105,6 +105,27 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log("run/job-1"))
         self.assertEqual([self.log(f"run/0{s}-s-{s}").count(f"s={s} world=1\n") for s in (1, 2)], [1, 2])
 
+    def test_trials_share_a_device_and_know_nothing_of_each_other(self):
+        """Five trials on two devices, three on the first: all at once, each alone in its world."""
+        line = ("echo s={s} \"word {s}\" world=$WORLD_SIZE rank=$RANK port=$MASTER_PORT gpu=$SLURM_STEP_GPUS; touch $LOCKSTEP_RUN_DIR/here;"
+                "until [ $(ls $LOCKSTEP_RUN_DIR/../*/here | wc -l) = 5 ]; do :; done;"
+                "[ {s} != 2 ] || exit 3; [ {s} != 4 ] || [ -n \"$SLURM_RESTART_COUNT\" ] || exit 75")
+        job = self.submit("--devices", "2", "--cores-per-task", "1", "--pack", "--per-device", "3", "--sweep", "s=1,2,3,4,5", "--", "sh", "-c",
+                          line)["jobs"][0]["job"]
+        state = self.state(job)
+        logs = {s: self.log(f"run/0{s}-s-{s}") for s in (1, 2, 3, 4, 5)}
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]), ("FAILED", "3:0", "1"), self.log("run/job-1"))
+        said = {s: re.findall(r"s=(\d) word (\d) world=1 rank=0 port=(\d+) gpu=(\S+)\n", text) for s, text in logs.items()}
+        self.assertEqual({s: len(times) for s, times in said.items()}, {1: 1, 2: 2, 3: 1, 4: 2, 5: 1},
+                         f"one that ended well is not started again: {logs}")
+        firsts = {s: times[0] for s, times in said.items()}
+        self.assertEqual([firsts[s][:2] for s in logs], [(str(s), str(s)) for s in logs])
+        self.assertEqual(len({first[2] for first in firsts.values()}), 5, "a port of its own")
+        self.assertEqual([firsts[s][3] == firsts[1][3] for s in logs], [True, True, True, False, False])
+        self.assertIn("trial 02-s-2 ended with 3", self.log("run/job-1"))
+        told = json.loads(self.lockstep("report", "run", "--json").stdout)["sweep"]
+        self.assertEqual([row["exit_code"] for row in told], [0, 3, 0, 0, 0])
+
     def test_a_venv_is_unpacked_once_on_each_node_and_active_in_each_task(self):
         venv = self.folder / "my env"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

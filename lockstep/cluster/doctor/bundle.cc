@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 10> kSecretWords = {"TOKEN",      "KEY", 
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Where the value ends that begins at `at`: at the closing quote, or at the next white space.
+/// Returns the end of the value that begins at `at`, which is its closing quote or the next white space.
 std::size_t end_of_value(std::string_view text, std::size_t at) {
   if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
     const auto close = text.find(text[at], at + 1);
@@ -45,7 +45,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at) {
   return std::min(text.find_first_of(" \t\r\n,;&|)", at), text.size());
 }
 
-/// Where the value begins that a name ending at `at` is given; `at` where it is given none.
+/// Returns the beginning of the value of a name that ends at `at`. `at` itself if the name has no value.
 std::size_t begin_of_value(std::string_view text, std::size_t at, bool is_option) {
   std::size_t after = at;
   if (after < text.size() && (text[after] == '"' || text[after] == '\'')) ++after;
@@ -168,7 +168,7 @@ void add_run(const DoctorContext& of, std::vector<BundleFile>& files) {
   }
 }
 
-/// A header of the ustar format. Source: POSIX.1-2017, pax, "ustar Interchange Format".
+/// Returns a header of the ustar format. Source: POSIX.1-2017, pax, "ustar Interchange Format".
 std::string tar_header(const BundleFile& file, const std::string& folder) {
   const auto name = (folder + "/" + file.name).substr(0, 99);
   std::array<char, kTarBlock> block{};

@@ -17,23 +17,24 @@ struct BundleFile {
   std::string text{};
 };
 
-/// What a support ticket needs: the report, the job's variables, script and logs, the machine, the profile, and what
-/// `scontrol`, `nvidia-smi` and `rocm-smi` say. Long logs are cut in their middle. Secrets are taken out.
+/// Collects what a support ticket needs. That is the report, the job's variables, script and logs, facts of the
+/// machine, the profile, and the output of `scontrol`, `nvidia-smi` and `rocm-smi`. Long logs are cut in their middle.
+/// Secrets are removed.
 ///
-/// `report` is what was printed, `version` that of this program.
+/// `report` is the printed report, `version` this program's version.
 std::vector<BundleFile> bundle_files(const DoctorContext& of, const std::string& report, const std::string& version);
 
-/// Writes them as a compressed tar where the name ends in .tar.gz or .tgz, else as a folder; readable by the user
-/// alone.
+/// Writes the files as a compressed tar if the name ends in .tar.gz or .tgz, else as a folder. Only the user can read
+/// it.
 ///
-/// Throws: Error(kIo) where that fails; Error(kUsage) where `path` is there already.
+/// Throws: Error(kIo) if that fails; Error(kUsage) if `path` is there already.
 void write_bundle(const std::filesystem::path& path, const std::vector<BundleFile>& files);
 
-/// `text` without values of what is named like a token, key, password or secret, without passwords in addresses, and
-/// without the values that such variables have in `env`, wherever they stand.
+/// Returns `text` without secrets. It removes values of names like token, key, password or secret, and passwords in
+/// addresses. It also removes the values that such variables have in `env`, wherever they occur.
 std::string without_secrets(std::string_view text, const Environment& env);
 
-/// A claim: a variable of this name holds a secret.
+/// True if a variable of this name holds a secret.
 bool is_secret(std::string_view name);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A cache of compiled kernels: the variable that places it, and where it goes below the home folder without that.
+/// A cache of compiled kernels. It has the variable that sets its folder, and the default folder below the home folder.
 struct Cache {
   const char* variable;
   const char* at_home;

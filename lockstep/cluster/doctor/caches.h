@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks where compilers and libraries keep what they make.
+/// Checks the cache folders of compilers and libraries.
 void check_caches(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

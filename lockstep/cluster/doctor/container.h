@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks what the container shows of the node.
+/// Checks which parts of the node the container exposes.
 void check_container(const DoctorContext& of, Findings& findings);
 
 /// True if this process is inside a container's image.

@@ -198,7 +198,7 @@ std::vector<Gpu> visible_nvidia(const std::vector<Gpu>& usable, const std::strin
     const auto found =
         index ? (*index < usable.size() ? usable.begin() + static_cast<std::ptrdiff_t>(*index) : usable.end())
               : std::ranges::find_if(usable, [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); });
-    // CUDA shows what stands before the first entry that means nothing.
+    // CUDA shows the devices before the first invalid entry.
     if (found == usable.end()) break;
     visible.push_back(*found);
   }

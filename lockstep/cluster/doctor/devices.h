@@ -13,14 +13,14 @@ namespace lockstep {
 /// The GPUs of the node that this task's cgroup lets it open.
 std::vector<Gpu> usable_gpus(const DoctorContext& of);
 
-/// Of those, the ones that the variables show, in the order in which the device's runtime numbers them; nothing where a
-/// variable names one that is not there: the runtime then shows none at all.
+/// Returns those GPUs that the variables expose, in the order in which the device's runtime numbers them. Nothing if a
+/// variable names a device that does not exist, since the runtime then shows none at all.
 std::vector<Gpu> visible_gpus(const DoctorContext& of);
 
-/// The PCI address of the device that this task takes; nothing where it takes none or that cannot be told.
+/// Returns the PCI address of this task's device. Nothing if it has none, or if the address is unknown.
 std::optional<std::string> device_of_task(const DoctorContext& of);
 
-/// How many devices this job has on the node, over all of its tasks; nothing where a cgroup hides that.
+/// Returns the number of devices that this job has on the node, over all of its tasks. Nothing if a cgroup hides that.
 std::optional<int> devices_on_node(const DoctorContext& of);
 
 /// "0000:c1:00.0" of each GPU on the node's PCI buses, whether or not a driver runs it.

@@ -69,13 +69,9 @@ std::string hint_or(const Error& error, std::string_view otherwise) {
 }
 
 struct Check {
-  void (*make)(const DoctorContext&, Findings&);
-  int CheckCounts::*of;  ///< What it is about.
+  MakeCheck make;
+  int CheckCounts::*of;  ///< The count that the check adds to.
 };
-
-void run_check(const Check& check, const DoctorContext& of, Findings& findings) {
-  lockstep::run_check({"", check.make}, of, findings);
-}
 
 constexpr std::array kQuick = {
     Check{&check_layout, &CheckCounts::job},     Check{&check_devices, &CheckCounts::node},
@@ -88,6 +84,7 @@ constexpr std::array kThorough = {
     Check{&check_device_health, &CheckCounts::node}, Check{&check_links, &CheckCounts::node},
     Check{&check_network, &CheckCounts::node},       Check{&check_libraries, &CheckCounts::node},
     Check{&check_quota, &CheckCounts::run},          Check{&check_logs, &CheckCounts::run},
+    Check{&check_budget, &CheckCounts::job},
 };
 
 }  // namespace
@@ -124,9 +121,9 @@ DoctorContext DoctorContext::of_process(const Environment& env, Profile profile,
           .run = std::move(run)};
 }
 
-void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings) {
+void run_check(MakeCheck make, const DoctorContext& of, Findings& findings) {
   try {
-    check.make(of, findings);
+    make(of, findings);
   } catch (const Error& error) {
     findings.warning("check-failed", "a check could not be made: " + std::string(error.fact()),
                      hint_or(error, "run `lockstep doctor` again"));
@@ -144,15 +141,15 @@ void place(DoctorContext& context, Findings& findings) {
 std::vector<Finding> quick_findings(DoctorContext context) {
   Findings findings;
   place(context, findings);
-  for (const auto& check : kQuick) run_check(check, context, findings);
+  for (const auto& check : kQuick) run_check(check.make, context, findings);
   return findings.list();
 }
 
 std::vector<Finding> findings_of(DoctorContext context) {
   Findings findings;
   place(context, findings);
-  for (const auto& check : kQuick) run_check(check, context, findings);
-  for (const auto& check : kThorough) run_check(check, context, findings);
+  for (const auto& check : kQuick) run_check(check.make, context, findings);
+  for (const auto& check : kThorough) run_check(check.make, context, findings);
   return findings.list();
 }
 

@@ -26,14 +26,14 @@ std::string_view name_of(Severity severity);
 
 /// One thing that is not as a run needs it. docs/doctor.md has a heading for each code.
 struct Finding {
-  std::string code{};  ///< "layout-one-core": the family of checks, then what is wrong. Scripts may rely on it.
+  std::string code{};  ///< The family of checks and the fault, such as "layout-one-core". Scripts may rely on it.
   Severity severity = Severity::kNote;
   std::string fact{};                ///< With the value found and the value wanted.
-  std::string fix{};                 ///< What to type or to change.
-  std::vector<std::string> hosts{};  ///< Where it was found; empty where it is not one node's.
+  std::string fix{};                 ///< The command to type, or the change to make.
+  std::vector<std::string> hosts{};  ///< If it was found. Empty if it is not one node's.
 };
 
-/// Findings as they are collected: a check tells, it does not throw.
+/// Collects findings. A check adds to it, and does not throw.
 class Findings {
  public:
   void note(std::string code, std::string fact, std::string fix) {
@@ -80,19 +80,21 @@ struct NetworkInterface {
   std::vector<std::string> addresses{};  ///< Numeric, IPv4 before IPv6.
 };
 
-/// What NVIDIA's driver says through its library.
+/// The state of NVIDIA's driver, as its library reports it.
 struct NvidiaLibrary {
   bool is_loaded = false;  ///< libnvidia-ml.so.1 is there.
-  int status = 0;          ///< What nvmlInit returned: 0 where all is well, 18 where library and driver differ.
+  int status = 0;          ///< The result of nvmlInit. 0 if all is well, 18 if library and driver have different
+                           ///< versions.
   int devices = 0;         ///< That it counts.
 };
 
-/// What a check reads of the system that is no file; tests put in what they like.
+/// What checks read of the system apart from files. Tests put in values of their own.
 struct SystemView {
   ProcessLimits limits{};
-  CpuSet allowed{};  ///< Where the launcher let this task run.
+  CpuSet allowed{};  ///< The CPUs that the launcher allowed this task.
   std::vector<NetworkInterface> interfaces{};
-  std::function<std::vector<std::string>(const std::string& host)> addresses_of{};  ///< Empty: it does not resolve.
+  std::function<std::vector<std::string>(const std::string& host)> addresses_of{};  ///< Empty if the name does not
+                                                                                    ///< resolve.
   std::function<bool(int port)> is_port_free{};
   std::function<NvidiaLibrary()> nvidia{};
   std::function<std::vector<DeviceHealth>()> device_health{};
@@ -101,10 +103,10 @@ struct SystemView {
   static SystemView of_process(const Environment& env);
 };
 
-/// The run that is to be looked at, where there is one.
+/// The run that is to be looked at, if there is one.
 struct RunUnderTest {
   std::filesystem::path run_dir{};
-  std::vector<std::filesystem::path> logs{};      ///< NCCL's or RCCL's, besides those of the run folder.
+  std::vector<std::filesystem::path> logs{};      ///< Logs of NCCL or RCCL, in addition to those of the run folder.
   std::optional<std::uint64_t> snapshot_bytes{};  ///< Else that of the newest snapshot in the run folder.
 };
 
@@ -116,47 +118,45 @@ struct DoctorContext {
   std::string host{};
   SystemView system{};
   RunUnderTest run{};
-  Placement at{};  ///< Set by `place`; one process until then.
+  Placement at{};  ///< Set by `place`. Until then it is one process.
 
   /// The machine and process that this is.
   static DoctorContext of_process(const Environment& env, Profile profile, RunUnderTest run);
 
   bool in_job() const { return env.get("SLURM_JOB_ID") || at.source != "single"; }
-  /// A claim: ranks of this job are on several nodes.
+  /// True if ranks of this job are on several nodes.
   bool spans_nodes() const { return at.nodes > 1; }
   /// `path` below `root`.
   std::filesystem::path at_root(const std::filesystem::path& path) const { return root / path.relative_path(); }
 };
 
-/// Fills in `at`, or tells why the launcher's variables make no sense.
+/// Fills in `at`, or reports why the launcher's variables are inconsistent.
 void place(DoctorContext& context, Findings& findings);
 
-/// All checks of one process that take milliseconds and start no program: for `submit` and `train` before they begin.
+/// Runs all checks of one process that take milliseconds and start no program. `submit` and `train` call it before they
+/// begin.
 std::vector<Finding> quick_findings(DoctorContext context);
 
-/// A check of one thing, with a name for a person.
-struct NamedCheck {
-  const char* name;
-  void (*make)(const DoctorContext&, Findings&);
-};
+/// A check of one thing: adds its findings.
+using MakeCheck = void (*)(const DoctorContext&, Findings&);
 
-/// Makes a check. One that meets what nobody thought of becomes a finding itself, and takes no other's with it.
-void run_check(const NamedCheck& check, const DoctorContext& of, Findings& findings);
+/// Runs a check. If the check throws, that becomes a finding, and the other checks still run.
+void run_check(MakeCheck make, const DoctorContext& of, Findings& findings);
 
 /// All checks of one process. The ones between nodes are in doctor_nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);
 
-/// How many checks one process makes, and of what.
+/// The number of checks that one process makes, by subject.
 struct CheckCounts {
-  int node = 0;  ///< Of the node: devices, libraries, limits, network.
+  int node = 0;  ///< Checks of the node, its devices, libraries, limits and network.
   int job = 0;   ///< Of how the job's tasks lie, and of its variables.
-  int run = 0;   ///< Of the run folder and of logs; 0 if there is neither.
+  int run = 0;   ///< Of the run folder and of logs. 0 if there is neither.
 };
 
 /// Returns the number of checks that findings_of() makes.
 CheckCounts checks_of(const RunUnderTest& run);
 
-/// A claim: there is an error among them.
+/// True if there is an error among them.
 bool has_error(const std::vector<Finding>& findings);
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ struct Mount {
   std::string device;
 };
 
-/// The mount that shows `path`, by the kernel's table; empty if that does not tell.
+/// Returns the mount that holds `path`, from the kernel's table. Empty if the table does not have it.
 Mount mount_of(const DoctorContext& of, const fs::path& path) {
   const std::string wanted = path.lexically_normal().string();
   std::string best;

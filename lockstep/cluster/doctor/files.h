@@ -12,21 +12,21 @@
 
 namespace lockstep {
 
-/// The kind of file system that `path`, or the nearest parent that is there, lies on: "lustre", "nfs4", "tmpfs"; by
-/// the kernel's table of mounts. Empty where that does not tell.
+/// Returns the kind of file system of `path`, or of its nearest existing parent, such as "lustre", "nfs4" or "tmpfs".
+/// It is from the kernel's table of mounts, and empty if that does not have it.
 std::string file_system_of(const DoctorContext& of, const std::filesystem::path& path);
 
-/// The device of that mount, as the kernel has it: "/dev/scratch" or "scratch".
+/// Returns the device of that mount from the kernel's table, such as "/dev/scratch" or "scratch".
 std::string device_of(const DoctorContext& of, const std::filesystem::path& path);
 
-/// A claim: all nodes see this kind of file system.
+/// True if all nodes see this kind of file system.
 bool is_shared(std::string_view file_system);
 
 /// Room on the file system of a path, or of its nearest parent that is there.
 struct FileSystemRoom {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;   ///< For this user.
-  std::uint64_t total_files = 0;  ///< 0 where the file system does not count them.
+  std::uint64_t total_files = 0;  ///< 0 if the file system does not count them.
   std::uint64_t free_files = 0;
 };
 std::optional<FileSystemRoom> room_at(const std::filesystem::path& path);
@@ -34,7 +34,7 @@ std::optional<FileSystemRoom> room_at(const std::filesystem::path& path);
 /// The path itself, or its nearest parent that is there.
 std::filesystem::path nearest_there(const std::filesystem::path& path);
 
-/// A claim: this process, by its effective user, may do that: R_OK, W_OK or X_OK together.
+/// True if this process's effective user has these permissions, a combination of R_OK, W_OK and X_OK.
 bool may(const std::filesystem::path& path, int mode);
 
 }  // namespace lockstep

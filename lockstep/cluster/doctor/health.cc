@@ -55,7 +55,7 @@ void check_speed_of(const DoctorContext& of, const DeviceHealth& device, Finding
   }
 }
 
-/// A device with fewer NVLinks than another of its node; one without any may have no bridge.
+/// Reports a device with fewer NVLinks than another of its node. One without any may have no bridge.
 void check_links_between(const DoctorContext& of, const std::vector<DeviceHealth>& devices, Findings& findings) {
   int most = 0;
   for (const auto& device : devices) most = std::max(most, device.links_up.value_or(0));

@@ -5,11 +5,13 @@
 
 namespace lockstep {
 
-/// Checks that this task's devices are sound: reached by their driver, with memory that needs no repair, not held down,
-/// and as many as Slurm gave. An error is a device that no program can rely on, a warning one that is slow.
+/// Checks that this task's devices are sound. Their driver must reach them, their memory must need no repair, their
+/// clocks must not be lowered, and there must be as many as Slurm gave. An error is a device that no program can rely
+/// on, a warning one that is slow.
 void check_device_health(const DoctorContext& of, Findings& findings);
 
-/// Checks that links run as they should: a device's PCI Express, and the adapters of a network over several nodes.
+/// Checks that links run at their full rate. These are a device's PCI Express, and over several nodes the adapters of
+/// the network.
 void check_links(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ constexpr const char* kFabric = "libfabric.so.1";
 struct FabricNetwork {
   std::string_view prefix;    ///< Of what fast_network() says.
   std::string_view provider;  ///< libfabric's name for it.
-  std::string_view library;   ///< What a libfabric with that provider built in is linked to.
+  std::string_view library;   ///< A library that libfabric is linked to if it has that provider built in.
 };
 constexpr auto kFabricNetworks =
     std::to_array<FabricNetwork>({{"Slingshot", "cxi", "libcxi.so"}, {"EFA", "efa", "libefa.so"}});
@@ -37,7 +37,8 @@ const FabricNetwork* fabric_network(const DoctorContext& of) {
   return row == kFabricNetworks.end() ? nullptr : &*row;
 }
 
-/// The names by which NCCL or RCCL looks for its plugin. Source: NCCL's environment variables, NCCL_NET_PLUGIN.
+/// Returns the file names that NCCL or RCCL tries for its plugin. Source: NCCL's environment variables,
+/// NCCL_NET_PLUGIN.
 std::vector<std::string> plugin_names(const DoctorContext& of) {
   const auto set = of.env.get("NCCL_NET_PLUGIN");
   if (set) return {*set, "librccl-net-" + *set + ".so", "libnccl-net-" + *set + ".so"};
@@ -61,7 +62,7 @@ bool has_provider(const DoctorContext& of, const fs::path& fabric, const FabricN
   if (!library) return true;  // Nothing can be told, so nothing is claimed.
   const auto is_it = [&](const std::string& name) { return name.starts_with(network.library); };
   if (std::ranges::any_of(library->needed, is_it)) return true;
-  // A provider may also be a file of its own. Source: fi_provider(3).
+  // A provider may also be a separate file. Source: fi_provider(3).
   const std::string file = "lib" + std::string(network.provider) + "-fi.so";
   std::vector<fs::path> folders = {fabric.parent_path() / "libfabric"};
   for (const auto& folder : split(of.env.get("FI_PROVIDER_PATH").value_or(""), ':')) {
@@ -126,7 +127,7 @@ void check_collectives(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// What PyTorch needs of a system library, by the versions that its own libraries name.
+/// Returns the version of a system library that PyTorch needs, from the versions that its own libraries name.
 std::string needed_version(const fs::path& torch, const std::string& prefix) {
   std::string newest;
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch_python.so"}) {

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Returns the path at which the dynamic loader finds `name`, below `root`; empty if it does not. The loader searches
+/// Returns the path at which the dynamic loader finds `name`, below `root`. Empty if it does not. The loader searches
 /// LD_LIBRARY_PATH, then `run_path`, then the folders of /etc/ld.so.conf, then its own.
 std::filesystem::path found_library(const DoctorContext& of, const std::string& name,
                                     const std::vector<std::string>& run_path = {});

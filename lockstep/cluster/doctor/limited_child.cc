@@ -10,28 +10,22 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/launch/program.h"
 
-// The parent looks at two things: the pipe, whose end tells of the child's end at once, and the child itself, since
-// what it started may keep the pipe open. pidfd_open would tell of both, but kernels before 5.3 have none.
+// The parent watches two things. The end of the pipe shows the child's end at once. It also asks for the child itself,
+// since a descendant may keep the pipe open. pidfd_open would show both, but kernels before 5.3 lack it.
 
 namespace lockstep {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 constexpr milliseconds kLastLook{200};
-
-[[noreturn]] void fail(const char* what) {
-  throw Error(ErrorKind::kEnvironment, std::string(what) + ": " + std::strerror(errno),
-              "raise the limits of processes and open files: ulimit -u, ulimit -n");
-}
 
 /// Appends what there is. Returns false at the pipe's end.
 bool read_all(int pipe, std::string& said) {
@@ -72,13 +66,13 @@ void wait_for(pid_t child, int pipe, Clock::time_point until, LimitedChild& end)
 
 LimitedChild run_limited(const std::function<int(int pipe)>& work, milliseconds limit) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe can be made");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw process_error("no pipe can be made");
   FileDescriptor read(ends[0]);
   FileDescriptor write(ends[1]);
   ::fcntl(read.get(), F_SETFL, O_NONBLOCK);
   const auto until = Clock::now() + limit;
   const pid_t child = ::fork();
-  if (child < 0) fail("no process can be started");
+  if (child < 0) throw process_error("no process can be started");
   if (child == 0) {
     ::setpgid(0, 0);
     int code = 1;

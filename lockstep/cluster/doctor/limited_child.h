@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// How a child process ended that was given so much time.
+/// The end of a child process that had a time limit.
 struct LimitedChild {
-  std::optional<int> exit_code{};  ///< 128 + n if signal n ended it; absent if the time was up.
+  std::optional<int> exit_code{};  ///< 128 + n if signal n ended it. Absent if the time was up.
   std::string said{};              ///< All that came through its pipe until then.
 };
 
-/// Runs `work` in a forked process, with the end of a pipe to write to, and kills it and what it started when the time
-/// is up. One that not even SIGKILL ends, in a driver's call, is left behind: this never waits longer.
-/// The process ends with the code that `work` returns.
+/// Runs `work` in a forked process, which can write to a pipe. When the time is up, it kills the process and its
+/// descendants. If not even SIGKILL ends one, because it is in a driver's call, it is left behind, so this never waits
+/// longer. The process exits with the code that `work` returns.
 ///
 /// Blocks: until it has ended, `limit` at most. Threads: none but the caller's may run.
 /// Throws: Error(kEnvironment) with the system's reason if no process can be started.

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Checks the process's limits: open files, locked memory, stack, processes, address space.
+/// Checks the process's limits on open files, locked memory, stack, processes and address space.
 void check_process_limits(const DoctorContext& of, Findings& findings);
 
 }  // namespace lockstep

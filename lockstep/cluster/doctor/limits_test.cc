@@ -271,5 +271,25 @@ TEST(SpaceFault, TheProjectsQuotaIsUsedUp) {
                       .mended = [&](FakeNode&) { used = "1048576"; }});
 }
 
+TEST(BudgetFault, TheAccountHasTooLittleForTheJobsTime) {
+  testing::JuwelsNode node;
+  const auto end = std::chrono::system_clock::now() + std::chrono::hours(10);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(end.time_since_epoch()).count();
+  node.set({{"SLURM_JOB_ACCOUNT", "proj"},
+            {"SLURM_JOB_PARTITION", "booster"},
+            {"SLURM_JOB_NUM_NODES", "2"},
+            {"LOCKSTEP_JOB_END", std::to_string(seconds)}});
+  std::string used = "100";
+  node.of.system.run = [&](const std::vector<std::string>& command) {
+    if (command[2] != "sshare") return ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
+    return ProcessResult{.exit_code = 0, .output = " proj||cpu=600000|cpu=" + used + "\n", .errors = {}};
+  };
+  // Ten hours of two nodes of 48 cores are 960 core-hours; 600000 minutes are 10000.
+  expect_fault(node, {.code = "budget-low",
+                      .fact = "account proj has 100.0 of its 10000.0 core-hours left, want 960.0",
+                      .broken = [&](FakeNode&) { used = "594000"; },
+                      .mended = [&](FakeNode&) { used = "540000"; }});
+}
+
 }  // namespace
 }  // namespace lockstep

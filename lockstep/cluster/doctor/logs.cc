@@ -26,14 +26,14 @@ struct Line {
   bool has(std::string_view part) const { return lower.find(part) != std::string::npos; }
 };
 
-/// What one log says of its network.
+/// The facts of one log about its network.
 struct LogFacts {
   fs::path path;
   bool is_one_node = false;
   bool has_fabric = false;  ///< The OFI plugin took over.
-  std::string sockets{};    ///< The line that says so; empty where none does.
+  std::string sockets{};    ///< The line that says so. Empty if none does.
   std::string no_plugin{};
-  std::string provider{};  ///< The provider chosen, where it is none of a fast network.
+  std::string provider{};  ///< The provider chosen, if it is none of a fast network.
   std::string no_direct{};
   std::string warning{};
 };
@@ -100,7 +100,7 @@ std::vector<fs::path> logs_of(const DoctorContext& of) {
   return logs;
 }
 
-/// The fast network that the run had: this node's, else what the profile knows of the system.
+/// Returns the high-speed network that the run had. It is this node's, or else the profile's.
 std::string network_of(const DoctorContext& of) {
   if (const auto fast = fast_network(Environment{}, of.root)) return *fast;
   return of.profile.network.kind;
@@ -156,7 +156,7 @@ void judge(const DoctorContext& of, const LogFacts& facts, Findings& findings) {
 void check_logs(const DoctorContext& of, Findings& findings) {
   Findings all;
   for (const auto& log : logs_of(of)) judge(of, facts_of(log), all);
-  // What one rank's log says, the others' say too.
+  // All ranks' logs report the same faults, so each is reported once.
   std::vector<std::string> told;
   for (const auto& finding : all.list()) {
     if (std::ranges::find(told, finding.code) != told.end()) continue;

@@ -60,19 +60,21 @@ struct RingPlace {
   Endpoint next{};
 };
 
-/// What one node has measured.
+/// The measurements of one node.
 struct RingResult {
   double bytes_per_second = 0;  ///< Of what came from the node before.
   bool is_right = false;
-  std::string failure{};  ///< Empty where it got through.
+  std::string failure{};  ///< Empty if it succeeded.
 };
 
 std::span<std::byte> bytes_of(std::span<Value> values) { return std::as_writable_bytes(values); }
 
-/// The numbers that a node brings: small enough that no sum overflows, another for each node and place.
+/// The numbers that a node contributes. They differ for each node and place, and are small enough that no sum
+/// overflows.
 Value brought(std::size_t node, std::size_t place) { return (node + 1) * (place % 1000 + 1); }
 
-/// The usual ring: each part goes round once to be summed, and once to be told. Source: Patarasuk and Yuan 2009.
+/// The usual ring all-reduce. Each part goes round once to be summed, and once to be distributed. Source: Patarasuk and
+/// Yuan 2009.
 std::vector<Value> ring_sum(const RingPlace& at, const FileDescriptor& next, const FileDescriptor& prev,
                             std::size_t elements, Deadline until) {
   std::vector<Value> values(elements);

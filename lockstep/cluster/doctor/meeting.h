@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// How much is sent, and for how long at most.
+/// The amount of data to send, and the longest time to spend.
 struct MeetingOptions {
   std::chrono::milliseconds timeout{10'000};  ///< For the whole meeting.
   std::size_t link_bytes = std::size_t{16} << 20U;
@@ -19,17 +19,17 @@ struct MeetingOptions {
   WallClock wall = [] { return std::chrono::system_clock::now(); };
 };
 
-/// Lets the tasks of a job meet over plain TCP, tell each other what they found, compare clocks, time the link from
-/// each node to the next, and sum numbers over all nodes in a ring.
+/// Connects the tasks of a job over plain TCP. They exchange their findings, compare clocks, time the link from each
+/// node to the next, and sum numbers over all nodes in a ring.
 ///
 /// Collective: the tasks that `joins` names.
 /// Blocks:  for `timeout` at most.
 /// Returns: on rank 0, what came of it; on others nothing.
-/// Throws:  Error(kPeer) where rank 0 cannot be reached in time; Error(kEnvironment) where no port can be had.
+/// Throws: Error(kPeer) if rank 0 cannot be reached in time; Error(kEnvironment) if no port can be had.
 std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,
                                  const MeetingOptions& options = {});
 
-/// A claim: this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
+/// True if this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
 bool joins(const Placement& at);
 
 }  // namespace lockstep

@@ -88,7 +88,7 @@ void check_fast(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// A claim: this address is one of a fast interface.
+/// True if this address is one of a fast interface.
 bool is_fast(const DoctorContext& of, const std::vector<std::string>& addresses) {
   for (const auto& name : fast_names(of)) {
     for (const auto& each : of.system.interfaces) {
@@ -134,7 +134,7 @@ void check_port(const DoctorContext& of, Findings& findings) {
   if (of.at.rank != 0 || of.at.world < 2 || !of.system.is_port_free) return;
   try {
     const auto port = agreed_port(of.at, of.env);
-    // torchrun's own store holds the port that it tells its ranks.
+    // torchrun's own store uses the port that it gives its ranks.
     if (!port || of.at.source == "torchrun" || of.system.is_port_free(*port)) return;
     findings.error(
         "network-port-taken",
@@ -173,7 +173,7 @@ void check_infiniband(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// The kernel's adapters are seen in a container, the files to open them only where they are bound.
+/// The kernel's adapters are seen in a container, the files to open them only if they are bound.
 void check_device_files(const DoctorContext& of, Findings& findings) {
   if (!of.spans_nodes()) return;
   std::error_code none;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/doctor/devices.h"
@@ -18,8 +20,8 @@
 #include "lockstep/cluster/doctor/space.h"
 #include "lockstep/launch/program.h"
 
-// A child process makes the checks and writes a line to its pipe before each, and one for each finding. So what it
-// found before a driver's call that never returns is not lost, and the last line says which check that was.
+// A child process makes the checks. It writes a line to its pipe before each check, and one for each finding. So
+// findings before a driver's call that never returns are not lost, and the last line names that check.
 
 namespace lockstep {
 namespace {
@@ -27,14 +29,21 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
+/// A check with a name for a person.
+struct NamedCheck {
+  const char* name;
+  MakeCheck make;
+};
+
 constexpr auto kChecks = std::to_array<NamedCheck>({
     {"devices", &check_devices},
     {"health of the devices", &check_device_health},
     {"links", &check_links},
 });
-constexpr NamedCheck kQuota{"quota", &check_quota};
+/// Of the job: its first node makes them, for all.
+constexpr auto kOnFirstNode = std::to_array<NamedCheck>({{"quota", &check_quota}, {"budget", &check_budget}});
 
-/// Errors of the job's own settings: they hold on every node.
+/// Errors of the job's own settings, which hold on every node.
 constexpr auto kOfTheJob = std::to_array<std::string_view>({"devices-hidden", "devices-not-seen"});
 
 /// Any Python takes it, and one without PyTorch does nothing. Its lines open with "lockstep: ".
@@ -66,24 +75,20 @@ bool is_first_node(const DoctorContext& of) { return of.env.get_int("SLURM_PROCI
 
 void write_line(int pipe, const json& line) {
   const auto text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  for (std::size_t at = 0; at < text.size();) {
-    const auto wrote = ::write(pipe, text.data() + at, text.size() - at);
-    if (wrote <= 0) return;
-    at += static_cast<std::size_t>(wrote);
-  }
+  write_all(pipe, std::as_bytes(std::span(text)), "the doctor's pipe");
 }
 
 int make_checks(const DoctorContext& of, const std::vector<NamedCheck>& checks, int pipe) {
   for (const auto& check : checks) {
     write_line(pipe, {{"at", check.name}});
     Findings findings;
-    run_check(check, of, findings);
+    run_check(check.make, of, findings);
     for (const auto& finding : findings.list()) write_line(pipe, json_of(finding));
   }
   return 0;
 }
 
-/// Slurm may hand out devices of a kind that is not known here; only a profile, or the PCI bus, says that it is.
+/// Slurm may allocate devices of an unknown kind. Only a profile or the PCI bus proves that they are GPUs.
 bool is_sure_of_devices(const DoctorContext& of) {
   return !of.profile.devices.backend.empty() || !pci_gpus(of, GpuMaker::kNvidia).empty() ||
          !pci_gpus(of, GpuMaker::kAmd).empty();
@@ -105,8 +110,9 @@ std::vector<Finding> findings_in(const LimitedChild& child, milliseconds limit) 
   const std::string how = child.exit_code
                               ? "ended with " + std::to_string(*child.exit_code)
                               : "took more than " + shortest(static_cast<double>(limit.count()) / 1e3) + " s";
-  // A file server that is slow is no fault of the node.
-  const auto severity = at == kQuota.name ? Severity::kNote : Severity::kWarning;
+  // A file server or an accounting that is slow is no fault of the node.
+  const bool is_of_job = std::ranges::any_of(kOnFirstNode, [&](const auto& check) { return at == check.name; });
+  const auto severity = is_of_job ? Severity::kNote : Severity::kWarning;
   findings.push_back(
       {.code = "check-too-long",
        .severity = severity,
@@ -119,13 +125,13 @@ std::vector<Finding> findings_in(const LimitedChild& child, milliseconds limit) 
 
 std::vector<Finding> node_findings(const DoctorContext& of, milliseconds limit) {
   std::vector<NamedCheck> checks(kChecks.begin(), kChecks.end());
-  if (is_first_node(of)) checks.push_back(kQuota);
+  if (is_first_node(of)) checks.insert(checks.end(), kOnFirstNode.begin(), kOnFirstNode.end());
   const auto child = run_limited([&](int pipe) { return make_checks(of, checks, pipe); }, limit);
   auto findings = findings_in(child, limit);
   std::erase_if(findings,
                 [&](const Finding& each) { return each.code == "devices-missing" && !is_sure_of_devices(of); });
   for (auto& each : findings) {
-    // A run that writes little goes on.
+    // A run that writes little can continue.
     if (each.code.starts_with("space-")) each.severity = std::min(each.severity, Severity::kWarning);
   }
   return findings;
@@ -145,7 +151,7 @@ int start(const std::vector<std::string>& command, const Environment& env, int o
   return 127;
 }
 
-/// What kAskTorch said.
+/// The answer of kAskTorch.
 struct TorchAnswer {
   bool is_python = false;    ///< The Python ran.
   bool is_imported = false;  ///< And has PyTorch.
@@ -214,7 +220,7 @@ void ask_torch(const DoctorContext& of, const ProgramTrial& trial, milliseconds 
   if (torch.sees_none) {
     look.findings.push_back(not_seen(of, torch));
   } else if (child.exit_code) {
-    // What fails after Python has started is told by the ranks, with all that they have to say.
+    // If the program fails after Python has started, its ranks report that, in full.
     look.has_started = torch.is_python || child.exit_code == 0;
   } else if (torch.is_imported) {
     look.findings.push_back({.code = "devices-not-answering",
@@ -246,9 +252,8 @@ void try_program(const DoctorContext& of, const ProgramTrial& trial, const NodeL
 }  // namespace
 
 NodeLook look_at_node(DoctorContext of, const ProgramTrial& trial, const NodeLimits& limits) {
-  NodeLook look;
-  // Slurm's name, by which it may be left out; the kernel's may be another.
-  of.host = of.env.get("SLURMD_NODENAME").value_or(of.host);
+  NodeLook look{.node = of.env.get("SLURMD_NODENAME").value_or(of.host)};
+  of.host = look.node;
   if (of.env.get("LOCKSTEP_DOCTOR") != "off") {
     Findings ignored;
     place(of, ignored);

@@ -8,48 +8,48 @@
 
 namespace lockstep {
 
-/// What one task tells of itself to the others.
+/// The facts that one task sends to the others.
 struct TaskReport {
   int rank = 0;
   int node_rank = 0;
   std::string host{};
-  std::string device{};  ///< Its PCI address; empty where there is none.
+  std::string device{};  ///< Its PCI address. Empty if there is none.
   std::string cpus{};    ///< "0-6".
   int cores = 0;
-  std::string versions{};  ///< Of kernel and drivers: the same on each node of a sound job.
+  std::string versions{};  ///< Versions of kernel and drivers, which are equal on all nodes of a sound job.
   std::vector<Finding> findings{};
 };
 
 TaskReport task_view(const DoctorContext& of, std::vector<Finding> findings);
 
-/// What holds for the tasks of a job together: devices that two ranks take, one core for all.
+/// Checks the tasks of a job together, for devices that two ranks use and for one core shared by all.
 void check_tasks(const std::vector<TaskReport>& tasks, Findings& findings);
 
-/// What was measured between two nodes.
+/// Measurements of the link between two nodes.
 struct LinkView {
   std::string from{};
   std::string to{};
   double bytes_per_second = 0;
 };
 
-/// How far a node's clock is ahead of rank 0's.
+/// The difference of a node's clock from rank 0's.
 struct ClockView {
   std::string host{};
   double ahead_s = 0;
   double uncertain_s = 0;  ///< Half of the time that the question and its answer took.
 };
 
-/// What rank 0 has at the end.
+/// The data that rank 0 has at the end.
 struct JobReport {
   std::vector<TaskReport> tasks{};    ///< Of all that came.
   std::vector<int> absent{};          ///< Ranks that did not.
   std::vector<ClockView> clocks{};    ///< One a node.
-  std::vector<LinkView> links{};      ///< Each node to the next; none where the job has one node.
+  std::vector<LinkView> links{};      ///< Each node to the next. None if the job has one node.
   std::vector<std::string> wrong{};   ///< Nodes whose all-reduce gave another sum.
   std::vector<std::string> broken{};  ///< Nodes that did not get through the all-reduce.
 };
 
-/// What the measurements mean.
+/// Adds findings from the measurements.
 void check_nodes(const JobReport& job, Findings& findings);
 
 /// All findings of a job, each once, with the nodes that have it.

@@ -16,14 +16,14 @@ nlohmann::json json_of(const Finding& finding);
 /// Throws: Error(kPeer) for what json_of() did not make.
 Finding finding_of(const nlohmann::json& object);
 
-/// The findings for a person, errors first, each with its fix; then how many there are of each kind. Says how many
-/// checks were made, on how many tasks, if there are none.
+/// Formats the findings for a person, errors first, each with its fix, and then their number of each kind. If there are
+/// none, it says how many checks were made, on how many tasks.
 std::string text_of(std::vector<Finding> findings, const CheckCounts& checks, std::size_t tasks = 1);
 
 /// {"node", "job", "run"}.
 nlohmann::json json_of(const CheckCounts& checks);
 
-/// Errors first, then warnings, then notes; otherwise as they came.
+/// Sorts errors first, then warnings, then notes. Otherwise their order stays.
 std::vector<Finding> sorted(std::vector<Finding> findings);
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ TEST(DoctorReport, CountsChecksOfARunOnlyIfOneIsNamed) {
   const auto all = checks_of({.run_dir = "run"});
   EXPECT_EQ(all.run, 3);
   EXPECT_EQ(all.node, 10);
-  EXPECT_EQ(all.job, 3);
+  EXPECT_EQ(all.job, 4);
 }
 
 }  // namespace

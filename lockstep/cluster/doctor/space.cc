@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/doctor/files.h"
+#include "lockstep/cluster/profile/account_budget.h"
+#include "lockstep/observe/wall_clock.h"
 
 namespace lockstep {
 namespace {
@@ -18,7 +21,7 @@ constexpr std::uint64_t kNodeLocal = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kFiles = 1000;
 constexpr std::uint64_t kSnapshots = 2;  // A new one is whole before an old one goes.
 
-/// What the newest snapshot of the run takes; nothing where there is none.
+/// Returns the size of the run's newest snapshot. Nothing if there is none.
 std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   if (of.run.snapshot_bytes) return of.run.snapshot_bytes;
   const auto folder = of.at_root(of.run.run_dir) / "snapshots";
@@ -33,7 +36,7 @@ std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   return bytes;
 }
 
-/// The bytes that are to be free where the run writes.
+/// Returns the bytes that should be free for the run.
 std::uint64_t wanted_bytes(const DoctorContext& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
 
 std::string why(const DoctorContext& of) {
@@ -41,7 +44,7 @@ std::string why(const DoctorContext& of) {
   return bytes ? std::to_string(kSnapshots) + " snapshots of " + human_bytes(*bytes) + " and logs" : "logs";
 }
 
-/// The numbers of `lfs quota -q` or `quota -w`, in KiB: used and limits; 0 where there is no limit.
+/// The numbers of `lfs quota -q` or `quota -w`, used and limits, in KiB. 0 if there is no limit.
 struct Quota {
   std::uint64_t used = 0;
   std::uint64_t soft = 0;
@@ -50,8 +53,8 @@ struct Quota {
   std::uint64_t files_hard = 0;
 };
 
-/// What follows the path in "PATH KBYTES QUOTA LIMIT GRACE FILES QUOTA LIMIT GRACE", whether or not it stands in a line
-/// of its own. Source: lfs-quota(1), quota(1). A star marks what is over its limit.
+/// Parses the numbers after the path in "PATH KBYTES QUOTA LIMIT GRACE FILES QUOTA LIMIT GRACE", on the path's line or
+/// on the next. Source: lfs-quota(1), quota(1). A star marks a number over its limit.
 std::optional<Quota> parsed_quota(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   std::vector<std::optional<std::uint64_t>> numbers;
@@ -68,15 +71,16 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
-/// Asks a file server, which must not hold up the other checks. Returns: nothing where there is no answer.
+/// Asks a file server, with a time limit so that it cannot block the other checks. Returns nothing if there is no
+/// answer.
 std::optional<std::string> answer_of(const DoctorContext& of, std::vector<std::string> command) {
   command.insert(command.begin(), {"timeout", "5"});
   const auto answer = of.system.run(command);
   return answer.exit_code == 0 ? std::optional(answer.output) : std::nullopt;
 }
 
-/// Returns the number of the project that a folder on Lustre counts for; nothing if it has none. The answer is the
-/// number, P if new files inherit it, else -, and the path. Source: lfs-project(1).
+/// Returns the project id that a folder on Lustre counts for. Nothing if it has none. The answer is the id, P if new
+/// files inherit it, else -, and the path. Source: lfs-project(1).
 std::optional<std::string> lustre_project(const DoctorContext& of, const std::string& folder) {
   auto words = split(trimmed(answer_of(of, {"lfs", "project", "-d", folder}).value_or("")), ' ');
   std::erase(words, "");
@@ -91,8 +95,8 @@ std::optional<std::string> gpfs_answer(const DoctorContext& of, std::vector<std:
   return answer_of(of, command);
 }
 
-/// Returns the fileset that a folder on GPFS counts for: what a project has there. Nothing if it lies in none of its
-/// own. Source: mmlsattr(1), -L.
+/// Returns the fileset that a folder on GPFS counts for, which is how a project is counted there. Nothing if it is in
+/// the root fileset. Source: mmlsattr(1), -L.
 std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::string& folder) {
   constexpr std::string_view kName = "fileset name:";
   for (const auto& line : split(gpfs_answer(of, {"mmlsattr", "-L", folder}).value_or(""), '\n')) {
@@ -103,7 +107,7 @@ std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::stri
   return std::nullopt;
 }
 
-/// Reads `mmlsquota -Y`: a head names the columns of the rows after it. Blocks are in KiB. Source: mmlsquota(1).
+/// Parses `mmlsquota -Y`, whose head names the columns of the rows after it. Blocks are in KiB. Source: mmlsquota(1).
 std::optional<Quota> parsed_gpfs_quota(const std::string& text) {
   std::vector<std::string> head;
   for (const auto& line : split(text, '\n')) {
@@ -179,6 +183,23 @@ void check_one_quota(const DoctorContext& of, const NamedQuota& named, Findings&
   }
 }
 
+/// Returns the hours until the job's end; nothing if nobody has said when that is.
+std::optional<double> hours_left(const Environment& env) {
+  for (const char* name : {"LOCKSTEP_JOB_END", "SLURM_JOB_END_TIME"}) {
+    if (const auto end = parsed_double(env.get(name).value_or("")))
+      return std::max(0.0, *end - unix_seconds(std::chrono::system_clock::now())) / 3600;
+  }
+  return std::nullopt;
+}
+
+NodeBilling billing(const DoctorContext& of) {
+  const auto number = [&](const char* name) { return of.env.get_int(name).value_or(0); };
+  const auto text = [&](const char* name) { return of.env.get(name).value_or(""); };
+  const auto* queue = known_queue(of.profile, text("SLURM_JOB_QOS"), text("SLURM_JOB_PARTITION"));
+  return node_billing(of.profile, number("SLURM_GPUS_ON_NODE"), number("SLURM_CPUS_ON_NODE"),
+                      queue != nullptr && queue->whole_node);
+}
+
 }  // namespace
 
 void check_run_space(const DoctorContext& of, Findings& findings) {
@@ -225,6 +246,22 @@ void check_quota(const DoctorContext& of, Findings& findings) {
   if (!is_shared(kind)) return;
   const auto folder = nearest_there(of.at_root(of.run.run_dir)).string();
   for (const auto& each : quotas_at(of, std::string(kind), folder)) check_one_quota(of, each, findings);
+}
+
+void check_budget(const DoctorContext& of, Findings& findings) {
+  const auto account = of.env.get("SLURM_JOB_ACCOUNT").value_or("");
+  const auto hours = hours_left(of.env);
+  if (account.empty() || !hours || !of.system.run) return;
+  const auto price = billing(of);
+  const auto answer = of.system.run(budget_question(account));
+  const auto budget = answer.exit_code == 0 ? parsed_budget(answer.output, account, price.unit) : std::nullopt;
+  const double wanted = *hours * price.per_hour * of.env.get_int("SLURM_JOB_NUM_NODES").value_or(1);
+  if (!budget || budget->left() >= wanted) return;
+  findings.warning("budget-low",
+                   "account " + account + " has " + fixed(std::max(0.0, budget->left()), 1) + " of its " +
+                       fixed(budget->granted, 1) + " " + price.unit + " left, want " + fixed(wanted, 1) +
+                       " for the rest of this job's time",
+                   "ask for a shorter --time, or for more hours: Slurm may hold or end the account's jobs");
 }
 
 }  // namespace lockstep

@@ -56,7 +56,8 @@ std::vector<fs::path> import_folders(const DoctorContext& of) {
   return folders;
 }
 
-/// "gfx906" for 90006, as KFD's properties of a node hold it: major, minor and step, the last in hexadecimal.
+/// Returns "gfx906" for 90006, as KFD's properties of a node hold it. The digits are major, minor and step, the last in
+/// hexadecimal.
 std::string architecture(const DoctorContext& of) {
   const auto nodes = of.at_root("/sys/class/kfd/kfd/topology/nodes");
   for (const auto& node : names_in(nodes)) {

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// The `torch` folder of the PyTorch that `python` would import here, below root; empty where there is none.
+/// The `torch` folder of the PyTorch that `python` would import here, below root. Empty if there is none.
 std::filesystem::path torch_folder(const DoctorContext& of);
 
-/// "12.6" for `key` "cuda" in the folder's version.py, "6.3.42131" for "hip", "2.9.1+cu126" for "__version__"; empty
-/// where it has none.
+/// "12.6" for `key` "cuda" in the folder's version.py, "6.3.42131" for "hip", "2.9.1+cu126" for "__version__". Empty if
+/// it has none.
 std::string torch_version(const std::filesystem::path& folder, const std::string& key);
 
 /// Checks that the PyTorch that this environment would start can use the node's devices.

@@ -59,14 +59,14 @@ void set_key(DangerousVariable& variable, const std::string& key, const RawSetti
   }
 }
 
-/// What is true here of the words that `only` may hold.
+/// Returns the conditions for `only` that are true here.
 std::vector<std::string> conditions(const DoctorContext& of) {
   std::vector<std::string> true_here;
   // The variables themselves must not hide the network that they turn off.
   const auto fast = fast_network(Environment{}, of.root);
   if (of.in_job()) true_here.emplace_back("job");
   if (of.spans_nodes()) true_here.emplace_back("several-nodes");
-  // In a step it has been decided: a task without the script's variables has no PATH either.
+  // Within a step this is already decided, since a task without the script's variables has no PATH either.
   if (!of.env.get("SLURM_STEP_ID") || !of.env.get("PATH")) true_here.emplace_back("without-path");
   if (fast) true_here.emplace_back("fast-network");
   if (fast && fast->starts_with("Slingshot")) true_here.emplace_back("slingshot");

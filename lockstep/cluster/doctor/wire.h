@@ -17,12 +17,13 @@ void send_message(const FileDescriptor& to, const nlohmann::json& message, Deadl
 
 /// Receives the next message.
 ///
-/// Throws: also Error(kPeer) if the other end left, or sent what is no message or is longer than 4 MiB.
+/// Throws: also Error(kPeer) if the other end closed the connection, or sent data that is not a message or is longer
+/// than 4 MiB.
 nlohmann::json received_message(const FileDescriptor& from, Deadline until);
 
 /// Sends all of `out` to `next` while it fills `in` from `prev`.
 ///
-/// Returns: seconds from the first byte that came to the last.
+/// Returns the seconds from the first byte received to the last.
 double exchange(const FileDescriptor& next, std::span<const std::byte> out, const FileDescriptor& prev,
                 std::span<std::byte> in, Deadline until);
 

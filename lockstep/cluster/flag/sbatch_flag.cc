@@ -16,7 +16,7 @@ constexpr std::string_view kLog = "follow, report and monitor look for the log i
 /// A flag of sbatch, and our way to say the same.
 struct OwnFlag {
   std::string_view name;
-  char letter;  ///< Of its short form; 0 if it has none.
+  char letter;  ///< Of its short form. 0 if it has none.
   std::string_view reason;
   std::string_view hint;
 };

@@ -6,16 +6,14 @@
 
 namespace lockstep {
 
-/// Refuses a further flag of sbatch that says what an option of `submit` says, in any of sbatch's spellings:
-/// "--nodes=3",
-/// "--nodes 3", "-N3", "-N 3", "--nod=3". With two sources for one number, one of them would be wrong.
+/// Refuses a further flag of sbatch that duplicates an option of `submit`, in any of sbatch's spellings, such as
+/// "--nodes=3", "--nodes 3", "-N3", "-N 3" and "--nod=3". With two sources for one number, one of them would be wrong.
 ///
 /// Throws: Error(kUsage) naming the option to use, and for a text that is no flag.
 /// Source: sbatch(1) of Slurm 22.05, whose getopt_long() takes all of these.
 void check_sbatch_flag(const std::string& flag);
 
-/// Refuses --at-most beside a flag of sbatch that names a dependency: sbatch would take one and say nothing of the
-/// other.
+/// Refuses --at-most beside a flag of sbatch that names a dependency, since sbatch would silently use only one of them.
 ///
 /// Throws: Error(kUsage) naming the flag.
 void check_no_dependency(const std::vector<std::string>& flags);

@@ -65,7 +65,7 @@ std::string folder_name(std::size_t number, std::size_t count, const std::vector
   return fit_for_a_file(name).substr(0, 120);
 }
 
-/// No shell and no TOML reader takes the quotes off that kept a comma in a value.
+/// Removes the quotes that kept a comma in a value. Neither a shell nor a TOML reader removes them.
 std::string without_quotes(const std::string& value) {
   const bool has_pair = value.size() > 1 && value.front() == value.back();
   const bool is_quoted = has_pair && (value.front() == '"' || value.front() == '\'');

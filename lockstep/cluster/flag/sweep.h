@@ -6,10 +6,10 @@
 
 namespace lockstep {
 
-/// One trial of a sweep: a value for each setting that is varied.
+/// One trial of a sweep, with a value for each setting that is varied.
 struct Trial {
   std::vector<std::string> sets;  ///< "optimizer.lr=0.1", as after --set.
-  std::string name;               ///< For its folder: "01-lr-0.1".
+  std::string name;               ///< The name of its folder, such as "01-lr-0.1".
 };
 
 /// Every combination of "a.b=v,w" with the others, the first setting changing slowest. Commas in brackets or quotes

@@ -3,11 +3,13 @@
 
 #include <system_error>
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/job_plan.h"
 #include "lockstep/cluster/job/script_parts.h"
+#include "lockstep/cluster/job/stage.h"
 #include "lockstep/cluster/job/stage_pack.h"
 
 namespace lockstep {
@@ -23,26 +25,13 @@ const std::vector<std::string> kLookForRoom = {
     "pack\" >&2",
     "exit 4"};
 
-/// Run once on each node, with the folder as $1. Nodes of one machine, as in tests, may do it at the same time.
-const std::vector<std::string> kUnpack = {"made=$(mktemp -d \"$1.XXXXXX\") || exit",
-                                          "trap 'rm -rf \"$made\"' EXIT",
-                                          "if [ ! -d \"$1\" ] && tar -xf \"$1.tar\" -C \"$made\"; then",
-                                          "  mv -T \"$made\" \"$1\" 2> /dev/null  # one is there already if this fails",
-                                          "fi",
-                                          "rm -f \"$1.tar\"",
-                                          "mkdir -p \"$2\"",
-                                          "[ -d \"$1\" ]"};
-
 /// Run once on each node, with the results as $1, and where they go as $2.
 const std::vector<std::string> kCopyBack = {"[ -d \"$1\" ] && [ -n \"$(ls -A \"$1\")\" ] || exit 0",
                                             "mkdir -p \"$2/$SLURMD_NODENAME\" && cp -R \"$1/.\" "
                                             "\"$2/$SLURMD_NODENAME/\""};
 
 void add_failure(ScriptText& out, const std::string& what) {
-  out.line("  echo \"lockstep: error: " + what + "\" >&2");
-  out.line("  echo \"  hint: is there room? srun df -h ${LOCKSTEP_DATA_HERE%/*}; or leave out --stage-data\" >&2");
-  out.line("  exit 4");
-  out.line("}");
+  add_stage_failure(out, what, "LOCKSTEP_DATA_HERE", "--stage-data");
 }
 
 }  // namespace
@@ -52,8 +41,7 @@ JobData job_data(const std::string& word, const fs::path& packs, bool is_here, c
   if (word.empty()) return data;
   const auto colon = word.find(':');
   if (colon != std::string::npos) data.inside = word.substr(colon + 1);
-  data.from = fs::absolute(word.substr(0, colon)).lexically_normal();
-  if (data.from.filename().empty()) data.from = data.from.parent_path();
+  data.from = absolute_folder(word.substr(0, colon));
   if (colon != std::string::npos && !data.inside.starts_with('/')) {
     throw Error(ErrorKind::kUsage, "--stage-data: '" + data.inside + "' is no whole path in the container",
                 "DIR:/INSIDE, or DIR alone: the program finds it under $LOCKSTEP_DATA");
@@ -120,7 +108,7 @@ std::string add_data(ScriptText& out, const JobPlan& plan, const std::string& on
   add_failure(out, "the nodes have no room for '" + data.pack.string() + "'");
   out.line("sbcast --force " + pack + " \"$LOCKSTEP_DATA_HERE.tar\" || {");
   add_failure(out, "sbcast could not put '" + data.pack.string() + "' on the nodes as $LOCKSTEP_DATA_HERE.tar");
-  out.quoted_lines("unpack_data", kUnpack);
+  out.quoted_lines("unpack_data", unpack_lines({}, {"mkdir -p \"$2\""}));
   out.line(per_node + " bash -c \"$unpack_data\" unpack \"$LOCKSTEP_DATA_HERE\" \"$LOCKSTEP_RESULTS\" || {");
   add_failure(out, "$LOCKSTEP_DATA_HERE.tar could not be unpacked on each node");
   return at_end;

@@ -12,11 +12,18 @@
 namespace lockstep {
 namespace {
 
+/// How a trial ended that shares its step with others.
+const std::string kCodeFile = "code-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}";
+
 std::string summary(const PackedJob& job) {
   const auto& size = job.trial.size;
   std::string text = job.node.program.name + ": " + counted(std::ssize(job.trials), "trial") + " on 1 node of " +
                      job.node.cluster + ", each with ";
-  if (size.devices > 0) text += counted(size.devices, "device") + " and ";
+  if (job.per_device > 1) {
+    text += "1 device between " + std::to_string(job.per_device) + " and ";
+  } else if (size.devices > 0) {
+    text += counted(size.devices, "device") + " and ";
+  }
   return text + (size.cores_per_task > 0 ? counted(size.cores_per_task, "core") : "a task") + " of its own.";
 }
 
@@ -29,10 +36,12 @@ JobPlan surroundings_of(const PackedJob& job) {
   return plan;
 }
 
-/// One device, the cores and the memory that go with it, and no more, so that the other trials find theirs.
-std::string step_of_trial(const PackedJob& job) {
+/// One device, the cores and the memory that go with it, and no more, so that the other trials find theirs. `tasks` is
+/// a word for a shell.
+std::string step_of_trial(const PackedJob& job, const std::string& tasks) {
   const auto& trial = job.trial;
-  std::string text = "srun --exact --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=\"$1\"" + step_flags(trial);
+  std::string text = "srun --exact --nodes=1 --ntasks=" + tasks + " --ntasks-per-node=" + tasks + " --job-name=\"$1\"" +
+                     step_flags(trial);
   if (trial.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(trial.size.cores_per_task);
   // Without a share of its own a step takes all of the job's memory, and the next one waits; 0 is not counted.
   text += " --mem=" + (trial.size.memory.empty() ? "0" : trial.size.memory);
@@ -41,26 +50,91 @@ std::string step_of_trial(const PackedJob& job) {
   return text;
 }
 
-void add_trials(ScriptText& out, const PackedJob& job) {
-  out.paragraph("A trial is a step of its own: one that fails leaves the others alone. `lockstep stop` leaves a mark.");
-  out.line("sweep=" + shell_quoted(job.sweep.string()));
-  out.line("names=() steps=()");
-  out.line("start() {");
-  out.line("  local -x LOCKSTEP_RUN_DIR=$sweep/$1");
-  out.line("  [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || return 0");
+/// A condition for a shell: the trial whose run folder is set has work to do in this job.
+std::vector<std::string> leave_out_lines(const PackedJob& job, const std::string& leave) {
+  std::vector<std::string> lines = {"[ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || " + leave};
   // A recipe knows by its snapshot that it is done; a program would do all of it again.
   if (!job.node.program.is_recipe && job.node.queue.goes_on) {
-    out.line("  [ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || return 0");
+    lines.push_back("[ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || " + leave);
   }
-  out.line("  mkdir -p \"$LOCKSTEP_RUN_DIR/logs\"");
-  out.line("  " + step_of_trial(job) + " \\");
+  lines.emplace_back("mkdir -p \"$LOCKSTEP_RUN_DIR/logs\"");
+  return lines;
+}
+
+/// What stands after srun's own flags, or in a task for one of several trials.
+std::string program_line(const PackedJob& job, const std::string& own) {
+  return "\"$program\"" + arguments_of(job.trial) + " " + own + " >> \"$LOCKSTEP_RUN_DIR/logs/job.log\" 2>&1";
+}
+
+void add_steps(ScriptText& out, const PackedJob& job) {
+  out.line("start() {");
+  out.line("  local -x LOCKSTEP_RUN_DIR=$sweep/$1");
+  for (const auto& line : leave_out_lines(job, "return 0")) out.line("  " + line);
+  out.line("  " + step_of_trial(job, "1") + " \\");
   out.line("    " + wrapped(surroundings_of(job), " --stay") + "\\");
-  out.line("    \"$program\"" + arguments_of(job.trial) + " \"${@:2}\" >> \"$LOCKSTEP_RUN_DIR/logs/job.log\" 2>&1 &");
+  out.line("    " + program_line(job, "\"${@:2}\"") + " &");
   out.line("  names+=(\"$1\") steps+=(\"$!\")");
   out.line("}");
   for (const auto& trial : job.trials) {
     out.line("start " + shell_quoted(trial.name) + " " + shell_quoted(trial.arguments));
   }
+}
+
+/// The words of one task among those of all tasks of its step: a name, a count, and so many words.
+std::vector<std::string> task_of_shared_step(const PackedJob& job) {
+  std::vector<std::string> lines = {"eval \"$job\"", "trap : TERM INT HUP USR1 USR2  # The program answers them.",
+                                    "for ((turn = 0; turn < SLURM_PROCID; turn++)); do shift $(($2 + 2)); done",
+                                    "export LOCKSTEP_RUN_DIR=$sweep/$1", "set -- \"${@:3:$2}\""};
+  const auto leave_out = leave_out_lines(job, "exit 0");
+  lines.insert(lines.end(), leave_out.begin(), leave_out.end());
+  const std::vector<std::string> rest = {
+      "export SLURM_STEP_ID=$((SLURM_STEP_ID + 100000 * (SLURM_PROCID + 1)))",
+      "export SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1 SLURM_NPROCS=1 SLURM_STEP_NUM_TASKS=1",
+      "export SLURM_NTASKS_PER_NODE=1 SLURM_TASKS_PER_NODE=1 SLURM_STEP_TASKS_PER_NODE=1",
+      "unset SLURM_STEP_RESV_PORTS",
+      "code=0",
+      wrapped(surroundings_of(job), " --stay") + "\\",
+      "  " + program_line(job, "\"$@\"") + " || code=$?",
+      "echo \"$code\" > \"$LOCKSTEP_RUN_DIR/" + kCodeFile + "\""};
+  lines.insert(lines.end(), rest.begin(), rest.end());
+  return lines;
+}
+
+/// The trials of one device after another, each step's with a count of its words before them.
+void add_shared_steps(ScriptText& out, const PackedJob& job) {
+  out.line(
+      "# Those that share a device are tasks of one step. To its program each is alone, in a step of its own number.");
+  out.quoted_lines("share", task_of_shared_step(job));
+  out.line("job=$(declare -p program sweep link container setup 2> /dev/null) || true");
+  out.line("export job");
+  out.line("start() {");
+  out.line("  local tasks=$1");
+  out.line("  shift");
+  out.line("  " + step_of_trial(job, "\"$tasks\"") + " --kill-on-bad-exit=0 --mpi=none \\");
+  out.line("    bash -c \"$share\" trial \"$@\" &");
+  out.line("  while [ $# -gt 0 ]; do");
+  out.line("    names+=(\"$1\") steps+=(\"$!\")");
+  out.line("    shift $(($2 + 2))");
+  out.line("  done");
+  out.line("}");
+  const auto each = static_cast<std::size_t>(job.per_device);
+  for (std::size_t first = 0; first < job.trials.size(); first += each) {
+    const auto last = std::min(job.trials.size(), first + each);
+    std::string line = "start " + std::to_string(last - first);
+    for (auto i = first; i < last; ++i) {
+      const auto& trial = job.trials[i];
+      line += " \\\n  " + shell_quoted(trial.name) + " " + std::to_string(trial.arguments.size());
+      if (!trial.arguments.empty()) line += " " + shell_quoted(trial.arguments);
+    }
+    out.line(line);
+  }
+}
+
+void add_trials(ScriptText& out, const PackedJob& job) {
+  out.paragraph("A trial is a step of its own: one that fails leaves the others alone. `lockstep stop` leaves a mark.");
+  out.line("sweep=" + shell_quoted(job.sweep.string()));
+  out.line("names=() steps=()");
+  job.per_device > 1 ? add_shared_steps(out, job) : add_steps(out, job);
 }
 
 void add_end(ScriptText& out, const PackedJob& job) {
@@ -69,6 +143,11 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("for i in \"${!steps[@]}\"; do");
   out.line("  code=0");
   out.line("  wait \"${steps[i]}\" || code=$?");
+  if (job.per_device > 1) {
+    // A trial that had nothing to do here leaves no code.
+    out.line("  { read -r code < \"$sweep/${names[i]}/" + kCodeFile +
+             "\"; } 2> /dev/null || [ \"$code\" != 0 ] || continue");
+  }
   out.line("  case $code in");
   out.line(job.node.program.is_recipe ? "    0) ;;" : "    0) touch \"$sweep/${names[i]}/done\" ;;");
   out.line("    75) [ -e \"$sweep/${names[i]}/stop-$SLURM_JOB_ID\" ] || again=1 ;;");

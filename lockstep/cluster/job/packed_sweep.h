@@ -21,6 +21,7 @@ struct PackedJob {
   JobPlan trial;                ///< One trial alone, without its own arguments: its size, variables, program.
   std::filesystem::path sweep;  ///< The folder that holds those of the trials.
   std::vector<PackedTrial> trials{};
+  int per_device = 1;  ///< Trials that share a device.
 };
 
 /// How many trials a node takes: one for each of its devices, or for each task where it has none.
@@ -29,8 +30,9 @@ struct PackedJob {
 int trials_on_a_node(const RequestedShape& shape, const Profile& profile);
 
 /// The batch script of such a job. Each trial is a step of its own, with one device and its share of cores and memory,
-/// its own run folder and log. One that fails leaves the others alone; the job then ends with its code. Where the time
-/// was up for one, the job goes on.
+/// its own run folder and log. Trials that share a device are tasks of one step: Slurm gives a device to one step
+/// alone. Each is a world of its own all the same. One that fails leaves the others alone; the job then ends with its
+/// code. Where the time was up for one, the job goes on.
 std::string packed_script(const PackedJob& job);
 
 }  // namespace lockstep

@@ -5,8 +5,10 @@
 #include <cctype>
 #include <system_error>
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/record/ask_run.h"
@@ -103,8 +105,7 @@ RunJob run_job(const std::string& word, const RunPlaces& places) {
     throw Error(ErrorKind::kUsage, "'" + word + "' has no job: it was not made by `lockstep submit`",
                 "`lockstep ls` lists the runs that have one");
   }
-  std::vector<std::string> names;
-  for (const auto& run : runs) names.push_back(run.path.filename().string());
+  const auto names = map_each(runs, [](const RunJob& run) { return run.path.filename().string(); });
   const auto near = nearest_name(word, names);
   throw Error(ErrorKind::kUsage, "there is no run '" + word + "', neither here nor in " + places.root.string(),
               (near ? "did you mean '" + *near + "'? " : std::string()) + "`lockstep ls` lists them");
@@ -115,8 +116,7 @@ fs::path named_folder(const std::string& word, const RunPlaces& places) {
   if (fs::is_directory(word, ignored)) {
     const auto path = fs::path(word).lexically_normal();
     if (path.has_filename() && path != "." && path != "..") return path;
-    const auto whole = fs::absolute(path).lexically_normal();
-    return whole.has_filename() ? whole : whole.parent_path();
+    return absolute_folder(path);
   }
   if (fs::is_directory(places.root / word, ignored)) return places.root / word;
   return run_job(word, places).path;
@@ -135,7 +135,9 @@ std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (found->second.state == "PENDING") state += " (" + found->second.reason + ")";
+  // A job that came a moment ago waits for no reason yet.
+  const auto& job = found->second;
+  if (job.state == "PENDING" && job.reason != "None") state += " (" + job.reason + ")";
   return state;
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/job/script_parts.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "lockstep/base/clock.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/batch_script.h"
 #include "lockstep/cluster/job/container_command.h"
 #include "lockstep/cluster/job/data_stage.h"
+#include "lockstep/cluster/job/python_environment.h"
 #include "lockstep/cluster/job/stage.h"
 
 namespace lockstep {
@@ -135,20 +139,49 @@ bool is_python(const JobPlan& plan) {
   return !plan.program.is_recipe && name.starts_with("python");
 }
 
+/// True if the program is a script that a Python runs: a launcher that a Python environment brings, or one of the
+/// user's own. A launcher that is told to start something else says nothing of a Python.
+bool is_python_script(const JobPlan& plan) {
+  const auto& command = plan.program.command;
+  const auto name = std::filesystem::path(command.front()).filename().string();
+  const bool starts_others =
+      std::ranges::any_of(command, [](const auto& word) { return word == "--no-python" || word == "--no_python"; });
+  return !plan.program.is_recipe && !is_python(plan) && !starts_others &&
+         (is_open_python(name) || name.ends_with(".py"));
+}
+
+/// For a shell where the program is to start: becomes the Python of a script, which its first line names, or which lies
+/// beside it. pip writes the first line for /bin/sh where the path of the Python is long or has a blank.
+void add_python_of_script(ScriptText& out) {
+  out.line("# Which Python runs the program, its first line says, or the folder that it lies in.");
+  out.quoted_lines("python", {"file=$(command -v \"$0\") || exit 127", "read -r line < \"$file\" || line=",
+                              "case $line in '#!'*python*) exec ${line#??} \"$@\" ;; esac",
+                              "[ ! -x \"${file%/*}/python\" ] || exec \"${file%/*}/python\" \"$@\""});
+}
+
 /// A command that only succeeds where the program is there and, as far as that can be tried, starts. A Python gets its
 /// arguments from `lockstep doctor`, in a job with devices.
 std::string smoke_test_command(const JobPlan& plan) {
   if (is_python(plan)) return plan.size.devices > 0 ? "\"$program\"" : "\"$program\" -c ''";
+  if (is_python_script(plan) && plan.size.devices > 0) return "sh -c \"$python\" \"$program\"";
   const std::string output = plan.size.devices > 0 ? "" : " > /dev/null";
   if (plan.program.is_recipe) return "\"$program\" --version" + output;
   return "sh -c 'command -v \"$0\"' \"$program\"" + output;
 }
 
-std::string short_step(const JobPlan& plan, int nodes) {
+/// srun for a short step before or after the ranks' step, one task on each of `nodes`, which takes no core, memory or
+/// device from the ranks.
+///
+/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused
+/// for good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
+/// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
+std::string short_step(const JobPlan& plan, int nodes, const std::string& cores = "") {
   const auto count = std::to_string(nodes);
-  return std::string(kShortStep) + " --nodes=" + count + " --ntasks=" + count +
-         " --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=none" + step_flags(plan);
+  return "srun --overlap --nodes=" + count + " --ntasks=" + count + " --ntasks-per-node=1" + cores +
+         " --cpu-bind=none" + step_flags(plan);
 }
+
+constexpr const char* kOneCore = " --cpus-per-task=1";
 
 void add_not_started(ScriptText& out, const JobPlan& plan) {
   const std::string where = plan.has_container() ? "in the container on the compute node" : "on the compute node";
@@ -167,11 +200,12 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line(std::string("# one that is not there, or does not start, fails once") +
            (plan.size.world() > 1 ? ", not " + std::to_string(plan.size.world()) + " times." : "."));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
+  if (is_python_script(plan)) add_python_of_script(out);
   out.line("code=0");
   // Else a site's default ends the other nodes' look with the first sick one's.
-  out.line("sick=$(" + short_step(plan, nodes) + " --kill-on-bad-exit=0 \\");
+  out.line("sick=$(" + short_step(plan, nodes, kOneCore) + " --kill-on-bad-exit=0 \\");
   out.line("  " + shell_quoted(plan.paths.lockstep.string()) + " doctor --cluster " + shell_quoted(plan.paths.profile) +
-           " --node" + (is_python(plan) ? " --torch" : "") + " -- \\");
+           " --node" + (is_python(plan) || is_python_script(plan) ? " --torch" : "") + " -- \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " |");
   out.line("  sed -n 's/^sick node: //p' | sort | paste -s -d,) || code=$?");
   out.line("if [ -n \"$sick\" ]; then");
@@ -273,7 +307,7 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
-  out.line(short_step(plan, 1) + " \\");
+  out.line(short_step(plan, 1, kOneCore) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
   add_not_started(out, plan);
   out.line("}");
@@ -300,11 +334,7 @@ std::string arguments_of(const JobPlan& plan) {
 
 std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
 
-std::string step_on_each_node(const JobPlan& plan) {
-  const auto nodes = std::to_string(plan.size.nodes);
-  return std::string(kShortStep) + " --nodes=" + nodes + " --ntasks=" + nodes + " --ntasks-per-node=1 --cpu-bind=none" +
-         step_flags(plan);
-}
+std::string step_on_each_node(const JobPlan& plan) { return short_step(plan, plan.size.nodes); }
 
 bool is_warned_program(const JobPlan& plan) {
   return !plan.program.is_recipe && (plan.queue.chain > 1 || plan.queue.signal);

@@ -44,14 +44,7 @@ std::string arguments_of(const JobPlan& plan);
 /// " --export=ALL" where srun would hand on nothing by itself.
 std::string step_flags(const JobPlan& plan);
 
-/// srun for a short step before or after the ranks' step, which takes no core, memory or device from it.
-///
-/// Slurm frees what a step held a moment after its srun has returned. A next step that finds too little may be refused
-/// for good: Slurm 22.05 counts the cores that are not free yet as if they never would be (src/slurmctld/step_mgr.c,
-/// _pick_step_nodes). `--overlap` is there since Slurm 20.11.
-constexpr std::string_view kShortStep = "srun --overlap";
-
-/// srun for one short task on each node.
+/// srun for one short task on each node, beside the ranks' step or not: it takes no core, memory or device from it.
 std::string step_on_each_node(const JobPlan& plan);
 
 /// A claim: the job is warned before its time is up, so that a program without snapshots of its own goes on.

@@ -3,6 +3,7 @@
 
 #include <system_error>
 
+#include "lockstep/base/absolute_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text_format.h"
@@ -45,19 +46,14 @@ std::string sed_escaped(const std::string& text) {
   return out;
 }
 
-/// Run once on each node, with the folder as $1. Nodes of one machine, as in tests, may do it at the same time.
-std::vector<std::string> unpacking(const JobStage& stage) {
-  std::vector<std::string> lines = {"made=$(mktemp -d \"$1.XXXXXX\") || exit", "trap 'rm -rf \"$made\"' EXIT",
-                                    "if [ ! -d \"$1\" ] && tar -xf \"$1.tar\" -C \"$made\"; then"};
-  if (stage.kind != StageKind::kPrograms) {
-    const auto old = sed_escaped(stage.from.string());
-    lines.emplace_back("  # Its scripts name their Python by the old place.");
-    lines.push_back("  grep -lIr '^#!.*" + old + "/bin/' \"$made/bin\" | xargs -r -d '\\n' sed -i \"1s|" + old +
-                    "/bin/|$1/bin/|\"");
-  }
-  lines.insert(lines.end(), {"  mv -T \"$made\" \"$1\" 2> /dev/null  # one is there already if this fails", "fi",
-                             "rm -f \"$1.tar\"", "[ -d \"$1\" ]"});
-  return lines;
+/// The lines that make an unpacked environment fit for its new place.
+std::vector<std::string> moved_lines(const JobStage& stage) {
+  if (stage.kind == StageKind::kPrograms) return {};
+  const auto old = sed_escaped(stage.from.string());
+  return {"# Its scripts name their Python by the old place.", "grep -lIr '^#!.*" + old +
+                                                                   "/bin/' \"$made/bin\" | xargs -r -d '\\n' sed -i "
+                                                                   "\"1s|" +
+                                                                   old + "/bin/|$1/bin/|\""};
 }
 
 }  // namespace
@@ -85,8 +81,7 @@ JobStage job_stage(const StageRequest& request, const Profile& profile) {
     stage.pack = request.packs / ("lockstep-" + key_of({request.trainer}) + ".tar");
     return stage;
   }
-  stage.from = fs::absolute(request.word).lexically_normal();
-  if (stage.from.filename().empty()) stage.from = stage.from.parent_path();
+  stage.from = absolute_folder(request.word);
   if (!request.is_here && !fs::exists(stage.from, ignored)) {
     stage.kind = StageKind::kConda;
     stage.pack = request.packs / (fit_for_a_file(stage.from.filename().string()) + ".tar");
@@ -99,6 +94,24 @@ JobStage job_stage(const StageRequest& request, const Profile& profile) {
   stage.kind = kind_of(stage.from);
   stage.pack = request.packs / (fit_for_a_file(stage.from.filename().string()) + "-" + key_of({stage.from}) + ".tar");
   return stage;
+}
+
+std::vector<std::string> unpack_lines(const std::vector<std::string>& unpacked, const std::vector<std::string>& last) {
+  std::vector<std::string> lines = {"made=$(mktemp -d \"$1.XXXXXX\") || exit", "trap 'rm -rf \"$made\"' EXIT",
+                                    "if [ ! -d \"$1\" ] && tar -xf \"$1.tar\" -C \"$made\"; then"};
+  for (const auto& line : unpacked) lines.push_back("  " + line);
+  lines.insert(lines.end(), {"  mv -T \"$made\" \"$1\" 2> /dev/null  # one is there already if this fails", "fi",
+                             "rm -f \"$1.tar\""});
+  lines.insert(lines.end(), last.begin(), last.end());
+  lines.emplace_back("[ -d \"$1\" ]");
+  return lines;
+}
+
+void add_stage_failure(ScriptText& out, const std::string& what, const std::string& variable, const std::string& flag) {
+  out.line("  echo \"lockstep: error: " + what + "\" >&2");
+  out.line("  echo \"  hint: is there room? srun df -h ${" + variable + "%/*}; or leave out " + flag + "\" >&2");
+  out.line("  exit 4");
+  out.line("}");
 }
 
 bool make_pack(const JobStage& stage, const Environment& env) {
@@ -116,19 +129,14 @@ void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exi
   const auto& stage = plan.stage;
   if (stage.kind == StageKind::kNone) return;
   const auto per_node = step_on_each_node(plan);
-  const auto fail = [&](const std::string& what) {
-    out.line("  echo \"lockstep: error: " + what + "\" >&2");
-    out.line("  echo \"  hint: is there room? srun df -h ${LOCKSTEP_STAGED%/*}; or leave out --stage\" >&2");
-    out.line("  exit 4");
-    out.line("}");
-  };
+  const auto fail = [&](const std::string& what) { add_stage_failure(out, what, "LOCKSTEP_STAGED", "--stage"); };
   out.paragraph("The " + what_it_is(stage) +
                 " goes to each node's own disk as one file: thousands of ranks that read it file by file wait long.");
   out.line("export LOCKSTEP_STAGED=" + shell_expanding(stage.folder));
   out.line("trap '" + on_exit + per_node + " rm -rf \"$LOCKSTEP_STAGED\" || true' EXIT");
   out.line("sbcast --force " + shell_quoted(stage.pack.string()) + " \"$LOCKSTEP_STAGED.tar\" || {");
   fail("sbcast could not put '" + stage.pack.string() + "' on the nodes as $LOCKSTEP_STAGED.tar");
-  out.quoted_lines("unpack", unpacking(stage));
+  out.quoted_lines("unpack", unpack_lines(moved_lines(stage)));
   out.line(per_node + " bash -c \"$unpack\" unpack \"$LOCKSTEP_STAGED\" || {");
   fail("$LOCKSTEP_STAGED.tar could not be unpacked on each node");
 }

@@ -51,6 +51,16 @@ JobStage job_stage(const StageRequest& request, const Profile& profile);
 /// Blocks: as long as `tar` takes. Throws: Error(kEnvironment) with tar's message.
 bool make_pack(const JobStage& stage, const Environment& env);
 
+/// The lines that unpack a pack on a node: run once on each, with the folder as $1 and the pack beside it as $1.tar.
+/// Nodes of one machine, as in tests, may do it at the same time. `unpacked` are run on what was unpacked, in $made,
+/// before it gets its name; `last` on each node before the last check.
+std::vector<std::string> unpack_lines(const std::vector<std::string>& unpacked,
+                                      const std::vector<std::string>& last = {});
+
+/// Ends the script with `what`: the rest of a block that begins with `|| {`. `variable` names the folder on the nodes,
+/// `flag` the one that asked for it.
+void add_stage_failure(ScriptText& out, const std::string& what, const std::string& variable, const std::string& flag);
+
 /// The paragraph that sends the pack to all nodes, and unpacks it once on each. `on_exit` is what the script already
 /// does at its end.
 void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit);

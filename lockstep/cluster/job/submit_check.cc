@@ -64,6 +64,14 @@ void check_request(const SubmitRequest& request) {
   if (request.is.pack && request.sweeps.empty()) {
     refuse("--pack places the trials of a sweep, but there is no --sweep", "--sweep optimizer.lr=0.1,0.01 --pack");
   }
+  if (request.per_device && *request.per_device < 1) {
+    refuse("--per-device is " + std::to_string(*request.per_device) + ", want 1 or more",
+           "it counts the trials that share a device");
+  }
+  if (request.per_device && !request.is.pack) {
+    refuse("--per-device says how many trials share a device, but without --pack each trial has a job of its own",
+           "--sweep optimizer.lr=0.1,0.01 --pack --per-device " + std::to_string(*request.per_device));
+  }
   if (request.at_most && *request.at_most < 1) {
     refuse("--at-most is " + std::to_string(*request.at_most) + ", want 1 or more", "it counts jobs that run at once");
   }

@@ -271,8 +271,11 @@ JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Sub
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
   // Its share: the other cores of the node are the other trials'.
-  const auto share = static_cast<int>(target.profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
-  if (!alone.flags.cores_per_task && share > 0) alone.flags.cores_per_task = share;
+  const auto profile = profile_for(job_request(target.settings, alone.flags, target.profile, by.env), target, by.env);
+  const auto share = static_cast<int>(profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
+  if (!alone.flags.cores_per_task && share > 0) {
+    alone.flags.cores_per_task = std::max(1, share / request.per_device.value_or(1));
+  }
   alone.run_dir = sweep.string();
   auto plan = plan_job(alone, target, by);
   if (!plan.program.is_recipe) plan.program.command.resize(1);
@@ -287,8 +290,14 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
     refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
            "leave --nodes out: there is a job for each node that is needed");
   }
-  const int each = trials_on_a_node(shape, target.profile);
+  const int shares = trials_on_a_node(shape, target.profile);
+  const int per_device = request.per_device.value_or(1);
+  const int each = shares * per_device;
   const auto alone = plan_alone(request, target, by, sweep);
+  if (per_device > 1 && alone.size.devices == 0) {
+    refuse("--per-device is " + std::to_string(per_device) + ", but the trials have no devices to share",
+           "--tasks-per-node N puts N trials on a node");
+  }
   std::vector<PackedJob> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
     const auto one = with_trial(request, trial);
@@ -296,11 +305,12 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
     find_target(one, by);
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
       SubmitRequest whole = request;
-      whole.flags.tasks = each;
+      whole.flags.tasks = shares;
+      if (whole.flags.cores_per_task) whole.flags.cores_per_task = *whole.flags.cores_per_task * per_device;
       whole.flags.program = one.flags.program;  // Without braces, so that its files can be looked at.
       whole.flags.name = job_name(target.settings, request.flags);
       whole.run_dir = (sweep / ("job-" + std::to_string(jobs.size() + 1))).string();
-      jobs.push_back({.node = plan_job(whole, target, by), .trial = alone, .sweep = sweep});
+      jobs.push_back({.node = plan_job(whole, target, by), .trial = alone, .sweep = sweep, .per_device = per_device});
     }
     jobs.back().trials.push_back({.name = trial.name, .arguments = own_arguments(request, trial)});
   }

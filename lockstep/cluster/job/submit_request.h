@@ -26,9 +26,10 @@ struct SubmitRequest {
   std::string stage_data{};  ///< "DIR" or "DIR:INSIDE"; empty for none.
   std::vector<std::string> sweeps{};
   int chain = 0;
-  std::string signal{};          ///< "NAME@S"; empty for none.
-  std::string requeue{};         ///< "yes" or "no"; empty is yes.
-  std::optional<int> at_most{};  ///< Jobs of a sweep that run at once.
+  std::string signal{};             ///< "NAME@S"; empty for none.
+  std::string requeue{};            ///< "yes" or "no"; empty is yes.
+  std::optional<int> at_most{};     ///< Jobs of a sweep that run at once.
+  std::optional<int> per_device{};  ///< Packed trials that share a device.
   struct {
     bool pack = false;
     bool interactive = false;

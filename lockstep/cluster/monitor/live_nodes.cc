@@ -27,7 +27,7 @@ constexpr std::string_view kMark = "lockstep-sample ";
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
-/// The variables that a process was started with; none where it is somebody else's.
+/// The variables that a process was started with. None if it is somebody else's.
 Environment environment_of(const fs::path& process) {
   Environment::Map values;
   for (const auto& entry : split(text_or_nothing(process / "environ"), '\0')) {
@@ -43,7 +43,7 @@ bool is_step(const std::optional<std::string>& step) {
   return number && *number < 0xfffffff0;
 }
 
-/// Where several nodes share a machine, as in a test, each has a name of its own.
+/// Nodes may share a machine, as in a test. Each then has its own name.
 bool is_elsewhere(const Environment& process, const Environment& self) {
   const auto there = process.get("SLURMD_NODENAME");
   const auto here = self.get("SLURMD_NODENAME");
@@ -76,8 +76,8 @@ std::string message_of(const ProcessResult& result) {
   return text.empty() ? "exit code " + std::to_string(result.exit_code) : std::string(text);
 }
 
-/// `--overlap`: beside steps that hold all cores, devices and memory. `--mem=0`: none of one's own. Without `--gres`
-/// the step has all of the job's devices, which a cgroup would hide otherwise.
+/// `--overlap` runs beside steps that hold all cores, devices and memory. `--mem=0` asks for no memory. Without
+/// `--gres` the step gets all of the job's devices, which a cgroup would hide otherwise.
 std::vector<std::string> srun_command(const LiveJob& job, const fs::path& program) {
   const auto count = std::to_string(job.nodes.size());
   return {"srun",
@@ -164,7 +164,7 @@ std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environme
                               .pid = *pid,
                               .started = *started};
     auto& first = (is_step(step) ? steps : batch).try_emplace({step.value_or(""), *rank}, task).first->second;
-    // What a task starts inherits its variables, and comes later.
+    // A task's descendants inherit its variables, and start later.
     if (std::tuple(task.started, task.pid) < std::tuple(first.started, first.pid)) first = task;
   }
   return map_each(steps.empty() ? batch : steps, [](const auto& each) { return each.second; });

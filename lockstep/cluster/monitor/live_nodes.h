@@ -13,31 +13,31 @@
 
 namespace lockstep {
 
-/// A job that runs, as Slurm has it.
+/// A running job, as Slurm reports it.
 struct LiveJob {
-  std::string id;    ///< Slurm's number, of an array's task too: "4711".
+  std::string id;    ///< Slurm's job id, such as "4711", also for a task of an array.
   std::string name;  ///< "train.sh"
   std::vector<std::string> nodes;
 };
 
 /// The job with this number ("4711", "4711_3").
 ///
-/// Throws: Error(kEnvironment) with squeue's message where Slurm knows none of it, and where it does not run.
+/// Throws: Error(kEnvironment) with squeue's message if Slurm does not know the job, or if it is not running.
 LiveJob live_job(const std::string& number, const Environment& env);
 
-/// What a job's nodes answered.
+/// The answers of a job's nodes.
 struct LiveAnswer {
   std::vector<NodeStatus> nodes{};  ///< Those that answered.
-  std::string refusal{};            ///< What srun said of the others; empty where all is well.
+  std::string refusal{};            ///< srun's message about the other nodes. Empty if all answered.
 };
 
-/// Asks each node of a job what it does now: starts `PROGRAM monitor --this-node JOB` once on each, beside what runs
-/// there.
+/// Asks each node of a job for its present state. It starts `PROGRAM monitor --this-node JOB` once on each, beside the
+/// job's steps.
 ///
-/// Blocks: until all have answered, a second or two. Throws: Error(kEnvironment) with srun's message where none does.
+/// Blocks: until all have answered, a second or two. Throws: Error(kEnvironment) with srun's message if none does.
 LiveAnswer asked_nodes(const LiveJob& job, const std::filesystem::path& program, const Environment& env);
 
-/// What this node answers: two samples, `between` apart.
+/// Returns this node's answer, which is two samples, `between` apart.
 ///
 /// Blocks: for that long.
 std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between);
@@ -45,16 +45,17 @@ std::string answer_of_this_node(const std::string& job, const Environment& env, 
 /// The same of this machine, job or none, for itself.
 NodeStatus this_machine(const std::string& job, const Environment& env, std::chrono::milliseconds between);
 
-/// The tasks of a job on this node: of each step and rank the process that was there first. The batch script counts
-/// where no step runs, the step of `env` never. `root` stands for "/" in tests.
+/// Returns the tasks of a job on this node. For each step and rank it is the first process. The batch script counts
+/// only if no step runs, and the step of `env` never counts. `root` stands for "/" in tests.
 std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environment& env,
                                          const std::filesystem::path& root = "/");
 
-/// Samples as the lines that go through srun, which takes what tasks write apart after a kilobyte or so and mixes it:
-/// none is longer than `kMostFramed`, and each says whose it is.
+/// Frames samples as lines for srun. srun splits what tasks write after about a kilobyte, and mixes the parts. So each
+/// line is at most `kMostFramed` long and names its sender.
 inline constexpr std::size_t kMostFramed = 512;
 std::string framed(const std::vector<NodeSample>& samples, const std::string& node);
-/// What several nodes have framed, each node's in order; what is not whole or none of ours is left out.
+/// Returns the samples that several nodes have framed, in order for each node. Incomplete and foreign lines are left
+/// out.
 std::vector<TelemetryLine> unframed(std::string_view text);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ const TaskSample* same_task(const std::optional<NodeSample>& sample, const TaskS
   return found == sample->tasks.end() ? nullptr : &*found;
 }
 
-/// A sum over the processes of a task falls when one of them ends: that is no negative work.
+/// A sum over a task's processes falls when one of them ends. That is not negative work.
 double growth(double before, double after) { return std::max(after - before, 0.0); }
 
 struct Seen {
@@ -36,7 +36,7 @@ std::vector<Seen> seen_in(std::span<const NodeStatus> nodes) {
   return all;
 }
 
-/// The only one of `all` that `is` holds for, where `others` holds for each of the others.
+/// The only one of `all` that `is` holds for, if `others` holds for each of the others.
 template <typename Is, typename Others>
 const Seen* only_one(const std::vector<Seen>& all, Is is, Others others) {
   const Seen* found = nullptr;
@@ -93,7 +93,7 @@ bool NodeHistory::is_fresh(double now) const {
 NodeStatus NodeHistory::status(double now) const {
   NodeStatus status{.node = node_, .local_world = local_world_, .has_ended = has_ended_};
   if (!last_) return status;
-  // Clocks of nodes differ: a sample from the future is one from now.
+  // Clocks of nodes differ, so a sample from the future counts as one from now.
   status.age_s = std::max(now - last_->time, 0.0);
   status.memory = last_->memory;
   status.devices = last_->devices;

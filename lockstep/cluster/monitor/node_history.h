@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-/// What one node has said of itself, line after line.
+/// Collects the lines of one node's telemetry.
 class NodeHistory {
  public:
-  /// A line of this node's telemetry, in the order of its file. A start of its agent begins anew.
+  /// Takes the next line of this node's telemetry. A start of its agent resets the history.
   void take(const TelemetryLine& line);
 
   /// As of `now`, in seconds since 1970.
   NodeStatus status(double now) const;
-  /// A claim: a sample came within three periods, and the agent has not ended.
+  /// True if a sample came within three periods, and the agent has not ended.
   bool is_fresh(double now) const;
   bool has_ended() const { return has_ended_; }
   std::vector<NodeFinding> findings() const { return findings_.open(); }  ///< Not over.
@@ -36,8 +36,8 @@ class NodeHistory {
   NodeFindings findings_;
 };
 
-/// The rank that differs from all others: the only one that waits for a disk or a device, the only one that used
-/// a core, or the only one that used none. Nothing where there are several such, or fewer than two ranks.
+/// Returns the rank that differs from all others. It is the only one that waits for a disk or a device, the only one
+/// that used a core, or the only one that used none. Nothing if there are several such, or fewer than two ranks.
 std::optional<OddRank> odd_rank(std::span<const NodeStatus> nodes);
 
 }  // namespace lockstep

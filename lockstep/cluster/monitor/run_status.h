@@ -19,8 +19,8 @@ struct TaskStatus {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
-  char state = '?';               ///< Of its first thread, as the kernel has it.
-  std::optional<double> cores{};  ///< Busy between the last two samples; absent where it is in one only.
+  char state = '?';               ///< State of its first thread, in the kernel's letters.
+  std::optional<double> cores{};  ///< Busy between the last two samples. Absent if it is in one only.
   std::uint64_t memory_bytes = 0;
   int processes = 0;
   int threads = 0;
@@ -29,7 +29,7 @@ struct TaskStatus {
 /// One node, as of its last samples.
 struct NodeStatus {
   std::string node{};
-  int local_world = 0;              ///< Tasks that it started with; 0 where nobody said.
+  int local_world = 0;              ///< Number of tasks that it started with. 0 if unknown.
   bool has_ended = false;           ///< Its agent said goodbye.
   bool is_silent = false;           ///< It said nothing for more than three periods, though the run lives.
   std::optional<double> age_s{};    ///< Of its last sample.
@@ -43,10 +43,10 @@ struct NodeStatus {
   std::uint64_t tasks_memory_bytes() const;
 };
 
-/// What metrics.jsonl tells of a run that trains. Absent is what it has not told yet.
+/// Values of metrics.jsonl for a running training. Values not written yet are absent.
 struct TrainingStatus {
   std::int64_t step = 0;
-  std::int64_t steps_total = 0;         ///< 0 where the plan has no such end.
+  std::int64_t steps_total = 0;         ///< 0 if the plan has no limit on steps.
   std::int64_t epochs = 0;              ///< The same.
   std::optional<std::int64_t> epoch{};  ///< From 0.
   std::optional<double> loss{};
@@ -57,20 +57,20 @@ struct TrainingStatus {
   bool has_ended = false;
 };
 
-/// The one rank that differs from all others while tasks are stuck: the one that they wait for, as a rule.
+/// The one rank that differs from all others while tasks are stuck. As a rule, the others wait for it.
 struct OddRank {
   int rank = 0;
   std::string node{};
   std::string how{};  ///< "alone waits for a disk or a device (state D)"
 };
 
-/// A run, as far as its folder, its queue or its nodes tell.
+/// The state of a run, as far as its folder, its queue or its nodes show it.
 struct RunStatus {
   std::string name{};
-  std::filesystem::path run_dir{};      ///< Empty where there is none.
+  std::filesystem::path run_dir{};      ///< Empty if there is none.
   std::string job{};                    ///< The same.
   std::string state{};                  ///< "running", "pending (Priority)", "finished", "ended"…
-  int nodes = 0;                        ///< That it was given; 0 where nobody said.
+  int nodes = 0;                        ///< Number of nodes that it was given. 0 if unknown.
   int tasks = 0;                        ///< The same.
   bool is_over = false;                 ///< Nothing more will come.
   std::vector<NodeStatus> node_list{};  ///< Those that have said something, by their first rank.

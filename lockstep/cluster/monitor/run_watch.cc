@@ -65,7 +65,7 @@ void read_node(GrowingFile& file, NodeHistory& history) {
     }
   };
   file.read([&](std::string_view line) {
-    // No text within a line can look like this: its quotes would have strokes before them.
+    // A text within a line cannot look like this, since its quotes would be escaped.
     if (line.find(R"("event":"sample")") != std::string_view::npos) {
       samples[0] = std::exchange(samples[1], std::string(line));
     } else {
@@ -76,7 +76,7 @@ void read_node(GrowingFile& file, NodeHistory& history) {
   take_samples();
 }
 
-/// Whether a run of `lockstep train` still holds its folder, as far as can be told from here.
+/// True if a run of `lockstep train` still holds its folder, as far as this machine can tell.
 bool is_held(const fs::path& run_dir) {
   const auto holder = ProcessIdentity::from_json(text_or_nothing(run_dir / "run.lock"));
   return holder && liveness(*holder, ProcessIdentity::of_process({})) != Liveness::kDead;

@@ -15,15 +15,15 @@
 
 namespace lockstep {
 
-/// Returns the folder of the run that `word` means: a run folder, the name of one in `places`, or the number of its
-/// job. Unlike run_job() it takes one without a job too: whatever holds metrics.jsonl or telemetry.
+/// Returns the folder of the run that `word` means. It is a run folder, the name of one in `places`, or a job's id.
+/// Unlike run_job() it also accepts a folder without a job that holds metrics.jsonl or telemetry.
 ///
-/// Throws: Error(kUsage) naming the nearest run where there is none, and where a folder holds nothing of a run.
+/// Throws: Error(kUsage) naming the nearest run if there is none, and if a folder does not hold a run.
 std::filesystem::path watched_run(const std::string& word, const RunPlaces& places);
 
 /// Returns the run that was submitted last or, without a job, wrote last.
 ///
-/// Throws: Error(kUsage) where there is none.
+/// Throws: Error(kUsage) if there is none.
 std::filesystem::path latest_run(const RunPlaces& places);
 
 /// A run folder that is looked at again and again.
@@ -31,13 +31,13 @@ class RunWatch {
  public:
   explicit RunWatch(std::filesystem::path run_dir);
 
-  /// A claim: the run was submitted, so that a queue can tell of it.
+  /// True if the run was submitted, so that the queue may show it.
   bool has_job() const;
 
-  /// What there is now, in seconds since 1970. `queue` is absent where nobody could ask for it: then what the run
-  /// itself writes decides whether it lives.
+  /// Returns the present state. `now` is in seconds since 1970. `queue` is absent if Slurm could not be asked. The
+  /// run's own files then decide whether it lives.
   ///
-  /// Throws: Error(kIo) where one of its files cannot be read.
+  /// Throws: Error(kIo) if one of its files cannot be read.
   RunStatus look(const std::optional<QueuedJobs>& queue, double now);
 
  private:
@@ -46,7 +46,7 @@ class RunWatch {
     NodeHistory history{};
   };
   void read();
-  /// The job and its state. A claim: it is in the queue.
+  /// Sets the job and its state. Returns true if it is in the queue.
   bool place_in_queue(RunStatus& status, const std::optional<QueuedJobs>& queue) const;
   bool all_have_ended() const;
   bool says_something(double now) const;

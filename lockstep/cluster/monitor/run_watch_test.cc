@@ -99,6 +99,8 @@ TEST_F(RunWatchTest, AJobThatWaitsSaysWhyAndUntilWhen) {
   EXPECT_EQ(status.state, "pending (Priority)");
   EXPECT_EQ(status.note, "may start at 2026-11-22T10:00:00");
   EXPECT_FALSE(status.is_over);
+  running_["17"].reason = "None";
+  EXPECT_EQ(RunWatch(run()).look(running_, 1000).state, "pending") << "Slurm has not looked at it yet";
   start("n1", 1000);
   const auto started = RunWatch(run()).look(running_, 1001);
   EXPECT_EQ(started.state, "running") << "what the queue said is kept for a while";

@@ -15,7 +15,7 @@ json or_null(const std::optional<Value>& value) {
 
 json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 
-/// 0 stands for what nobody told.
+/// 0 means unknown.
 template <typename Number>
 json number_or_null(Number number) {
   return number == 0 ? json(nullptr) : json(number);

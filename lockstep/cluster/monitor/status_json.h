@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Returns a run's status as one object; docs/monitor.md has its keys.
+/// Returns a run's status as one object. docs/monitor.md has its keys.
 nlohmann::json json_of(const RunStatus& status);
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ std::string or_dash(const std::optional<Value>& value, Text text) {
 
 std::string rate(double bytes_per_s) { return human_bytes(static_cast<std::uint64_t>(bytes_per_s)) + "/s"; }
 
-/// "1.5 of 15.6 GiB", both in the unit of the whole.
+/// Formats "1.5 of 15.6 GiB", both in the unit of the whole.
 std::string part_of_bytes(std::uint64_t part, std::uint64_t whole) {
   const auto text = human_bytes(whole);
   double unit = 1;
@@ -93,7 +93,7 @@ std::vector<std::string> cells_of(const NodeStatus& node) {
       age_of(node)};
 }
 
-/// One number of each device: "98 97 – 99"; empty where no device tells.
+/// Formats one number per device, such as "98 97 – 99". Empty if no device reports one.
 template <typename Number>
 std::string device_numbers(const std::vector<DeviceSample>& devices, Number number) {
   const bool any = std::ranges::any_of(devices, [&](const auto& each) { return number(each).has_value(); });
@@ -141,7 +141,7 @@ void add_table(const std::vector<const NodeStatus*>& nodes, std::vector<StatusLi
   }
 }
 
-/// What nodes are compared by: absent where a node does not tell.
+/// A measure to compare nodes by. Absent if a node does not report it.
 struct Quantity {
   std::string_view name;
   int digits;
@@ -253,7 +253,7 @@ std::string_view colour_of(Tone tone) {
   return {};
 }
 
-/// The first `columns` characters of UTF-8, the last of them a mark where more follow.
+/// The first `columns` characters of UTF-8, the last of them a mark if more follow.
 std::string cut(const std::string& text, int columns) {
   if (columns <= 0 || width_of(text) <= static_cast<std::size_t>(columns)) return text;
   std::size_t bytes = 0;
@@ -279,7 +279,7 @@ std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, st
     if (values.empty()) continue;
     const double middle = median_of(values);
     const double spread = median_of(map_each(values, [&](double value) { return std::abs(value - middle); }));
-    // Where most are equal, a twentieth is no difference yet.
+    // If most nodes are equal, a twentieth is not yet a difference.
     const double unit = std::max({spread, std::abs(middle) / 20, 1e-3});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (const auto value = quantity.of(nodes[i])) scores[i] = std::max(scores[i], std::abs(*value - middle) / unit);

@@ -16,22 +16,23 @@ struct StatusLine {
   Tone tone = Tone::kPlain;
 };
 
-/// A run's status as lines: the run, its training, its nodes with their devices, then what is wrong. Beyond
-/// `most_nodes` nodes: least, mean and most of all, the nodes that differ most, and how many others there are.
+/// Formats a run's status as lines. They show the run, its training, its nodes with their devices, and then problems.
+/// Beyond `most_nodes` nodes they show minimum, mean and maximum of all, the nodes that differ most, and the number of
+/// others.
 std::vector<StatusLine> view_of(const RunStatus& status, std::size_t most_nodes = 16);
 
-/// What lines may take up on a terminal, and whether it shows colours; 0 for no bound.
+/// The room for lines on a terminal, and whether it shows colours. 0 for no limit.
 struct ViewRoom {
   int columns = 0;
   int rows = 0;
   bool colour = false;
 };
 
-/// The lines as text; what has no room is cut, and a last line says how many are left out.
+/// Joins the lines. Longer ones are cut, and a last line says how many are left out.
 std::string text_of(const std::vector<StatusLine>& lines, const ViewRoom& room);
 
-/// Which of more nodes than there is room for to show: those that are silent, have lost tasks or differ most from
-/// the middle one in any number, as indices in the nodes' order.
+/// Chooses the nodes to show if there are more than fit. They are silent, have lost tasks, or differ most from the
+/// median in any number. Returns indices in the nodes' order.
 std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, std::size_t most);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostMarks = 256;
 
-/// A number that was told and was finite.
+/// Returns a number if it is present and finite.
 std::optional<double> number(const MetricsLine& line, const std::string& key) {
   const auto found = line.values.find(key);
   if (found == line.values.end() || !std::isfinite(found->second)) return std::nullopt;

@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// What metrics.jsonl has told of a run, line after line. A start of the run begins anew.
+/// Collects the lines of a run's metrics.jsonl. A start of the run resets the history.
 class TrainingHistory {
  public:
   void take(const MetricsLine& line);
 
-  /// As of `now`, in seconds since 1970. Nothing where no line has come.
+  /// As of `now`, in seconds since 1970. Nothing if no line has come.
   std::optional<TrainingStatus> status(double now) const;
 
  private:

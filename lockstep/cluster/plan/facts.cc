@@ -79,7 +79,7 @@ BatchCost cost_at(const TrainingFacts& facts, double samples) {
   auto above =
       std::ranges::find_if(all, [&](const auto& each) { return static_cast<double>(each.samples) >= samples; });
   if (above == all.end()) --above;
-  // One measured batch tells nothing of what a step costs besides its samples: it is taken as in proportion.
+  // One measured batch does not show a step's fixed cost, so the cost is taken as proportional.
   const BatchCost none;
   const bool is_single = all.size() == 1;
   if (above == all.begin() && !is_single) ++above;

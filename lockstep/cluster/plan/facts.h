@@ -14,13 +14,13 @@ struct PlanGradient {
   double ready = 1;  ///< Share of the backward pass after which its gradient is there.
 };
 
-/// What a device starts one after the other for a pass.
+/// The kernels that a device runs one after the other in a pass.
 struct PassKernels {
-  double all = 0;       ///< One by one; 0 if they were not counted.
+  double all = 0;       ///< One by one. 0 if they were not counted.
   double products = 0;  ///< Those of them that are matrix products, convolutions or attention.
 };
 
-/// What one rank's batch costs.
+/// The cost of one rank's batch.
 struct BatchCost {
   std::int64_t samples = 0;
   double forward_s = 0;
@@ -39,7 +39,7 @@ struct ReduceCost {
   double seconds = 0;
 };
 
-/// What `plan` needs to know of a training: what `lockstep-train describe` found out on one machine.
+/// The facts about a training that `plan` needs. `lockstep-train describe` measured them on one machine.
 struct TrainingFacts {
   std::string model;
   std::string precision;
@@ -57,19 +57,19 @@ struct TrainingFacts {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
   double read_s = 0;                ///< To read and transform one sample on one thread.
-  int workers = 2;                  ///< Of each rank's loader; with 0 the training's own thread reads, before a step.
+  int workers = 2;                  ///< Workers of each rank's loader. With 0 the training's own thread reads, before a
+                                    ///< step.
   double start_s = 0;               ///< From a process's start until it can take its first step.
   std::vector<BatchCost> batches;   ///< By rising size, one at least.
-  std::vector<ReduceCost> reduces;  ///< Among those ranks, by rising size; empty for one rank.
+  std::vector<ReduceCost> reduces;  ///< Among those ranks, by rising size. Empty for one rank.
 };
 
-/// The last line of `text`, which is one JSON object; `from` names it in errors.
+/// Parses the last line of `text`, which is one JSON object. `from` names it in errors.
 ///
-/// Throws: Error(kData) where it is none, or lacks something.
+/// Throws: Error(kData) if it is none, or lacks something.
 TrainingFacts facts_of_json(std::string_view text, const std::string& from);
 
-/// The cost of a batch of `samples`: between two that were measured, or beyond them, along a line. Never less than
-/// none.
+/// Returns the cost of a batch of `samples`, by a line through measured batches. Never less than zero.
 BatchCost cost_at(const TrainingFacts& facts, double samples);
 
 }  // namespace lockstep

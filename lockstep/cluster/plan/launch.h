@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-/// How a device is given the operations of a step.
+/// How the host launches the operations of a step on a device.
 enum class LaunchWay {
   kEager,  ///< One by one, by the C++ trainer.
-  kGraph,  ///< Recorded once and replayed: trainer.graph.
+  kGraph,  ///< Recorded once and replayed, see trainer.graph.
 };
 
-/// What a step's kernels cost besides their arithmetic, however few samples they work on. On processors all of it is 0:
-/// a step that is timed there holds it already.
+/// The cost of a step's kernels apart from their arithmetic, however few samples they process. On CPUs all of it is 0,
+/// since a timed step includes it.
 struct PlanLaunch {
   double kernel_s = 0;       ///< Of the device, for a kernel that has next to nothing to do.
-  double host_s = 0;         ///< Of the host, to give the device the next one; the device computes meanwhile.
+  double host_s = 0;         ///< Host time to launch the next kernel. The device computes meanwhile.
   bool is_compiled = false;  ///< TorchInductor has fused what lies between two products.
   std::string source{};      ///< A line for people.
 
@@ -26,16 +26,16 @@ struct PlanLaunch {
   double pass_s(double arithmetic_s, const PassKernels& kernels) const;
 };
 
-/// Returns what a device's kernels cost.
+/// Returns the cost of a device's kernels.
 ///
-/// Source: a kernel, 3.4 µs: NVIDIA's "Getting Started with CUDA Graphs" (2019), where one of 2.9 µs takes that in a
+/// Source: a kernel, 3.4 µs: NVIDIA's "Getting Started with CUDA Graphs" (2019), if one of 2.9 µs takes that in a
 /// graph, and 3.8 µs on a stream. The host, 10 µs: a step of a 784-32-10 network takes the C++ trainer 327 µs
 /// (bench/RESULTS.md) for 31 operations that do next to nothing.
 PlanLaunch device_launch(LaunchWay way, bool is_compiled);
 
-/// Returns the kernels of a fused optimizer's update of so many tensors.
+/// Returns the kernels of a fused optimizer's update of `tensors` tensors.
 ///
-/// Source: PyTorch's aten/src/ATen/native/cuda/MultiTensorApply.cuh: 36 tensors a launch where each has four lists, as
+/// Source: PyTorch's aten/src/ATen/native/cuda/MultiTensorApply.cuh: 36 tensors a launch if each has four lists, as
 /// Adam has.
 double update_kernels(std::size_t tensors);
 

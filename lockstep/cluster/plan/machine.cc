@@ -19,11 +19,11 @@ constexpr double kDeviceSpread = 0.08 / 5.4;
 // 3 × 8.2 GFLOP: 0.19 of the data sheet's 312 TFLOPS.
 constexpr double kShareOfPeak = 0.2;
 
-// Measured: strace of one rank's first step, and of a synced snapshot of 1 GB (docs/plan.md).
+// Measured by strace of one rank's first step, and of a synced snapshot of 1 GB (docs/plan.md).
 constexpr double kStartCalls = 470;
 constexpr double kSaveSecondsPerByte = 0.64e-9;
 
-/// "bf16 60" for bf16: 60; 0 where the list has none.
+/// Returns 60 for bf16 from "bf16 60". 0 if the list has no such entry.
 double rate_in(const std::vector<std::string>& list, const std::string& precision, const Profile& profile,
                const std::string& key) {
   for (const auto& entry : list) {

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What a plan's job asks for, besides its recipe.
+/// The resources of a plan's job, in addition to its recipe.
 struct PlanTarget {
   int ranks = 1;         ///< Of a node.
   bool is_here = false;  ///< The facts were timed on a node of that system, on the devices that the job will use.
@@ -21,8 +21,8 @@ struct PlanTarget {
 
 /// The system of `profile` as `plan` sees it.
 ///
-/// Throws: Error(kRecipe) where the profile's rates are no "PRECISION NUMBER"; Error(kEnvironment) where nothing tells
-/// how fast its devices are.
+/// Throws: Error(kRecipe) if the profile's rates do not have the form "PRECISION NUMBER"; Error(kEnvironment) if the
+/// speed of its devices is unknown.
 PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, const PlanTarget& target);
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// One protocol of one algorithm. Latencies in microseconds: once, and for each step over a link.
+/// One protocol of one algorithm. Latencies are in microseconds, once and for each step over a link.
 struct Protocol {
   bool is_tree = false;
   double base_us = 0;
@@ -44,7 +44,8 @@ double seconds_by(const Protocol& protocol, double bytes, RankLayout at, const P
   return latency_us * 1e-6 + bytes / (bus * protocol.share * ranks / steps);
 }
 
-/// Between two measured sizes along a line; below the smallest its own time, beyond the largest in proportion to it.
+/// Interpolates between two measured sizes. Below the smallest it is the smallest one's time, beyond the largest in
+/// proportion to it.
 double seconds_measured(double bytes, const std::vector<ReduceCost>& measured) {
   const auto above = std::ranges::find_if(measured, [&](const auto& each) { return each.bytes >= bytes; });
   if (above == measured.begin()) return above->seconds;

@@ -15,11 +15,11 @@ namespace {
 
 constexpr double kShownLimit = 0.1;  ///< Below this share of a step nothing but computing limits it.
 
-/// What makes counted steps those that were measured.
+/// Factors that turn counted steps into measured ones.
 struct Pace {
   double arithmetic = 1;
-  double kernels = 1;  ///< What each costs the device besides.
-  double host = 1;     ///< What starting each costs the host.
+  double kernels = 1;  ///< Factor on the device's extra cost of each kernel.
+  double host = 1;     ///< Factor on the host's cost to launch each kernel.
   double network = 1;
 };
 
@@ -28,7 +28,7 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question, const Pace
   RankWork work{.forward_s = cost.forward_s, .backward_s = cost.backward_s, .update_s = cost.update_s, .read_s = 0};
   const bool has_rate = machine.basis == PlanBasis::kPublished || machine.basis == PlanBasis::kDataSheet;
   if (has_rate || work.compute_s() <= 0) {
-    // Of a layer's three products one belongs to the forward pass. Published rates are of whole steps; where a measured
+    // One of a layer's three products belongs to the forward pass. Published rates are of whole steps. If a measured
     // step will set the scale, any rate gives the shape.
     const double seconds = cost.flops / (has_rate ? machine.flops_per_s : 1e12);
     work = {.forward_s = seconds / 3, .backward_s = seconds * 2 / 3, .update_s = 0, .read_s = 0};
@@ -40,7 +40,8 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question, const Pace
   work.forward_s = launch.pass_s(work.forward_s * pace.arithmetic, cost.forward);
   work.backward_s = launch.pass_s(work.backward_s * pace.arithmetic, cost.backward);
   work.update_s = launch.pass_s(work.update_s * pace.arithmetic, update);
-  // Loaders beside the computation share the work out; without threads or a core of their own it comes on top.
+  // Loaders beside the computation share the work. Without threads, or without a free core, reading adds to the
+  // computation.
   const int readers = machine.overlaps && question.facts.workers > 0 ? machine.workers : 1;
   work.read_s = question.facts.read_s * static_cast<double>(cost.samples) / readers;
   return work;
@@ -69,8 +70,8 @@ double step_s(const PlanQuestion& question, const MeasuredRun& run, const Pace& 
   return simulated_step(step_question(question, run.step.at, run.step.batch, pace), run.slowest).seconds;
 }
 
-/// Sets the arithmetic with which the run takes as long as it did: the most, if more or less make no difference since
-/// the host rules.
+/// Chooses the arithmetic that makes the run's time equal to the measured one. If the host is the bottleneck, several
+/// values do, and it takes the largest.
 void fit_arithmetic(Pace& pace, const PlanQuestion& question, const MeasuredRun& run) {
   constexpr double kClose = 1 + 1e-9;
   const auto fits = [&](double arithmetic) {
@@ -111,7 +112,7 @@ void fit(double& part, Miss miss) {
   part = std::exp((low + high) / 2);
 }
 
-/// What kernels may cost at most, by a run that was faster. Half of it is then taken to be arithmetic.
+/// Limits the cost of kernels by a run that was faster. Half of that run's time is then taken to be arithmetic.
 void limit_kernels(Pace& pace, const PlanQuestion& question, const MeasuredRun& run) {
   const auto at_least = [&](const Pace& tried) { return step_s(question, run, tried); };
   const double seconds = run.step.seconds;
@@ -130,8 +131,8 @@ double worst_miss(const PlanQuestion& question, const std::vector<MeasuredRun>& 
   return worst;
 }
 
-/// One run tells how long ranks compute. A second one with another batch tells what kernels cost besides, one with
-/// another number of ranks what averaging costs; to tell both apart takes three.
+/// One run determines the time that ranks compute. A second one with another batch also determines the extra cost of
+/// kernels, and one with another number of ranks the cost of averaging. To separate both takes three.
 Pace pace_of(const PlanQuestion& question) {
   Pace pace;
   std::vector<MeasuredRun> runs;
@@ -145,7 +146,7 @@ Pace pace_of(const PlanQuestion& question) {
   const bool fits_kernels = question.machine.launch.kernel_s > 0 && differ([](const auto& step) { return step.batch; });
   const bool fits_network =
       differ([](const auto& step) { return step.at.ranks(); }) && (!fits_kernels || runs.size() > 2);
-  // The slowest rank's mean does for what only tells runs apart, and is many times as fast.
+  // The slowest rank's mean is enough to compare runs, and is many times as fast.
   auto rough = runs;
   for (auto& each : rough)
     each.slowest = {std::accumulate(each.slowest.begin(), each.slowest.end(), 0.0) /
@@ -176,7 +177,7 @@ Pace pace_of(const PlanQuestion& question) {
   return pace;
 }
 
-/// Micro-batches before the last one wait for no rank.
+/// Only the last micro-batch waits for other ranks.
 StepTime with_accumulation(StepTime step, const StepQuestion& of, std::int64_t accumulate) {
   const double more = static_cast<double>(accumulate - 1) * (of.work.forward_s + of.work.backward_s + step.data_s);
   step.seconds += more;
@@ -184,7 +185,7 @@ StepTime with_accumulation(StepTime step, const StepQuestion& of, std::int64_t a
   return step;
 }
 
-/// What a step or epoch waits for, and how sure each is.
+/// The parts of a step's or epoch's time, with the uncertainty of each.
 struct Parts {
   std::array<std::pair<double, double>, 5> seconds_and_error{};
 
@@ -231,7 +232,7 @@ PlanMemory memory_of(const TrainingFacts& facts, double batch) {
           .activations = cost_at(facts, batch).activation_bytes};
 }
 
-/// Validation needs no gradients: a forward pass over each rank's share, in few large batches.
+/// Validation needs no gradients. It is a forward pass over each rank's share, in few large batches.
 double validation_s(const PlanQuestion& question, const StepQuestion& step, double batch, const Pace& pace) {
   const double samples = std::ceil(static_cast<double>(question.facts.validation_samples) / step.at.ranks());
   if (samples <= 0) return 0;

@@ -14,26 +14,26 @@
 
 namespace lockstep {
 
-/// What a recipe says of a training's length.
+/// The length of a training, from its recipe.
 struct PlanSchedule {
-  std::int64_t batch = 0;         ///< Of one rank, where `global_batch` is 0.
+  std::int64_t batch = 0;         ///< Of one rank, if `global_batch` is 0.
   std::int64_t global_batch = 0;  ///< Of all ranks.
   std::int64_t accumulate = 1;
   bool drop_last = false;
   double bucket_bytes = 25 << 20;
-  std::int64_t epochs = 0;          ///< 0 where only steps end it.
-  std::int64_t max_steps = 0;       ///< 0 for no such end.
+  std::int64_t epochs = 0;          ///< 0 if only steps end it.
+  std::int64_t max_steps = 0;       ///< 0 for no limit.
   double max_s = 0;                 ///< The same.
-  std::int64_t validate_every = 1;  ///< Epochs; 0 for never.
+  std::int64_t validate_every = 1;  ///< Epochs. 0 for never.
   std::int64_t save_every = 1;      ///< The same of snapshots.
 };
 
-/// Where the time that a rank computes comes from.
+/// The source of the time that a rank computes.
 enum class PlanBasis {
   kMeasuredHere,   ///< Steps timed on this machine, which the job is for.
   kMeasuredThere,  ///< A run on that system.
   kPublished,      ///< Operations counted here, over the rate that others published for that device.
-  kDataSheet,      ///< The same over a share of the data sheet's peak: an order of magnitude.
+  kDataSheet,      ///< Also computed from a share of the data sheet's peak. Only an order of magnitude.
 };
 
 /// A step that was timed on the system that the job is for.
@@ -60,10 +60,10 @@ struct PlanMachine {
   double call_s = 0;       ///< …and what one costs there.
   double save_s_per_byte = 0;
   NodeBilling billing{"node-hours", 1};
-  std::optional<AccountBudget> budget{};  ///< In the same unit; nothing if nobody tells.
+  std::optional<AccountBudget> budget{};  ///< In the same unit. Nothing if it is unknown.
   std::string account{};                  ///< Whose it is.
   std::vector<std::string> sources;       ///< A line for each number, for people.
-  std::vector<std::string> hints{};       ///< What to set otherwise on that system.
+  std::vector<std::string> hints{};       ///< Settings to change on that cluster.
 };
 
 struct PlanQuestion {
@@ -73,7 +73,7 @@ struct PlanQuestion {
   std::vector<int> nodes;  ///< One point for each.
 };
 
-/// What a rank's device must hold, in bytes.
+/// The memory that a rank's device needs, in bytes.
 struct PlanMemory {
   double weights = 0;
   double gradients = 0;
@@ -92,38 +92,38 @@ struct PlanPoint {
   std::int64_t steps_per_epoch = 0;
   PlanMemory memory;
   StepTime step;
-  double launch_s = 0;  ///< What starting kernels adds to computing: a device waits for the next one.
+  double launch_s = 0;  ///< Extra time for launching kernels, while a device waits for the next one.
   double epoch_s = 0;
   double run_s = 0;
   double node_hours = 0;
   double billed_hours = 0;        ///< In the unit of the machine's billing.
   double speed_up = 1;            ///< Of an epoch, over the first point.
   double efficiency = 1;          ///< That over what more nodes were taken.
-  std::optional<double> error{};  ///< Of the times: within this share; absent where they are an order of magnitude.
+  std::optional<double> error{};  ///< Relative error of the times. Absent if they are an order of magnitude.
   std::string limit;              ///< "compute", "launches", "communication", "data" or "stragglers".
 };
 
-/// How sure a number is by where it comes from, as a share of it: measured on the system that it is for, published for
-/// it, or worked out from its hardware.
+/// The relative error of a number by its source. It was measured on the cluster in question, published for it, or
+/// computed from its hardware.
 inline constexpr double kMeasuredError = 0.10;
 inline constexpr double kPublishedError = 0.20;
 inline constexpr double kHardwareError = 0.25;
 
-/// The weights, optimizer's state and buffers: what a snapshot holds.
+/// Returns the bytes of a snapshot, which are weights, optimizer state and buffers.
 double snapshot_bytes(const TrainingFacts& facts);
 
 /// The batch of the rank with most of `ranks`, and the global batch.
 double batch_of_rank(const PlanSchedule& schedule, int ranks);
 std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks);
 
-/// Returns the largest batch of one rank whose memory a device of that system has, less a GiB for what the driver and
-/// its libraries take; nothing if the device's memory is not known. 0: not even one sample fits.
+/// Returns the largest batch of one rank that fits into a device's memory, less a GiB for the driver and its libraries.
+/// Nothing if the device's memory is unknown. 0 if not even one sample fits.
 std::optional<std::int64_t> largest_batch(const PlanQuestion& question);
 
 /// A prediction for each number of nodes.
 ///
-/// Throws: Error(kRecipe) where a global batch leaves a rank without a sample, with the largest number of ranks that
-/// has work, or is larger than the data set.
+/// Throws: Error(kRecipe) if a global batch leaves a rank without a sample, with the largest number of ranks that has
+/// work, or is larger than the data set.
 std::vector<PlanPoint> predicted(const PlanQuestion& question);
 
 }  // namespace lockstep

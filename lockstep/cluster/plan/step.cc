@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kFirstBucketBytes = 1 << 20;
 
-/// SampleRng that are the same on every machine: a counter, mixed, through Box and Muller's transform.
+/// Random numbers that are the same on every machine, from a mixed counter and Box and Muller's transform.
 class SampleRng {
  public:
   double normal() {
@@ -68,7 +68,7 @@ std::vector<PlanBucket> plan_buckets(std::vector<PlanGradient> gradients, double
 
 std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
   if (spread.devices == 0 && spread.steps == 0) return {1};
-  // Many draws of a few ranks, few of many: the largest of many varies little.
+  // Few ranks need many draws, many ranks few, since the maximum of many varies little.
   const int jobs = std::max(16, 20000 / ranks);
   const int steps = spread.steps == 0 ? 1 : 4;
   SampleRng draws;

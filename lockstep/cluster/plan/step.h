@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// What a rank of average speed does in one step, in seconds, where it waits for nobody.
+/// The work of a rank of average speed in one step, in seconds, without any waiting.
 struct RankWork {
   double forward_s = 0;
   double backward_s = 0;
@@ -17,7 +17,7 @@ struct RankWork {
   double compute_s() const { return forward_s + backward_s + update_s; }
 };
 
-/// How ranks differ, as standard deviations over the mean.
+/// The spread of ranks, as standard deviations over the mean.
 struct RankSpread {
   double devices = 0;  ///< Of a device's own speed, for good.
   double steps = 0;    ///< Of one rank's steps, each by chance.
@@ -29,8 +29,8 @@ struct PlanBucket {
   double ready = 1;  ///< Share of the backward pass after which all of it is there.
 };
 
-/// Buckets as c10d's reducer makes them after its first step: in the order in which gradients come, the first of at
-/// most 1 MiB, so that the network begins early.
+/// Returns the buckets of c10d's reducer after its first step. They are in the order in which gradients come. The first
+/// is at most 1 MiB, so that the network begins early.
 std::vector<PlanBucket> plan_buckets(std::vector<PlanGradient> gradients, double bucket_bytes);
 
 /// A job that takes steps.
@@ -44,7 +44,7 @@ struct StepQuestion {
   bool reads_ahead = true;  ///< A batch is read while the step before runs.
 };
 
-/// A mean step and what it is made of.
+/// A mean step and its parts.
 struct StepTime {
   double seconds = 0;
   double compute_s = 0;  ///< Of a rank of average speed.
@@ -54,12 +54,13 @@ struct StepTime {
   double data_s = 0;     ///< For the loader.
 };
 
-/// The mean over simulated steps: in each, every rank draws its speed, a bucket sets out when the slowest rank has it
-/// and the one before has arrived, and the update begins when all are there. The same question has the same answer.
+/// Returns the mean over simulated steps. In each step every rank draws its speed. A bucket starts when the slowest
+/// rank has it and the bucket before has arrived. The update begins when all buckets have arrived. The same question
+/// gives the same answer.
 StepTime simulated_step(const StepQuestion& question);
 
-/// Returns of each simulated step how many times the average the slowest rank takes. Drawing is most of a simulation:
-/// whoever asks the same of other work or links draws once.
+/// Returns for each simulated step the slowest rank's time, as a multiple of the average. Drawing is most of a
+/// simulation, so callers that vary only work or links draw once.
 std::vector<double> slowest_ranks(int ranks, const RankSpread& spread);
 StepTime simulated_step(const StepQuestion& question, const std::vector<double>& slowest);
 

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The plan for a person: what the training is, a table by nodes, and where each number is from.
+/// Formats the plan for a person. It describes the training, has a table by nodes, and gives the source of each number.
 std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points);
 
 /// The same as one object.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMinutes = 60;
 
-/// Slurm's name of what a site counts hours of; empty for another unit.
+/// Returns Slurm's name of the resource that a site bills by the hour. Empty for another unit.
 std::string resource_of(const std::string& unit) {
   if (unit == "node-hours") return "node";
   if (unit == "GPU-hours") return "gres/gpu";
@@ -29,10 +29,18 @@ std::optional<double> resource_in(std::string_view list, const std::string& name
 std::optional<AccountBudget> account_budget(const std::string& account, const std::string& unit,
                                             const Environment& env) {
   if (account.empty() || resource_of(unit).empty()) return std::nullopt;
-  const auto asked = run_process({"timeout", "10", "sshare", "--noheader", "--parsable2", "--accounts=" + account,
-                                  "--format=Account,User,GrpTRESMins,GrpTRESRaw"},
-                                 env);
+  const auto asked = run_process(budget_question(account), env);
   return asked.exit_code == 0 ? parsed_budget(asked.output, account, unit) : std::nullopt;
+}
+
+std::vector<std::string> budget_question(const std::string& account) {
+  return {"timeout",
+          "10",
+          "sshare",
+          "--noheader",
+          "--parsable2",
+          "--accounts=" + account,
+          "--format=Account,User,GrpTRESMins,GrpTRESRaw"};
 }
 
 std::optional<AccountBudget> parsed_budget(std::string_view text, const std::string& account, const std::string& unit) {

@@ -4,12 +4,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 
 namespace lockstep {
 
-/// What an account may use and has used, in hours of the unit that its site bills.
+/// An account's limit and its use, in hours of the unit that its site bills.
 struct AccountBudget {
   double granted = 0;
   double used = 0;
@@ -17,17 +18,20 @@ struct AccountBudget {
   double left() const { return granted - used; }
 };
 
-/// Asks Slurm's accounting. Returns nothing if there is none, or if it sets the account no limit of that unit: many
+/// Asks Slurm's accounting. Returns nothing if there is none, or if it sets no limit on that unit for the account. Many
 /// sites keep their budgets elsewhere.
 ///
-/// `unit` is "node-hours", "GPU-hours" or "core-hours", as node_billing() has it.
+/// `unit` is "node-hours", "GPU-hours" or "core-hours", as in node_billing().
 ///
 /// Blocks: until sshare has answered, for 10 seconds at most.
 std::optional<AccountBudget> account_budget(const std::string& account, const std::string& unit,
                                             const Environment& env);
 
-/// Returns the budget in what `sshare --noheader --parsable2 --format=Account,User,GrpTRESMins,GrpTRESRaw` prints.
-/// Both columns are minutes of each kind of resource: "cpu=6000,node=600,gres/gpu=1200".
+/// Returns the command whose output parsed_budget() reads. It ends after 10 seconds at most.
+std::vector<std::string> budget_question(const std::string& account);
+
+/// Parses the output of `sshare --noheader --parsable2 --format=Account,User,GrpTRESMins,GrpTRESRaw`. Both columns are
+/// minutes of each kind of resource, such as "cpu=6000,node=600,gres/gpu=1200".
 std::optional<AccountBudget> parsed_budget(std::string_view text, const std::string& account, const std::string& unit);
 
 }  // namespace lockstep

@@ -18,29 +18,29 @@ namespace lockstep {
 /// A profile's file, as text.
 struct ProfileText {
   std::string name;  ///< "lumi-g"
-  std::string file;  ///< For messages and origins: "lumi-g.toml", "/etc/lockstep/lumi-g.toml".
+  std::string file;  ///< The file for messages and origins, such as "lumi-g.toml" or "/etc/lockstep/lumi-g.toml".
   std::string toml;
 };
 
 /// The profiles that are part of this program, from the source tree's profiles/.
 std::span<const ProfileText> builtin_profiles();
 
-/// What tells on which system this is.
+/// Facts about this host that identify the cluster.
 struct HostFacts {
   Environment env;
   std::string host;
-  std::filesystem::path root = "/";              ///< Where the files and paths of `detect` are looked for.
-  std::function<std::string()> slurm_cluster{};  ///< Finds Slurm's ClusterName; asked only if a profile goes by it.
+  std::filesystem::path root = "/";              ///< The folder that stands for "/" in the files and paths of `detect`.
+  std::function<std::string()> slurm_cluster{};  ///< Finds Slurm's ClusterName. Asked only if a profile goes by it.
 
   static HostFacts of_process(const Environment& env);
 };
 
-/// Where a user's own profiles lie: $XDG_CONFIG_HOME/lockstep/profiles, by default in ~/.config. Empty where neither
-/// variable is set.
+/// Returns the folder of a user's own profiles, $XDG_CONFIG_HOME/lockstep/profiles, by default in ~/.config. Empty if
+/// neither variable is set.
 std::filesystem::path own_profiles_folder(const Environment& env);
 
-/// All profiles that this user has: those built in, over them the files of own_profiles_folder(), and over these the
-/// files that LOCKSTEP_PROFILE_PATH names.
+/// All profiles of this user. They are the built-in ones, over them the files of own_profiles_folder(), and over these
+/// the files that LOCKSTEP_PROFILE_PATH names.
 class ProfileLibrary {
  public:
   /// LOCKSTEP_PROFILE_PATH is a list of files and folders with `:` between them, the first before the later ones. A
@@ -52,20 +52,19 @@ class ProfileLibrary {
   /// Sorted, generic first.
   std::vector<std::string> names() const;
 
-  /// The profile of that name, or of a file where `word` has a `/` or ends in ".toml".
+  /// Returns the profile of that name. `word` is a file if it has a `/` or ends in ".toml".
   ///
-  /// Throws: Error(kUsage) naming the nearest for a name that is not known; Error(kRecipe) with file and line for what
-  /// a
-  ///         file should not hold; Error(kIo) for one that cannot be read.
+  /// Throws: Error(kUsage) naming the nearest profile for an unknown name; Error(kRecipe) with file and line for an
+  ///         invalid file; Error(kIo) for one that cannot be read.
   Profile named(const std::string& word) const;
 
-  /// The profile of the system that this is: by variables or Slurm's name for it, else by files and paths, else by the
-  /// host's name; generic where none is recognised. Of two that are recognised equally well, the user's own one.
+  /// Returns the profile of this cluster. Variables or Slurm's name for it decide first, then files and paths, then the
+  /// host's name. It is generic if none matches. If two match equally well, it is the user's own one.
   ///
-  /// Throws: Error(kUsage) naming both where two of one kind are recognised equally well.
+  /// Throws: Error(kUsage) naming both if two of one kind are recognised equally well.
   Profile detected(const HostFacts& here) const;
 
-  /// named() of `word`, or detected() where it is "auto".
+  /// named() of `word`, or detected() if it is "auto".
   Profile chosen(const std::string& word, const HostFacts& here) const;
 
  private:
@@ -73,12 +72,13 @@ class ProfileLibrary {
   void add_own(ProfileText text);
   void lay(Profile& profile, const std::string& name, std::vector<std::string>& chain) const;
 
-  std::map<std::string, std::vector<ProfileText>, std::less<>> texts_;  ///< By profile; later ones override.
+  std::map<std::string, std::vector<ProfileText>, std::less<>> texts_;  ///< By profile. Later ones override earlier
+                                                                        ///< ones.
   std::set<std::string, std::less<>> own_;  ///< Profiles that a file of the user's has a part in.
 };
 
-/// What a person should mend or know in a profile, each a line: keys in `about.unverified` first, then numbers that do
-/// not agree with each other.
+/// Problems and facts of a profile that its author should look at, one per line. Keys in `about.unverified` come first,
+/// then numbers that contradict each other.
 struct ProfileFindings {
   std::vector<std::string> unverified;
   std::vector<std::string> faults;
@@ -92,7 +92,7 @@ class ProfileChooser {
   explicit ProfileChooser(const Environment& env)
       : library_(env), here_(library_.detected(HostFacts::of_process(env))) {}
 
-  /// Returns the profile that `word` names, or this system's if it is "auto". Throws: as ProfileLibrary::named().
+  /// Returns the profile that `word` names, or this cluster's if it is "auto". Throws: as ProfileLibrary::named().
   Profile chosen(const std::string& word) const { return word == "auto" ? here_ : library_.named(word); }
 
   /// True if this is the system of that profile.

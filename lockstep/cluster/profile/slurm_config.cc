@@ -26,7 +26,7 @@ std::string name_in(std::string_view text) {
   return found == config.end() ? std::string() : lower(found->second);
 }
 
-/// Where Slurm's commands look; the last is kept by a daemon where the controller hands the file out.
+/// The places where Slurm's commands look. A daemon keeps the last one if the controller distributes the file.
 std::string name_in_files(const Environment& env, const fs::path& root) {
   if (const auto file = env.get("SLURM_CONF")) return name_in(text_or_nothing(*file));
   for (const auto* file : {"etc/slurm/slurm.conf", "etc/slurm-llnl/slurm.conf", "run/slurm/conf/slurm.conf"}) {

@@ -12,12 +12,12 @@ namespace lockstep {
 
 using SlurmConfig = std::map<std::string, std::string, std::less<>>;
 
-/// The settings in what `scontrol show config` prints, or in a slurm.conf: "NAME = VALUE" lines, comments left out.
-/// A value of "(null)" or "N/A" is left out too. Of a line of several settings, as for nodes, only the first counts.
+/// Parses the output of `scontrol show config`, or a slurm.conf. Both have "NAME = VALUE" lines. Comments, and values
+/// of "(null)" or "N/A", are left out. If a line has several settings, as for nodes, only the first counts.
 SlurmConfig parsed_slurm_config(std::string_view text);
 
-/// The ClusterName of the Slurm that commands talk to from here: SLURM_CLUSTER_NAME in a job, else what slurm.conf
-/// says, else what `scontrol show config` does. In lower case, as Slurm has it; empty where there is no Slurm.
+/// Returns the ClusterName of the Slurm that commands reach from here. It is SLURM_CLUSTER_NAME in a job, else from
+/// slurm.conf, else from `scontrol show config`. It is in lower case, as Slurm has it. Empty if there is no Slurm.
 ///
 /// Blocks:  if the controller is asked, for 10 seconds at most.
 std::string slurm_cluster_name(const Environment& env, const std::filesystem::path& root = "/");

@@ -14,8 +14,8 @@ std::vector<std::string> given_keys(const Profile& profile);
 /// The value of one of them, as TOML.
 std::string toml_value(const Profile& profile, const std::string& key);
 
-/// The profile as TOML that reads back as the same; with each key's origin as a comment where `with_origin`, and
-/// a mark at those that are unverified.
+/// Returns the profile as TOML that reads back as the same. If `with_origin`, a comment gives each key's origin and
+/// marks unverified keys.
 std::string to_toml(const Profile& profile, bool with_origin);
 
 }  // namespace lockstep

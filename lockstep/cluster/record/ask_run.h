@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// How long a training may take until it has seen a request: it looks each second, but NFS may show a new file only
-/// after its attribute cache's time, 60 s at most by default (man 5 nfs, acdirmax).
+/// The longest time until a training sees a request. It looks each second, but NFS may show a new file only after its
+/// attribute cache's time, by default at most 60 s (man 5 nfs, acdirmax).
 inline constexpr std::chrono::seconds kSeenWithin{75};
 
 /// Asks the training in a run's folder to stop, with a snapshot. Returns true once it has seen that. If it has not
@@ -18,9 +18,9 @@ bool ask_to_stop(const std::filesystem::path& run_dir, std::chrono::milliseconds
 
 /// Asks the training in a run's folder for a snapshot, and waits until it is whole on disk.
 ///
-/// Returns: the answer, with "step" and "snapshot".
+/// Returns the answer, with "step" and "snapshot".
 /// Blocks: for at most `patience` after the request was seen.
-/// Throws: Error(kEnvironment) if nobody trains there, if the training has refused, or if the time is over; Error(kIo).
+/// Throws: Error(kEnvironment) if no training runs there, if it has refused, or if the time is over; Error(kIo).
 nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::milliseconds patience);
 
 }  // namespace lockstep

@@ -58,20 +58,20 @@ void take_line(std::string_view line, ExitRecords& records) {
           {.job = object.at("job"), .code = object.at("code"), .state = object.value("state", std::string())});
     }
   } catch (const json::exception&) {
-    // Half a line: its node died, or its disk was full.
+    // This is an incomplete line, since its node failed or its disk was full.
   }
 }
 
-/// True if a shell that tells `code` means that a signal ended the program.
+/// True if `code`, as a shell reports it, means that a signal ended the program.
 bool is_signal(int code) { return code > kSignalled && code <= kSignalled + SIGRTMAX; }
 
-/// "SIGKILL"; "signal 64" for one that has no name.
+/// "SIGKILL". "signal 64" for one that has no name.
 std::string signal_name(int signal) {
   const char* short_name = ::sigabbrev_np(signal);
   return short_name != nullptr ? "SIG" + std::string(short_name) : "signal " + std::to_string(signal);
 }
 
-/// What usually stands behind a signal or a code, "; " before it.
+/// Returns the usual reason for a signal or a code, with "; " before it.
 std::string usual_reason(int code) {
   switch (code) {
     case kSignalled + SIGKILL:

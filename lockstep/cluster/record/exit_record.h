@@ -11,27 +11,27 @@
 
 namespace lockstep {
 
-/// How the program of one rank ended, as its parent `lockstep exec` saw it.
+/// The end of one rank's program, as its parent `lockstep exec` saw it.
 struct RankExit {
   std::string job{};  ///< Slurm's number.
-  int start = 0;      ///< How often the job had been requeued before.
+  int start = 0;      ///< Number of times that the job had been requeued before.
   int rank = 0;
   std::string node{};
-  int code = 0;                               ///< As a shell has it: 128 + n for signal n.
+  int code = 0;                               ///< As a shell reports it, 128 + n for signal n.
   int signal = 0;                             ///< 0 if it ended by itself.
   double time = 0;                            ///< Seconds since 1970.
   std::vector<std::string> last{};            ///< The last lines that it wrote to standard error, if it failed.
-  std::optional<LauncherFailure> launched{};  ///< If it is a launcher: which of its own ranks failed first.
+  std::optional<LauncherFailure> launched{};  ///< If the program is a launcher, its own rank that failed first.
 
-  /// True if the rank failed by itself: it did not end well, stop on request, or only notice a dead peer.
+  /// True if the rank itself failed. False if it ended well, stopped on request, or only noticed a dead peer.
   bool is_cause() const;
 };
 
-/// How a job ended: as its script saw it or, with `state`, as Slurm has it.
+/// The end of a job, as its script saw it or, with `state`, as Slurm reports it.
 struct JobExit {
   std::string job{};
   int code = 0;
-  std::string state{};  ///< Slurm's word, "TIMEOUT"; empty in the script's own line.
+  std::string state{};  ///< Slurm's word, such as "TIMEOUT". Empty in the script's own line.
 };
 
 /// The exit records of a run, in the order in which they were written. docs/run-folder.md describes the files.
@@ -39,7 +39,7 @@ struct ExitRecords {
   std::vector<RankExit> ranks{};
   std::vector<JobExit> jobs{};
 
-  /// Returns what is known of a job's end, the latest last; null if nothing is.
+  /// Returns what is known about a job's end. If there are several records, it is the latest. Null if there is none.
   const JobExit* end_of_job(const std::string& job) const;
 };
 
@@ -48,7 +48,7 @@ struct FirstExit {
   RankExit rank{};
   int failed = 1;                   ///< Ranks that did not end well, this one included.
   int known = 1;                    ///< Ranks that left a record.
-  std::optional<double> ahead_s{};  ///< How long before the next rank that failed; nothing if no other did.
+  std::optional<double> ahead_s{};  ///< How long it ended before the next rank that failed. Nothing if no other did.
 };
 
 /// Appends one line to exits-NODE.jsonl in the run folder. Ranks of a node may do so at once.
@@ -56,7 +56,7 @@ struct FirstExit {
 /// Throws: Error(kIo) if the line cannot be written.
 void append_exit(const std::filesystem::path& run_dir, const RankExit& exit);
 
-/// Appends what Slurm says of a job's end to exits.jsonl in the run folder, where the script has left its own line.
+/// Appends what Slurm says of a job's end to exits.jsonl in the run folder, if the script has left its own line.
 ///
 /// Throws: Error(kIo) if the line cannot be written.
 void append_exit(const std::filesystem::path& run_dir, const JobExit& exit);
@@ -64,12 +64,12 @@ void append_exit(const std::filesystem::path& run_dir, const JobExit& exit);
 /// Returns what lies in exits.jsonl and exits-NODE.jsonl. A line that holds something else is left out.
 ExitRecords read_exits(const std::filesystem::path& run_dir);
 
-/// Returns the rank that failed first in the last start of `job`; nothing if none failed. A rank that only noticed a
+/// Returns the rank that failed first in the last start of `job`. Nothing if none failed. A rank that only noticed a
 /// dead peer (code 7) comes first only if there is no other.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
-/// Returns "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop;
-/// of a launcher also the rank that it names.
+/// Formats "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop.
+/// For a launcher it also gives the rank that the launcher names.
 std::string to_text(const FirstExit& first);
 
 /// Returns "SIGKILL (137; often memory)" for a code of 128 + n, "code 5" for another.

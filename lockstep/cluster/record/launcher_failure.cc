@@ -21,7 +21,7 @@ std::optional<int> number_after(std::string_view line, std::string_view words) {
   return parsed_int<int>(rest.substr(0, end));
 }
 
-/// The number in "  exitcode  : -9 (pid: 71)" where `name` is "exitcode".
+/// The number in " exitcode : -9 (pid: 71)" if `name` is "exitcode".
 std::optional<int> field(std::string_view line, std::string_view name) {
   const auto text = trimmed(line);
   const auto colon = text.find(':');

@@ -9,22 +9,22 @@
 
 namespace lockstep {
 
-/// What a node's agent warned of. Times in seconds since 1970.
+/// A warning of a node's agent. Times are in seconds since 1970.
 struct NodeFinding {
   std::string node{};
   std::string code{};  ///< Empty from an agent that gave none.
   std::string text{};
   double since = 0;
-  std::optional<double> over{};  ///< When it was over; nothing where nobody said so.
+  std::optional<double> over{};  ///< When it ended. Nothing if that is not recorded.
 
   std::string fact() const;  ///< `text` up to its hint.
-  std::string hint() const;  ///< What to try; empty if the agent gave nothing.
+  std::string hint() const;  ///< Returns advice. Empty if the agent gave none.
 };
 
 /// One node's findings, from its telemetry line after line.
 class NodeFindings {
  public:
-  /// Looks at warnings and their ends, and passes over all else; the first hundred are kept.
+  /// Looks at warnings and their ends, and passes over all else. The first hundred are kept.
   void take(const TelemetryLine& line);
 
   const std::vector<NodeFinding>& all() const { return all_; }

@@ -13,21 +13,21 @@
 
 namespace lockstep {
 
-/// Where an epoch's time goes.
+/// The phases of an epoch's time.
 enum class EpochPhase { kTraining, kValidation, kSnapshots, kRest };
 inline constexpr std::array<std::string_view, 4> kEpochPhases = {"training", "validation", "snapshots", "rest"};
 using PhaseSeconds = std::array<double, kEpochPhases.size()>;
 
 inline constexpr double kNotTold = std::numeric_limits<double>::quiet_NaN();
 
-/// A number of a line, or `otherwise` where the line has none or one that is not finite.
+/// A number of a line, or `otherwise` if the line has none or one that is not finite.
 double number_of(const MetricsLine& line, const std::string& key, double otherwise = kNotTold);
 
 /// The steps between two logged lines.
 struct LoggedSteps {
   std::int64_t from = 0;  ///< Steps done before.
   std::int64_t to = 0;
-  double seconds = 0;  ///< In steps: without validation and snapshots, with reading.
+  double seconds = 0;  ///< Seconds in steps, with reading but without validation and snapshots.
   double time = 0;     ///< Of the line, in seconds since 1970.
   double loss = kNotTold;
   double samples_per_second = kNotTold;
@@ -44,10 +44,10 @@ struct EpochTimes {
   PhaseSeconds phases_s{};
 };
 
-/// What one start of a run has left in metrics.jsonl.
+/// The lines of one start of a run in metrics.jsonl.
 struct RunSegment {
   MetricsLine started{};
-  MetricsLine ended{};  ///< With an empty event where there is none: it still runs, or broke off.
+  MetricsLine ended{};  ///< Its event is empty if there is no end, because the run is still running or broke off.
   double last_time = 0;
   std::int64_t last_step = 0;
   double validation_s = 0;
@@ -59,9 +59,10 @@ struct RunSegment {
   bool has_ended() const { return !ended.event.empty(); }
   std::int64_t steps() const { return last_step - started.step; }
   double started_at() const { return number_of(started, "time", 0); }
-  /// From the first event to the last, as the run measured it where it has ended.
+  /// From the first event to the last, as the run measured it if it has ended.
   double seconds() const;
-  /// In steps, of those from `from` to `to`: by the logged lines between, and the logged mean where none is.
+  /// Returns the seconds in steps from `from` to `to`, from the logged lines between them, or from the logged mean if
+  /// there is none.
   double seconds_in_steps(std::int64_t from, std::int64_t to) const;
 };
 

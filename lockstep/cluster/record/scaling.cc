@@ -37,7 +37,7 @@ nlohmann::json layout_of(const RunFolder& folder) {
   }
 }
 
-/// How much longer than its share each phase takes, when ranks are `by` times as many.
+/// Returns how much longer than its share each phase takes, with `by` times as many ranks.
 std::string limit_of(const RunFigures& run, const RunFigures& first) {
   const double share = static_cast<double>(first.ranks) / run.ranks;
   PhaseSeconds lost{};
@@ -93,7 +93,7 @@ RunFigures figures_of(const RunSegment& start) {
   run.steps = start.steps();
   const double steps_per_epoch = number_of(start.started, "steps_per_epoch", 0);
   const double epochs = static_cast<double>(run.steps) / (steps_per_epoch > 0 ? steps_per_epoch : 1);
-  // Of a resumed run the file holds all samples: those of this start follow from its steps.
+  // For a resumed run the file counts all samples. Those of this start follow from its steps.
   run.samples = run.steps * run.global_batch;
   if (start.started.step == 0) {
     run.samples = static_cast<std::int64_t>(number_of(start.ended, "samples", static_cast<double>(run.samples)));

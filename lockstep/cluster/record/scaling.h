@@ -14,14 +14,15 @@
 
 namespace lockstep {
 
-/// Less of an epoch than this is not worth a person's time: without it the epoch would be at most a ninth faster.
+/// A smaller part of an epoch is not worth a person's time. Without it the epoch would be at most a ninth faster.
 inline constexpr double kNoticedLoss = 0.1;
 
-/// What a run's own record says of its speed. Of a run in several starts, the last one counts.
+/// The facts on a run's speed from its own record. For a run with several starts, the last one counts.
 struct RunFigures {
   std::filesystem::path path;
-  std::string label;        ///< What was varied besides the number of ranks: "model.name=cnn"; empty for nothing.
-  bool is_program = false;  ///< Only its time is known: run_s, and epoch_s is the same.
+  std::string label;        ///< The settings that were varied apart from the number of ranks, such as "model.name=cnn".
+                            ///< Empty if there are none.
+  bool is_program = false;  ///< True if only its time is known, as run_s and epoch_s.
   int nodes = 1;
   int ranks = 1;
   double batch = 0;  ///< Of one rank.
@@ -32,12 +33,12 @@ struct RunFigures {
   double step_s = 0;
   double epoch_s = 0;       ///< With validation and snapshots.
   PhaseSeconds phases_s{};  ///< Of an epoch.
-  double start_s = 0;       ///< From a process's start to its first step; 0 until it ends.
+  double start_s = 0;       ///< From a process's start to its first step. 0 until the run ends.
   double run_s = 0;         ///< From that start to the end.
   double samples_per_second = 0;
 
-  double energy_joules = 0;  ///< Of the devices that report power, over all starts; 0 if none does.
-  JobBilling billing{};      ///< What the site charges for its job.
+  double energy_joules = 0;  ///< Of the devices that report power, over all starts. 0 if none does.
+  JobBilling billing{};      ///< The site's charge for its job.
 
   double node_hours() const { return run_s * nodes / 3600; }
   double billed_hours() const { return billing.hours(run_s, nodes); }
@@ -45,10 +46,10 @@ struct RunFigures {
   std::optional<double> kwh_per_sample() const;
 };
 
-/// Throws: Error(kIo) where there is no run; Error(kData) where it has taken no step or has not ended.
+/// Throws: Error(kIo) if there is no run; Error(kData) if it has taken no step or has not ended.
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
-/// The same of one start of a run that may still go on, as far as it has come. LOCKSTEP_ASSERT: it has taken a step.
+/// Does the same for one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.
 RunFigures figures_of(const RunSegment& start);
 
 /// Returns the figures of a program of which nodes, ranks, run_s, billing and energy are set.
@@ -59,8 +60,8 @@ struct ScalingRow {
   RunFigures run{};
   double speed_up = 1;    ///< Of an epoch, over the row with the fewest ranks and the same label.
   double efficiency = 1;  ///< That over what more ranks were taken.
-  std::string
-      limit;  ///< The phase that holds it up: the longest of the first row, else what grew most beyond its share.
+  std::string limit;      ///< The phase that limits it. In the first row it is the longest, else the one that grew most
+                          ///< beyond its share.
 };
 
 /// The runs by label, in the order in which labels come, then by ranks.

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// A trial of a sweep: a run folder inside the sweep's.
+/// A trial of a sweep, with a run folder inside the sweep's.
 struct SweptTrial {
-  std::string name{};               ///< Of its folder: "01-lr-0.1".
+  std::string name{};               ///< Name of its folder, such as "01-lr-0.1".
   std::vector<std::string> sets{};  ///< "optimizer.lr=0.1", as `submit --sweep` was given it.
 };
 
@@ -19,7 +19,7 @@ struct SweptTrial {
 /// Throws: Error(kIo) if it cannot be written.
 void keep_sweep(const std::filesystem::path& folder, const std::vector<SweptTrial>& trials);
 
-/// Returns the trials of a sweep's folder, in the order in which they were submitted; nothing if it is none.
+/// Returns the trials of a sweep's folder, in the order in which they were submitted. Nothing if it is none.
 ///
 /// Throws: Error(kData) for a file that keep_sweep() did not write.
 std::optional<std::vector<SweptTrial>> kept_sweep(const std::filesystem::path& folder);

@@ -23,7 +23,7 @@ class NodeReader {
     if (line.event == "sample") take_sample(line.sample);
     findings_.take(line);
     if (line.event == "agent_ended") node_.has_ended = true;
-    // A start or a first line after a lost one begins a stretch of its own.
+    // A start, or the first line after a lost start, begins a new interval.
     if (last_ > 0) node_.alive_s += std::max(0.0, line.time - last_);
     last_ = std::max(last_, line.time);
     node_.last = std::max(node_.last, line.time);
@@ -48,7 +48,7 @@ class NodeReader {
     ++node_.agents;
     node_.has_ended = false;
     node_.tasks = line.local_world;
-    // What lies between two agents is no part of the run.
+    // The time between two agents is not part of the run.
     last_ = 0;
     tasks_.clear();
     power_.clear();
@@ -78,7 +78,7 @@ class NodeReader {
 
   void compare(const TaskSample& task, double time) {
     const auto it = tasks_.find(task.task.pid);
-    // What a task did before its first sample counts, too.
+    // A task's work before its first sample counts too.
     const auto before = it == tasks_.end() ? TaskBefore{} : it->second;
     node_.read_bytes += grown(before.used.read_bytes, task.used.read_bytes);
     node_.written_bytes += grown(before.used.written_bytes, task.used.written_bytes);
@@ -126,7 +126,8 @@ class NodeReader {
   std::int64_t waiting_ = 0;
 };
 
-/// The node that is farthest from the median of one measure, relative to it; of two that are equally far the lower one.
+/// Returns the node that is farthest from the median of one measure, relative to it. If two are equally far, the first
+/// one.
 std::optional<OddNode> odd_by(const std::vector<NodeSummary>& nodes, OddNode odd,
                               const std::function<std::optional<double>(const NodeSummary&)>& value_of) {
   std::vector<double> values;

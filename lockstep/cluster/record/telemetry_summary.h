@@ -32,23 +32,23 @@ struct DeviceSummary {
   Spread temperature_celsius{};
   double energy_joules = 0;  ///< The power's integral, by trapezia between two samples of one agent.
   std::optional<std::uint64_t> memory_peak_bytes{};
-  std::uint64_t memory_total_bytes = 0;  ///< 0 where the driver does not tell.
+  std::uint64_t memory_total_bytes = 0;  ///< 0 if the driver does not report it.
 };
 
 /// One node over a run and its restarts.
 struct NodeSummary {
   std::string node{};
-  double first = 0;  ///< Of its lines, in seconds since 1970; 0 where it has none.
+  double first = 0;  ///< Of its lines, in seconds since 1970. 0 if it has none.
   double last = 0;
   double alive_s = 0;      ///< Of its agents together, so without what lies between two starts.
-  int agents = 0;          ///< That started here: one more than restarts.
+  int agents = 0;          ///< Number of agents started here, one more than restarts.
   bool has_ended = false;  ///< Its last agent.
-  int tasks = 0;           ///< As the last agent was told.
+  int tasks = 0;           ///< As the last agent had it.
   std::int64_t samples = 0;
-  Spread cores{};  ///< Of one task between two samples: processor seconds in a second.
+  Spread cores{};  ///< For one task between two samples, processor seconds per second.
   double core_seconds = 0;
   double task_seconds = 0;   ///< Over which core_seconds were measured.
-  double share_waiting = 0;  ///< Of task samples: the first thread waited for a disk or a device (state D).
+  double share_waiting = 0;  ///< Share of task samples whose first thread waited for a disk or a device (state D).
   std::uint64_t task_memory_peak_bytes = 0;  ///< Of the task with most.
   std::uint64_t memory_peak_bytes = 0;       ///< Of all tasks together.
   std::uint64_t memory_total_bytes = 0;      ///< The node's.
@@ -58,7 +58,7 @@ struct NodeSummary {
   std::vector<NodeFinding> findings{};
 
   std::optional<double> mean_cores() const;
-  /// Of the devices that were ever busy: others may be another job's to use. Of all where none was.
+  /// Returns the use of the devices that were ever busy, since others may belong to another job. Of all if none was.
   Spread busy() const;
   std::int64_t devices_never_busy() const;
   Spread power() const;  ///< Of those that report it.
@@ -76,10 +76,10 @@ struct TelemetrySummary {
 
 /// Reads each node's file once, from its beginning to its end.
 ///
-/// Throws: Error(kIo) where a file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if a file cannot be read; never for what it holds.
 TelemetrySummary telemetry_summary(const std::filesystem::path& run_dir);
 
-/// The node that differs most from the others, where there are two or more.
+/// The node that differs most from the others, if there are two or more.
 struct OddNode {
   std::string node{};
   std::string measure{};  ///< "power", "device busy" or "cores of a task".

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Values over time in bounded memory: means over stretches of equal length, which grows as the curve does. Values may
-/// come in any order. O(1) a value.
+/// Values over time in bounded memory. It keeps means over intervals of equal length, which grows with the curve.
+/// Values may come in any order. O(1) a value.
 class TimeCurve {
  public:
   struct Point {
@@ -16,7 +16,7 @@ class TimeCurve {
     double value = 0;
   };
 
-  /// `stretch_s` is how long a stretch is at first; it doubles whenever there would be more than `most` of them.
+  /// `stretch_s` is the first length of an interval. It doubles whenever there would be more than `most` intervals.
   explicit TimeCurve(double stretch_s = 1, std::size_t most = 400) : stretch_s_(stretch_s), most_(most) {}
 
   void add(double time, double value);

@@ -25,7 +25,7 @@ std::map<std::string, double> metrics_of(const MetricsLine& line) {
 }
 
 std::optional<StepSpread> step_spread(const std::vector<LoggedSteps>& logged) {
-  // Two lines at least: of the first one, the start's own slowness is a part.
+  // At least two lines, since the first one includes the slow start.
   if (logged.size() < 2) return std::nullopt;
   StepSpread spread{.median_s = median_of(map_each(logged, &LoggedSteps::step_s)),
                     .fastest_s = logged.front().step_s(),
@@ -67,8 +67,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// What the folder keeps: the link that the run set to its best one, else the lowest val_loss among those that are
-/// there.
+/// Returns the snapshot that the folder marks as best by its link, else the existing one with the lowest val_loss.
 std::optional<KeptSnapshot> kept_snapshot(const fs::path& folder, const std::vector<MetricsLine>& snapshots,
                                           const std::vector<MetricsLine>& validations) {
   std::error_code error;

@@ -21,14 +21,14 @@ constexpr double kGib = 1 << 30;
 
 std::string clock_text(double seconds) { return hh_mm_ss(std::chrono::seconds(std::llround(seconds))); }
 
-/// Up to whole five minutes: nobody asks for seconds.
+/// Rounds up to whole five minutes, since nobody asks for seconds.
 double rounded_time(double seconds) { return std::ceil(seconds / 300) * 300; }
 
 bool ended_well(const RunReport& report) {
   return report.state == RunState::kFinished || report.state == RunState::kEnded;
 }
 
-/// How long the whole run would take: all of its steps at the pace of those that it took.
+/// Returns the time of the whole run, that is all of its steps at the pace of those that it took.
 std::optional<double> whole_run_s(const RunReport& report) {
   if (!report.training || report.training->steps_planned <= report.training->steps_done) return std::nullopt;
   if (report.training->steps_done <= 0) return std::nullopt;

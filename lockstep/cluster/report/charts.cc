@@ -31,7 +31,7 @@ struct Axis {
   double share(double value) const { return (value - from) / (to - from); }
 };
 
-/// From and to round numbers, so that about so many ticks of 1, 2 or 5 times a power of ten lie between.
+/// Returns an axis between round numbers, with about `ticks` ticks of 1, 2 or 5 times a power of ten.
 Axis axis_of(double from, double to, int ticks) {
   if (!(to > from)) {
     const double half = from == 0 ? 0.5 : std::abs(from) / 2;
@@ -120,7 +120,7 @@ std::string legend_of(const LineChart& chart) {
   return svg + "</text>\n";
 }
 
-/// Seconds, minutes or hours: whichever make the numbers along an axis small.
+/// Seconds, minutes or hours, whichever gives small numbers along an axis.
 struct TimeUnit {
   double seconds = 1;
   const char* name = "s";
@@ -192,7 +192,7 @@ std::string line_chart(const LineChart& given) {
     }
   }
   if (chart.is_from_zero) least.y = std::min(0.0, least.y);
-  // Steps and times begin at 0, also where the first line came later.
+  // Steps and times begin at 0, even if the first line came later.
   Plot plot{.x = axis_of(std::min(0.0, least.x), most.x, static_cast<int>((kWidth - kLeft) / kGapOfTicks)),
             .y = axis_of(least.y, most.y, 4)};
   plot.x.to = std::max(most.x, plot.x.from + plot.x.tick / 10);

@@ -25,14 +25,15 @@ struct LineChart {
   std::vector<ChartSeries> series{};
 };
 
-/// As an SVG element. Its colours are the page's: `currentColor`, and the custom properties --c0 to --c5. Long series
-/// are drawn by the means of kMostChartPoints stretches. Empty where there is nothing to draw.
+/// Returns an SVG element. Its colours are the page's, `currentColor` and the custom properties --c0 to --c5. Long
+/// series are drawn as the means of kMostChartPoints intervals. Empty if there is nothing to draw.
 std::string line_chart(const LineChart& chart);
 
 /// Parts of a whole side by side, with their shares below.
 std::string share_bar(const std::vector<std::pair<std::string, double>>& parts);
 
-/// The charts that a run has numbers for: loss, validation, samples/s; an epoch's phases; power, busy, cores.
+/// Returns the charts that a run has numbers for. These are loss, validation, samples/s, an epoch's phases, power, use
+/// of devices, and cores.
 std::vector<std::string> training_charts(const RunReport& report);
 std::vector<std::string> node_charts(const RunReport& report);
 

@@ -100,7 +100,7 @@ std::string section_html(const ReportSection& section, const std::string& charts
   return html + charts + table_html(section.table) + "</section>\n";
 }
 
-/// Where an epoch's time goes, or nothing.
+/// Returns the phases of an epoch's time, or nothing.
 std::string phases_html(const RunReport& report) {
   if (!report.training) return {};
   std::vector<std::pair<std::string, double>> parts;

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// One page that needs nothing else: no scripts, no fonts, no other files. Readable on light and dark screens.
+/// Returns one self-contained page, without scripts, fonts or other files. It is readable on light and dark screens.
 std::string report_html(const ReportPage& page);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-/// A number that is not finite is null, too; so is a 0 that stands for nothing.
+/// A number that is not finite becomes null. So does a 0 that means unknown.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 template <typename Value>
 Json unless_0(Value value) {

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// One object: schema, runs, scaling. Absent values are null, numbers as they are; docs/report.md has the keys.
+/// Returns one object with schema, runs and scaling. Absent values are null, and numbers are not rounded.
+/// docs/report.md lists the keys.
 nlohmann::ordered_json report_json(const ReportPage& page);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace lockstep {
 /// human_seconds(), but "0 s" for nothing and "-1.2 s" below it.
 std::string seconds_text(double seconds);
 
-/// "31 %"; "0.4 %" below one.
+/// Formats a share as "31 %", and below one percent as "0.4 %".
 std::string percent_text(double share);
 
 /// "1.45 times".
@@ -21,7 +21,7 @@ std::string times_text(double factor);
 /// "2026-11-21 08:49:30 UTC".
 std::string moment_text(double unix_seconds);
 
-/// Four digits that tell something: "0.1185"; "-" for nothing.
+/// Formats four significant digits, such as "0.1185". "-" for nothing.
 std::string number_text(const std::optional<double>& value);
 
 /// "11.7 M", "9610".

@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-/// What a report is made of, whatever it is written as.
+/// The content of a report, for every format.
 struct ReportPage {
   std::vector<RunReport> runs{};
-  std::vector<std::string> tunnels{};  ///< Of each run; empty where there is none.
+  std::vector<std::string> tunnels{};  ///< Of each run. Empty if there is none.
   RunComparison comparison{};          ///< Empty of a single run, and of a sweep.
   std::optional<SweepReport> sweep{};  ///< Instead of the runs, if it is a sweep that was asked for.
 };

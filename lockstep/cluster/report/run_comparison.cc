@@ -24,14 +24,15 @@ bool is_dp(const Settings& settings) {
   return it != settings.end() && it->second == "\"dp\"";
 }
 
-/// A claim: the setting says where a run is, for how long, or how it is watched, not how fast its steps are.
+/// True if the setting concerns where a run is, how long it takes or how it is observed, and not how fast its steps
+/// are.
 bool is_aside(std::string_view key) {
   static constexpr std::array kKeys = {"trainer.devices",   "trainer.share_device", "trainer.max_epochs",
                                        "trainer.max_steps", "trainer.max_time",     "trainer.seed"};
   return key.starts_with("cluster.") || key.starts_with("observe.") || std::ranges::find(kKeys, key) != kKeys.end();
 }
 
-/// What a recipe says of the training itself.
+/// Returns a recipe's settings for the training itself.
 Settings told_apart(const Settings& settings) {
   Settings kept;
   for (const auto& [key, value] : settings) {
@@ -84,7 +85,7 @@ std::string label_of(const Settings& settings, const std::set<std::string>& keys
   return joined(parts, " ");
 }
 
-/// A claim: it has taken steps, in a time that could be measured.
+/// True if it has taken steps, in a time that could be measured.
 bool is_comparable(const RunReport& report) { return report.training && report.training->figures.epoch_s > 0; }
 
 std::vector<Entry> entries_of(const std::vector<RunReport>& reports) {
@@ -99,7 +100,7 @@ std::vector<Entry> entries_of(const std::vector<RunReport>& reports) {
     if (!entry.settings.empty()) keys.merge(keys_that_differ(known->settings, entry.settings));
   }
   for (auto& entry : entries) {
-    // Of a run without a recipe nobody knows whether it is like the others.
+    // Without a recipe it is unknown whether a run is like the others.
     entry.run.label = entry.settings.empty() ? entry.report->name : label_of(entry.settings, keys);
   }
   return entries;
@@ -107,7 +108,7 @@ std::vector<Entry> entries_of(const std::vector<RunReport>& reports) {
 
 std::string of_label(const Entry& entry) { return entry.run.label.empty() ? "" : " (" + entry.run.label + ")"; }
 
-/// What averaging between ranks costs: one rank beside several.
+/// Describes the cost of averaging between ranks, by comparing one rank with several.
 std::string overhead_words(const Entry& one, const Entry& many) {
   const auto begin = "DDP on " + std::to_string(many.run.ranks) + " ranks" + of_label(many) + ": ";
   const auto step_s = seconds_text(many.run.step_s);
@@ -193,7 +194,7 @@ std::string other_words(const Entry& a, const Entry& b) {
          " as fast.";
 }
 
-/// Two runs on as many ranks, by what their recipes differ in; empty where they are of one recipe.
+/// Two runs on as many ranks, by what their recipes differ in. Empty if they are of one recipe.
 std::string difference_words(const Entry& a, const Entry& b) {
   const auto keys = keys_that_differ(a.settings, b.settings);
   if (keys.empty() || a.settings.empty() || b.settings.empty()) return {};
@@ -235,7 +236,7 @@ void add_words(const std::vector<Entry>& entries, std::vector<std::string>& sent
   }
 }
 
-/// Programs that have ended well, by the time that they took; labelled by their commands, if these differ.
+/// Returns programs that ended well, by the time that they took. They are labelled by their commands, if these differ.
 std::vector<RunFigures> program_runs(const std::vector<RunReport>& reports) {
   std::set<std::string> commands;
   std::vector<RunFigures> runs;

@@ -11,13 +11,14 @@ namespace lockstep {
 
 /// Several runs side by side.
 struct RunComparison {
-  std::vector<ScalingRow> rows{};        ///< Of those that have taken a step; labelled by what their recipes differ in.
-  std::vector<std::string> sentences{};  ///< What more ranks, DP, another model or a larger batch cost or bring.
+  std::vector<ScalingRow> rows{};        ///< Rows of the runs that have taken a step, labelled by the settings in which
+                                         ///< their recipes differ.
+  std::vector<std::string> sentences{};  ///< The cost or gain of more ranks, DP, another model or a larger batch.
 };
 
-/// Runs whose recipes are the same but for the number of ranks are rows of one label. Settings that only say where a
-/// run is, for how long or how it is watched make no label, nor do trainer.strategy's "single", "ddp" and "auto": the
-/// ranks tell them apart.
+/// Compares runs. Runs whose recipes differ only in the number of ranks are rows of one label. Settings on a run's
+/// place, length or observation make no label. Nor do trainer.strategy's "single", "ddp" and "auto", since the numbers
+/// of ranks tell them apart.
 RunComparison compared(const std::vector<RunReport>& reports);
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// The nodes and tasks that the run was placed on: by its layout, else by its job, else by its agents.
+/// Sets the nodes and tasks of the run, from its layout, else from its job, else from its agents.
 void take_size(RunReport& report) {
   if (report.job) {
     report.nodes = std::max(1, report.job->nodes);
@@ -55,11 +55,11 @@ std::map<std::string, std::string> settings_of(const fs::path& recipe) {
   std::map<std::string, std::string> found;
   if (!is_there(recipe)) return found;
   try {
-    // What the run used stands in the file: nothing of this process is to be laid over it.
+    // The file holds the settings that the run used. Nothing of this process may override them.
     const auto read = Recipe::load(recipe, Environment({}), {}, Gaps::kAllowed);
     for (const auto& [key, setting] : read.settings()) found[key] = toml_of(setting.value);
   } catch (const Error&) {
-    // Another version's recipe: the report does without.
+    // The recipe is from another version. The report does without it.
     found.clear();
   }
   return found;
@@ -86,7 +86,7 @@ void take_times(const std::vector<RunSegment>& starts, RunReport& report) {
   report.alive_s = std::max(report.alive_s, longest);
 }
 
-/// Whether the process that last held the folder lives, as far as this machine can tell.
+/// Returns whether the process that last held the folder lives, as far as this machine can tell.
 Liveness holder_of(const fs::path& run_dir, const Environment& env) {
   if (!is_there(run_dir / "run.lock")) return Liveness::kUnknown;
   const auto holder = ProcessIdentity::from_json(trimmed(text_of_file(run_dir / "run.lock")));
@@ -107,7 +107,7 @@ std::vector<std::string> last_lines(const fs::path& log) {
   return lines;
 }
 
-/// How the job ended, if it is not in the queue any more.
+/// Sets how the job ended, if it is no longer in the queue.
 void take_end(RunReport& report, const std::optional<QueuedJobs>& queue, const std::optional<JobExit>& learned) {
   if (!report.job || (queue && queue->contains(report.job->job))) return;
   const RunJob run{report.path, *report.job, learned};

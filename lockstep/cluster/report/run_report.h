@@ -19,39 +19,41 @@
 
 namespace lockstep {
 
-/// Whether a run still goes on.
+/// Whether a run is still running, and how it ended.
 enum class RunState {
   kWaiting,   ///< Its job is in the queue.
   kRunning,   ///< As the queue says or, without a job, the process that holds its folder.
   kFinished,  ///< It has its result.
-  kStopped,   ///< Its end is recorded, but more was planned: on request, or its time was over.
-  kEnded,     ///< It ended well or, if its job tells nothing, its agents have ended.
-  kFailed,    ///< Its job ended badly; RunReport::end tells how.
+  kStopped,   ///< Its end is recorded, but more was planned. It ended on request, or its time was over.
+  kEnded,     ///< It ended well or, if its job reports nothing, its agents have ended.
+  kFailed,    ///< Its job ended badly. RunReport::end has the details.
   kBroken,    ///< It has no end in its record, and nothing runs any more.
-  kUnknown,   ///< It has no end in its record, and nothing tells whether it goes on.
+  kUnknown,   ///< Its record has no end, and nothing shows whether it still runs.
 };
 std::string_view name_of(RunState state);
 
-/// One run, as far as its folder tells.
+/// One run, as far as its folder shows it.
 struct RunReport {
   std::filesystem::path path{};
   std::string name{};
   std::optional<JobRecord> job{};
   RunState state = RunState::kUnknown;
   int nodes = 1;
-  int tasks = 0;                    ///< 0 where nothing tells.
+  int tasks = 0;                    ///< 0 if unknown.
   std::optional<double> started{};  ///< Seconds since 1970.
-  std::optional<double> last{};     ///< What was written last.
+  std::optional<double> last{};     ///< The time of its last line.
   double alive_s = 0;               ///< Of all starts together, without what lies between.
   int starts = 0;
   std::string stopped_by{};
   std::map<std::string, std::string> facts{};
-  std::map<std::string, std::string> settings{};  ///< Of its recipe.toml, by key; empty where that cannot be read.
+  std::map<std::string, std::string> settings{};  ///< Settings of its recipe.toml, by key. Empty if that cannot be
+                                                  ///< read.
   std::optional<TrainingReport> training{};
   TelemetrySummary telemetry{};
   std::optional<RunEnd> end{};            ///< Of its last job, if that has ended.
   std::optional<FirstExit> first_exit{};  ///< The rank that ended that job, if one did.
-  std::vector<std::string> last_lines{};  ///< What that rank, or else the job's log, said last; only of a bad end.
+  std::vector<std::string> last_lines{};  ///< The last lines of that rank, or else of the job's log. Only after a bad
+                                          ///< end.
   bool has_event_files = false;
 
   double node_hours() const { return alive_s * nodes / 3600; }
@@ -62,17 +64,16 @@ struct RunReport {
   std::optional<double> kwh_per_sample() const;
 };
 
-/// `queue` is nothing where Slurm was not asked or does not answer; `learned` is as RunJob has it.
+/// `queue` is nothing if Slurm was not asked or does not answer. `learned` is as in RunJob.
 ///
-/// Throws: Error(kData) where the folder holds neither metrics nor telemetry nor a job; Error(kIo) where what it holds
-///         cannot be read.
+/// Throws: Error(kData) if the folder holds neither metrics nor telemetry nor a job; Error(kIo) if what it holds cannot
+///         be read.
 RunReport run_report(const std::filesystem::path& run_dir, const std::optional<QueuedJobs>& queue,
                      const Environment& env, const std::optional<JobExit>& learned = {});
 
-inline constexpr const char* kTensorboardPort = "6006";  ///< What TensorBoard takes unless told.
+inline constexpr const char* kTensorboardPort = "6006";  ///< TensorBoard's default port.
 
-/// "ssh -L 6006:login:6006 …" for TensorBoard on a node where a person logs in; empty where the profile knows no
-/// tunnel.
+/// "ssh -L 6006:login:6006 …" for TensorBoard on a node if a person logs in. Empty if the profile knows no tunnel.
 std::string tensorboard_tunnel(const RunReport& report, const Environment& env);
 
 }  // namespace lockstep

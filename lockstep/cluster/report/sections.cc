@@ -153,7 +153,7 @@ ReportSection epochs_section(const TrainingReport& training) {
   ColumnValues all;
   std::array<ColumnValues, kEpochPhases.size()> phases;
   for (const auto& each : training.epochs) {
-    // As people count them, and as progress does: from 1.
+    // Counted from 1, as in the progress.
     columns[0].push_back(std::to_string(each.epoch + 1));
     columns[1].push_back(std::to_string(each.steps));
     all.emplace_back(each.seconds);
@@ -165,14 +165,14 @@ ReportSection epochs_section(const TrainingReport& training) {
   return section;
 }
 
-/// The device with most; nothing if none tells.
+/// Returns the largest device memory. Nothing if no device reports it.
 std::optional<double> device_memory_peak(const NodeSummary& node) {
   std::uint64_t peak = 0;
   for (const auto& device : node.devices) peak = std::max(peak, device.memory_peak_bytes.value_or(0));
   return peak > 0 ? std::optional(static_cast<double>(peak)) : std::nullopt;
 }
 
-/// What a device has; nothing if no driver tells.
+/// Returns the memory of a device. Nothing if no driver reports it.
 std::optional<double> device_memory(const NodeSummary& node) {
   std::uint64_t most = 0;
   for (const auto& device : node.devices) most = std::max(most, device.memory_total_bytes);
@@ -291,7 +291,7 @@ ReportSection findings_section(const RunReport& report) {
   return section;
 }
 
-/// What the job asked for, what was used of it, and how to ask next time.
+/// Returns the section on what the job asked for, how much of it was used, and what to ask for next time.
 ReportSection asked_section(const RunReport& report) {
   ReportSection section{.title = "Asked and used"};
   const auto lines = asked_and_used(report);

@@ -14,7 +14,7 @@ struct ReportSection {
   struct Fact {
     std::string name;
     std::string text;
-    std::string hint{};  ///< What to try, apart from what is known.
+    std::string hint{};  ///< Advice, separate from the facts.
   };
   std::string title{};
   std::vector<Fact> facts{};
@@ -23,11 +23,11 @@ struct ReportSection {
   TableRows table{};                 ///< Empty, or with a head.
 };
 
-/// "Run", "Asked and used", "Training", "Epochs", "Nodes", "Devices", "Findings": those that the run has something
-/// for.
+/// Returns those of the sections "Run", "Asked and used", "Training", "Epochs", "Nodes", "Devices" and "Findings" that
+/// the run has content for.
 std::vector<ReportSection> report_sections(const RunReport& report);
 
-/// Whether the first epoch was slower than the later ones, by how much, and by what. Empty where there are none.
+/// Says whether the first epoch was slower than the later ones, by how much, and why. Empty if there are no later ones.
 std::string first_epoch_words(const TrainingReport& training);
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/text.h"
@@ -32,13 +33,11 @@ std::string state_of(const std::optional<RunReport>& run) {
 }
 
 std::vector<std::string> metric_names(const SweepReport& sweep) {
-  std::map<std::string, bool> names;
+  std::set<std::string> names;
   for (const auto& run : sweep.runs) {
-    for (const auto& [name, value] : metrics_of(run)) names[name] = true;
+    for (const auto& [name, value] : metrics_of(run)) names.insert(name);
   }
-  std::vector<std::string> list;
-  for (const auto& [name, is_there] : names) list.push_back(name);
-  return list;
+  return {names.begin(), names.end()};
 }
 
 }  // namespace

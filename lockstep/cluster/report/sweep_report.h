@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// A sweep's trials and what has become of them.
+/// A sweep's trials and their results.
 struct SweepReport {
   std::string name{};
   std::vector<SweptTrial> trials{};
-  std::vector<std::optional<RunReport>> runs{};  ///< Of each trial; nothing if its folder is not there.
+  std::vector<std::optional<RunReport>> runs{};  ///< Of each trial. Nothing if its folder is not there.
 };
 
-/// A row for each trial: the swept values, its state, how long it ran, and the last of each of its metrics.
+/// Returns a row for each trial, with the swept values, its state, its time, and the last value of each of its metrics.
 TableRows sweep_table(const SweepReport& sweep);
 
 /// "9 trials: 7 finished, 2 waiting", and which trial has the lowest val_loss, if at least two have one.
 std::vector<std::string> sweep_sentences(const SweepReport& sweep);
 
-/// [{"name", "sets": {NAME: VALUE}, "run_dir", "state", "exit_code", "wall_s", "metrics"}]; null for what nothing
-/// tells.
+/// Returns [{"name", "sets": {NAME: VALUE}, "run_dir", "state", "exit_code", "wall_s", "metrics"}]. Unknown values are
+/// null.
 nlohmann::json sweep_json(const SweepReport& sweep);
 
 }  // namespace lockstep

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// For a terminal: each run, then how they compare.
+/// Formats a report for a terminal, each run first and then their comparison.
 std::string report_text(const ReportPage& page);
 
-/// What to do with `tunnel` to see a run in TensorBoard.
+/// Explains how to use `tunnel` to see a run in TensorBoard.
 std::string tensorboard_words(const RunReport& report, const std::string& tunnel);
 
 }  // namespace lockstep

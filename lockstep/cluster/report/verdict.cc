@@ -12,11 +12,11 @@
 namespace lockstep {
 namespace {
 
-/// What a run's time may have gone to besides training on a busy device.
+/// A way in which a run loses time, apart from training on a busy device.
 struct Loss {
   std::string limit{};
   double seconds = 0;
-  std::string fact{};  ///< What it is, as a sentence's subject and verb: "Validation takes".
+  std::string fact{};  ///< A sentence's subject and verb, such as "Validation takes".
   std::string advice{};
 };
 
@@ -89,7 +89,7 @@ std::vector<Loss> losses_of(const RunReport& report) {
   return losses;
 }
 
-/// How far a device's memory would let the batch grow: twice the batch needs at most twice the memory.
+/// Says how far a device's memory would let the batch grow. Twice the batch needs at most twice the memory.
 std::string room_words(const RunReport& report) {
   std::uint64_t peak = 0;
   std::uint64_t total = 0;
@@ -130,7 +130,7 @@ RunVerdict verdict_of_training(const RunReport& report) {
           worst->advice + "."};
 }
 
-/// Of a program of which only the nodes' agents tell.
+/// For a program that only the nodes' agents report on.
 RunVerdict verdict_of_program(const RunReport& report) {
   const auto cores = cores_of(report);
   const auto busy = busy_of(report).mean();
@@ -163,7 +163,7 @@ const NodeFinding* finding_of(const RunReport& report, std::string_view code, bo
   return nullptr;
 }
 
-/// The node that srun says has failed; empty if the log's last lines do not name one.
+/// The node that srun says has failed. Empty if the log's last lines do not name one.
 std::string lost_node(const RunReport& report) {
   constexpr std::string_view kSaid = "srun: error: Node failure on ";
   for (const auto& line : report.last_lines) {
@@ -173,7 +173,7 @@ std::string lost_node(const RunReport& report) {
   return {};
 }
 
-/// What to try after a bad end.
+/// Returns advice after a bad end.
 std::string advice_after(const RunReport& report) {
   const auto& end = *report.end;
   const auto& first = report.first_exit;
@@ -187,7 +187,7 @@ std::string advice_after(const RunReport& report) {
   return {};
 }
 
-/// A job that ended badly: why, and which rank went first.
+/// For a job that ended badly, the reason and the rank that failed first.
 RunVerdict verdict_of_failure(const RunReport& report) {
   const auto& end = *report.end;
   std::string text = "It failed, with " + exit_code_text(end.code);

@@ -11,13 +11,14 @@
 
 namespace lockstep {
 
-/// One run of a study: a recipe or a program on so many nodes, with some settings varied.
+/// One run of a study. It is a recipe or a program on a number of nodes, with some settings varied.
 struct StudyPoint {
-  std::string folder;               ///< Of its run, within the study's: "01-nodes-2-name-cnn".
+  std::string folder;               ///< Folder of its run, within the study's, such as "01-nodes-2-name-cnn".
   int nodes = 1;                    ///< Or ranks, of a study on this machine.
-  std::vector<std::string> sets{};  ///< "model.name=cnn"; of a program, what stands in its words' braces: "lr=0.1"
+  std::vector<std::string> sets{};  ///< "model.name=cnn". For a program, the value for the braces in its words,
+                                    ///< "lr=0.1".
 
-  std::string label() const;  ///< What is varied: "model.name=cnn".
+  std::string label() const;  ///< The varied settings, such as "model.name=cnn".
 };
 
 /// A recipe or a program on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
@@ -25,7 +26,7 @@ struct Study {
   std::filesystem::path folder;
   bool is_local = false;
   bool is_program = false;
-  std::string command{};  ///< As a shell would be given it, to go on with it.
+  std::string command{};  ///< The command as a shell takes it, to continue the study.
   std::vector<StudyPoint> points{};
 
   std::filesystem::path run_dir(const StudyPoint& point) const { return folder / point.folder; }
@@ -38,12 +39,12 @@ std::vector<StudyPoint> study_points(const std::vector<int>& nodes, const std::v
 
 /// Throws: Error(kIo).
 void write_study(const Study& study);
-/// Nothing where the folder holds none.
+/// Returns nothing if the folder does not hold a study.
 ///
 /// Throws: Error(kData) for a study.json that is something else.
 std::optional<Study> read_study(const std::filesystem::path& folder);
 
-/// Where a point's run stands.
+/// The state of a point's run.
 enum class PointState { kAbsent, kWaiting, kRunning, kFinished, kFailed };
 
 /// From its folder and, for a job, the queue. A recipe's run that ended without a result has failed, a program's that

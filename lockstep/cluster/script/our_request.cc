@@ -10,6 +10,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cluster/script/signal_option.h"
 #include "lockstep/recipe/raw_setting.h"
 
 namespace lockstep {
@@ -87,6 +88,7 @@ class Translation {
     take_typed_flags();
     take_shape(launch);
     take_queue();
+    take_end();
     take_other_options();
     take_software(launch);
     take_given();
@@ -178,6 +180,24 @@ class Translation {
     if (name.empty() || !into_.request.flags.name.empty()) return;
     into_.request.flags.name = name;
     add("--name", name);
+  }
+
+  /// What the program is told before its time is up, and whether the job may run twice.
+  void take_end() {
+    auto& request = into_.request;
+    const auto& options = of_.file.options;
+    const auto* no = options.find("no-requeue");
+    const auto* yes = options.find("requeue");
+    if (no != nullptr && (yes == nullptr || yes < no) && request.requeue.empty()) {
+      request.requeue = "no";
+      add("--requeue", "no");
+    }
+    const auto* option = options.find("signal");
+    if (option == nullptr || !request.signal.empty()) return;
+    const auto signal = signal_request(option->value, of_.file.lines);
+    if (signal.value.empty()) return leave_out(option->line, "--signal=" + option->value, signal.left_out);
+    request.signal = signal.value;
+    add("--signal", signal.value);
   }
 
   void take_other_options() {

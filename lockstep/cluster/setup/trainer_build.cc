@@ -54,7 +54,7 @@ std::optional<TrainerBuild> build_in(const fs::path& folder) {
   }
 }
 
-/// Where an environment is active, its PyTorch lies below one of these.
+/// If an environment is active, its PyTorch is below one of these.
 std::vector<fs::path> active_environments(const Environment& env) {
   std::vector<fs::path> folders;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {

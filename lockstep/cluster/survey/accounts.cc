@@ -15,7 +15,8 @@ void add_once(std::vector<std::string>& names, std::string_view name) {
   names.emplace_back(name);
 }
 
-/// The count of one resource in "cpu=64,gres/gpu=8,node=2"; of several types of it, the sum for all is the plain one.
+/// Returns the count of one resource in "cpu=64,gres/gpu=8,node=2". If there are several types of it, the plain entry
+/// is their sum.
 std::int64_t tres_count(std::string_view text, std::string_view resource) {
   for (const auto& part : split(text, ',')) {
     const auto equals = part.find('=');

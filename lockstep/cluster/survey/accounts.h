@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// What Slurm's accounting lets a user have on one cluster; all empty where there is no accounting.
+/// A user's rights on one cluster, from Slurm's accounting. All empty if there is no accounting.
 struct UserAccounts {
   std::vector<std::string> accounts;  ///< Each once, in the order of the answer.
-  std::string default_account;        ///< What Slurm charges where a job names none.
+  std::string default_account;        ///< The account that Slurm charges if a job names none.
   std::vector<std::string> qos;       ///< Each once.
 };
 
@@ -25,8 +25,8 @@ UserAccounts parsed_accounts(std::string_view associations, std::string_view use
 struct QosLimits {
   std::string name;
   std::optional<std::chrono::seconds> time;
-  std::int64_t max_nodes = 0;    ///< Of a job; 0 for any number.
-  std::int64_t max_devices = 0;  ///< Of a job; 0 for any number.
+  std::int64_t max_nodes = 0;    ///< Of a job. 0 for any number.
+  std::int64_t max_devices = 0;  ///< Of a job. 0 for any number.
 };
 
 /// Reads `sacctmgr -nP show qos format=Name,MaxWall,MaxTRES`.

@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// Slurm's names are ASCII; comments of administrators may be anything, and TOML takes UTF-8 alone.
+/// Slurm's names are ASCII. Comments of administrators may be anything, and TOML takes UTF-8 alone.
 std::string ascii(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return (c < 32 && c != '\n') || c > 126; }, '?');

@@ -14,25 +14,26 @@
 
 namespace lockstep {
 
-/// A key that nobody told, and how a person finds it out.
+/// A key whose value is unknown, and how a person finds it out.
 struct DraftGap {
   std::string key;
   std::string how;
 };
 
-/// A profile as far as the machine told.
+/// A profile, as far as the machine's answers determine it.
 struct ProfileDraft {
   Profile profile{};                                          ///< Of it, the keys in `sources` count.
-  std::map<std::string, std::string, std::less<>> sources{};  ///< By key: "scontrol show node: CPUTot=16 of n1".
+  std::map<std::string, std::string, std::less<>> sources{};  ///< The source of each key, such as "scontrol show node:
+                                                              ///< CPUTot=16 of n1".
   std::vector<DraftGap> gaps{};
   std::string why_partition{};  ///< "the default partition"
-  int nodes = 0;                ///< That have what the profile says, in its partition.
+  int nodes = 0;                ///< Number of nodes in its partition that match the profile.
 
   void note(std::string_view key, std::string source) { sources.insert_or_assign(std::string(key), std::move(source)); }
   void gap(std::string_view key, std::string how) { gaps.push_back({std::string(key), std::move(how)}); }
 };
 
-/// What the answers mean, read once.
+/// The machine's answers, parsed once.
 struct MachineFacts {
   const MachineAnswers& answers;
   SlurmConfig config{};
@@ -43,14 +44,14 @@ struct MachineFacts {
 
   /// `answers` must outlive it.
   explicit MachineFacts(const MachineAnswers& answers);
-  /// A setting of Slurm's; empty where it has none.
+  /// A setting of Slurm's. Empty if it has none.
   std::string setting(std::string_view name) const;
 };
 
-/// Drafts a profile for a partition, or for the one that chosen_queue() takes where none is named. The same answers
-/// give the same draft.
+/// Drafts a profile for a partition, or for the one that chosen_queue() takes if none is named. The same answers give
+/// the same draft.
 ///
-/// Throws: Error(kEnvironment) where no such partition has nodes, or none is open to this user.
+/// Throws: Error(kEnvironment) if the named partition has no nodes, or if none is open to this user.
 ProfileDraft drafted(const MachineAnswers& answers, const std::string& partition);
 
 /// The flags with which `srun` gets one node of the drafted kind, with all of its devices.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAskLive = "`lockstep profile new --live` asks a compute node";
 
-/// The node's interfaces, best first: Slingshot's all together, InfiniBand's, else the fastest.
+/// Returns the node's interfaces, best first. Slingshot's come all together, then InfiniBand's, else the fastest.
 std::vector<std::string> ranked_interfaces(const NodeView& node) {
   std::vector<std::string> slingshot;
   std::vector<std::string> infiniband;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// The parts of a draft that files tell, and a compute node where one was asked.
+// Drafts the parts that come from files, and from a compute node if one was asked.
 
 /// [network]
 void draft_network(ProfileDraft& draft, const MachineFacts& facts);

@@ -26,7 +26,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return joined(std::span(names).first(kMost), ", ") + " and " + std::to_string(names.size() - kMost) + " more";
 }
 
-/// The runtime that a GRES type tells of, by the makers' product names; empty for a name that tells nothing.
+/// Returns the runtime for a GRES type, by the makers' product names. Empty for an unknown name.
 std::string backend_by_type(const std::string& type) {
   static constexpr std::array<std::string_view, 6> kAmd = {"mi", "gfx", "amd", "radeon", "instinct", "vega"};
   static constexpr std::array<std::string_view, 17> kNvidia = {"a100",  "a10",  "a30",    "a40",   "h100",  "h200",
@@ -94,7 +94,7 @@ void draft_devices(ProfileDraft& draft, const MachineFacts& facts, const ChosenQ
   draft.gap("devices.peak_tflops", "`lockstep plan` needs them: the device's data sheet, as in \"bf16 312\"");
 }
 
-/// The flag that gets all or some devices of a node; with the type where the partition has several.
+/// Sets the flag that requests a number of a node's devices. It includes the type if the partition has several.
 void draft_device_flag(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue) {
   const auto& type = queue.nodes.device_type;
   const bool are_mixed =
@@ -106,7 +106,7 @@ void draft_device_flag(ProfileDraft& draft, const MachineFacts& facts, const Cho
   draft.note("sbatch.devices", "scontrol show config: SelectType=" + facts.setting("SelectType"));
 }
 
-/// A device's share of a node: whole cores.
+/// Sets a device's share of a node, in whole cores.
 void draft_shares(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue) {
   auto& sbatch = draft.profile.sbatch;
   const auto& node = queue.nodes.least;
@@ -154,7 +154,7 @@ void draft_node_itself(ProfileDraft& draft, const MachineFacts& facts, const Cho
   draft.note("node.numa_domains", "/sys/devices/system/node of " + view->host);
 }
 
-/// What a partition's jobs are billed for; empty where that cannot be told.
+/// Sets the unit of billing of a partition's jobs. It stays empty if that is unknown.
 void draft_billing(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue) {
   auto& billing = draft.profile.slurm.billing;
   const auto& weights = queue.partition.weights;
@@ -218,7 +218,7 @@ void draft_time(ProfileDraft& draft, const PartitionFacts& partition) {
     time = *partition.default_time;
     return draft.note("slurm.time", "scontrol show partition: DefaultTime");
   }
-  // An hour is what a job asks for elsewhere; here it may be too much.
+  // Elsewhere a job asks for an hour by default. Here that may be too much.
   if (!partition.max_time || *partition.max_time >= 1h) return;
   time = *partition.max_time;
   draft.note("slurm.time", "scontrol show partition: MaxTime");

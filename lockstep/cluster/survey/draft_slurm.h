@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-// The parts of a draft that Slurm tells. Each notes the keys that it sets, with their sources, and the gaps.
+// Drafts the parts that Slurm knows. Each function notes the keys that it sets with their sources, and the gaps.
 
-/// Slurm's name of the cluster, as `detect.slurm_cluster` has it: in lower case.
+/// Returns Slurm's name of the cluster in lower case, for `detect.slurm_cluster`.
 std::string slurm_name(const MachineFacts& facts);
 
-/// [node], [devices] and what a job asks for: [sbatch].
+/// Drafts [node], [devices] and [sbatch].
 void draft_nodes(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue);
 
 /// [slurm], [partition.*] and [qos.*].

@@ -63,6 +63,35 @@ std::string gap(const ProfileDraft& draft, std::string_view key) {
   return found == draft.gaps.end() ? std::string() : found->how;
 }
 
+TEST(ProfileDraft, TakesNoPartitionForTestsWhereNoneIsTheDefault) {
+  auto answers = newer();
+  const auto main = answers.partitions;
+  const auto with = [&](const std::string& from, const std::string& to) {
+    auto text = main;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  answers.partitions = with("Default=YES", "Default=NO");
+  const std::string other = with("PartitionName=gpu", "PartitionName=debug");
+  auto small = other;
+  small.replace(small.find("MaxNodes=UNLIMITED"), 18, "MaxNodes=1");
+  auto brief = other;
+  brief.replace(brief.find("MaxTime=3-00"), 12, "MaxTime=0-01");
+  for (auto at = answers.nodes.find("Partitions=gpu"); at != std::string::npos;
+       at = answers.nodes.find("Partitions=gpu", at + 14)) {
+    answers.nodes.replace(at, 14, "Partitions=debug,gpu");
+  }
+  for (const auto& debug : {small, brief}) {
+    auto said = answers;
+    auto text = debug;
+    text.replace(text.find("Default=YES"), 11, "Default=NO");
+    said.partitions = text + answers.partitions;
+    const auto draft = drafted(said, "");
+    EXPECT_EQ(draft.profile.slurm.partition, "gpu") << text;
+    EXPECT_EQ(draft.why_partition, "its jobs may have the most nodes with devices; none is the default");
+  }
+}
+
 TEST(ProfileDraft, TakesTheDevicesOfARecordedMachine) {
   const auto draft = drafted(recorded(), "");
   const auto& profile = draft.profile;

@@ -18,10 +18,10 @@
 namespace lockstep {
 namespace {
 
-/// A key cut into the table and its name: partition names may hold dots.
+/// A key split into the table and its name. Partition names may hold dots.
 struct KeyParts {
   std::string section;  ///< "partition", "devices"
-  std::string name;     ///< "a.100" of "partition.a.100.limits"; empty where the table has none.
+  std::string name;     ///< "a.100" of "partition.a.100.limits". Empty if the table has none.
   std::string key;      ///< "limits"
 };
 
@@ -110,8 +110,8 @@ std::string summary(const ProfileDraft& draft) {
       "found: cluster " + profile.detect.slurm_cluster + ", partition " + slurm.partition + " (" + draft.why_partition +
       "): " + counted(draft.nodes, "node") + ", each " +
       (profile.devices.count == 0 ? std::string("no devices") : counted(profile.devices.count, "device")) +
-      (profile.devices.name.empty() ? "" : " (" + profile.devices.name + ")") + ", " + std::to_string(cores) +
-      " cores as Slurm counts, " + std::to_string(profile.node.memory_gib) + " GiB; time limit " +
+      (profile.devices.name.empty() ? "" : " (" + profile.devices.name + ")") + ", " + counted(cores, "core") +
+      " as Slurm counts, " + std::to_string(profile.node.memory_gib) + " GiB; time limit " +
       (limit.time.count() > 0 ? hh_mm_ss(limit.time) : "none") + "\n";
   if (!slurm.account.empty()) out += "found: account " + slurm.account + "\n";
   std::vector<std::string> gaps;

@@ -7,12 +7,13 @@
 
 namespace lockstep {
 
-/// The draft as a profile's TOML: each value with its source as a comment, each gap as "# not known: KEY: HOW".
+/// Returns the draft as a profile's TOML. Each value has its source as a comment, and each gap is a line "# not known:
+/// KEY: HOW".
 ///
 /// Throws: LOCKSTEP_ASSERT, if the profiles' own reader does not take it.
 std::string to_toml(const ProfileDraft& draft, const std::string& name);
 
-/// A few lines for a person: what was found, and what could not be known.
+/// Returns a few lines for a person on the facts found and the unknown ones.
 std::string summary(const ProfileDraft& draft);
 
 }  // namespace lockstep

@@ -10,26 +10,26 @@
 
 namespace lockstep {
 
-/// What the job was to get, on one node.
+/// The tasks that the job should have had on one node.
 struct ExpectedTasks {
   int tasks = 1;
-  int cores_per_task = 0;  ///< As Slurm counts; 0 where nothing is known.
+  int cores_per_task = 0;  ///< As Slurm counts. 0 if nothing is known.
   int devices = 0;
 };
 
-/// Where a node and its tasks are not as the profile says.
+/// A point in which a node and its tasks differ from the profile.
 struct LiveDifference {
   std::string key;    ///< Of the profile.
   std::string found;  ///< "task 2 may run on 2 CPUs"
   std::string wanted;
 };
 
-/// The differences between a profile and what the tasks of a job report of their node. A node with more memory than the
-/// profile says is none.
+/// Returns the differences between a profile and a job's tasks' reports on their node. More memory than in the profile
+/// is no difference.
 std::vector<LiveDifference> live_differences(const Profile& profile, const ExpectedTasks& expected,
                                              std::span<const NodeView> views);
 
-/// The folders that the tasks are to look at: scratch and the node's own.
+/// Returns the folders that the tasks should check, scratch and the node-local ones.
 std::vector<std::string> folders_to_check(const Profile& profile, const Environment& env);
 
 }  // namespace lockstep

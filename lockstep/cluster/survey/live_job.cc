@@ -44,14 +44,15 @@ bool have_all_reported(const JobPlan& plan) {
   return std::ranges::count_if(names, [](const auto& name) { return name.ends_with(".json"); }) >= plan.size.world();
 }
 
-/// "PENDING (Priority)"; empty once the job has left the queue.
+/// Returns "PENDING (Priority)". Empty once the job has left the queue.
 std::string queue_state(const std::string& job, const Environment& env) {
   const auto asked = run_process({"squeue", "--noheader", "--jobs=" + job, "--format=%T (%r)"}, env);
   return asked.exit_code == 0 ? std::string(trimmed(asked.output)) : std::string();
 }
 
-/// Looks for the files each half second, which costs little; and asks Slurm each ten seconds, which costs everybody.
-/// Once the job has left the queue, the files have ten seconds more to come through a network file system.
+/// Waits for the job's files. It looks for the files each half second, which costs little, and asks Slurm each ten
+/// seconds, which loads a shared service. Once the job has left the queue, the files have ten more seconds to arrive
+/// through a network file system.
 void wait_for(const JobPlan& plan, const std::string& job, const Environment& env, const Log& log) {
   std::string told;
   bool has_left = false;

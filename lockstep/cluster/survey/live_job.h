@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What came of a job that looked at a node.
+/// The result of a job that looked at a node.
 struct LiveReport {
   std::string profile;
   std::string job;
@@ -21,15 +21,15 @@ struct LiveReport {
   std::vector<LiveDifference> differences;
 };
 
-/// Submits a job of two minutes, as `submit` would with this profile, whose tasks look at their node, and holds what
-/// they report against the profile. `cluster` is a profile's name, a file or "auto".
+/// Submits a two-minute job, as `submit` would with this profile. Its tasks look at their node, and their reports are
+/// compared with the profile. `cluster` is a profile's name, a file or "auto".
 ///
 /// Blocks:  until the tasks have reported or the job has left the queue.
 /// Throws:  as plan_submission() and submit_job() do.
 LiveReport checked_live(const std::string& cluster, const LockstepProgram& lockstep, const Environment& env,
                         const Log& log);
 
-/// What a task of that job does: writes its view into the run's folder.
+/// Writes a task's view of its node into the run's folder.
 ///
 /// Throws: Error(kEnvironment) outside of such a job.
 void write_view(const NodeView& view, const Environment& env);

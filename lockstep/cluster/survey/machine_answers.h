@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-/// A folder that a variable names, with its answer: is it there, and this user's to write in?
+/// A folder that a variable names, and whether it exists and is writable for this user.
 struct OwnFolder {
-  std::string value{};  ///< As a profile has it: "$SCRATCH", "/scratch/{user}".
+  std::string value{};  ///< As in a profile, such as "$SCRATCH" or "/scratch/{user}".
   std::string source{};
 };
 
-/// What the machine said, as text where a command or a file said it; empty where it said nothing.
+/// The machine's answers, as the text of a command or a file. Empty if there was no answer.
 struct MachineAnswers {
-  std::string host{};          ///< Where it was asked.
+  std::string host{};          ///< If it was asked.
   std::string date{};          ///< "2026-11-23"
   std::string config{};        ///< scontrol show config
   std::string partitions{};    ///< scontrol show partition --oneliner
@@ -30,24 +30,24 @@ struct MachineAnswers {
   std::string qos{};           ///< sacctmgr -nP show qos format=Name,MaxWall,MaxTRES
   std::string modules{};       ///< module -t avail
   std::string mounts{};        ///< /proc/self/mounts
-  std::string network{};       ///< "Slingshot" or "InfiniBand", where this host has its adapters.
+  std::string network{};       ///< "Slingshot" or "InfiniBand", if this host has its adapters.
   SurveyUser user{};
   std::vector<std::string> container_runtimes{};  ///< Those in PATH.
   OwnFolder scratch{};
   OwnFolder project{};
-  std::optional<NodeView> node{};  ///< A compute node, where one was asked.
+  std::optional<NodeView> node{};  ///< A compute node, if one was asked.
 };
 
 /// Asks Slurm's commands, the module system and the files of this host.
 ///
 /// Blocks:  for seconds; each command has half a minute at most.
-/// Throws:  Error(kEnvironment) where there is no Slurm here, or it does not answer.
+/// Throws: Error(kEnvironment) if there is no Slurm here, or it does not answer.
 MachineAnswers ask_machine(const Environment& env, const std::filesystem::path& root = "/");
 
-/// Asks a compute node, by `srun` of this program for two minutes at most, with these flags besides.
+/// Asks a compute node, by `srun` of this program for at most two minutes, with these additional flags.
 ///
 /// Blocks:  until a node is free.
-/// Throws:  Error(kEnvironment) with srun's message where it refuses.
+/// Throws: Error(kEnvironment) with srun's message if it refuses.
 NodeView ask_node(const Environment& env, const std::vector<std::string>& flags,
                   const std::vector<std::string>& folders);
 

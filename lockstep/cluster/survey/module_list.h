@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// The module names in what `module -t avail` prints; headings and marks such as "(default)" are left out.
+/// The module names in what `module -t avail` prints. Headings and marks such as "(default)" are left out.
 std::vector<std::string> parsed_modules(std::string_view text);
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ struct Mount {
 /// The mounts in /proc/self/mounts, in its order.
 std::vector<Mount> parsed_mounts(std::string_view text);
 
-/// The type of the file system that `path` lies on; empty where no mount holds it.
+/// The type of the file system that `path` lies on. Empty if no mount holds it.
 std::string type_at(const std::vector<Mount>& mounts, std::string_view path);
 
 /// True if many nodes may share file systems of this type.

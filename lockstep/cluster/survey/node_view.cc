@@ -81,7 +81,7 @@ void look_at_hcas(NodeView& view, const fs::path& root) {
   }
 }
 
-/// proc(5): the second field of a route to everywhere is 00000000.
+/// By proc(5), a default route has 00000000 as its second field.
 bool has_default_route(const fs::path& root) {
   for (const auto& line : split(text_or_nothing(root / "proc/net/route"), '\n')) {
     const auto fields = split(line, '\t');

@@ -16,24 +16,24 @@ namespace lockstep {
 struct DeviceView {
   bool is_amd = false;
   std::string pci{};  ///< "0000:c1:00.0"
-  int numa = -1;      ///< -1 where the kernel does not say.
+  int numa = -1;      ///< -1 if the kernel does not say.
 };
 
 /// A network interface of a node that is up.
 struct InterfaceView {
   std::string name{};
   std::string address{};  ///< Numeric.
-  std::int64_t mbit = 0;  ///< By the kernel; 0 where it does not say.
+  std::int64_t mbit = 0;  ///< By the kernel. 0 if it does not say.
 };
 
 /// A folder as a task finds it.
 struct FolderView {
   std::string path{};
-  std::string type{};  ///< Of its file system: "tmpfs".
+  std::string type{};  ///< Type of its file system, such as "tmpfs".
   bool may_write = false;
 };
 
-/// What a task finds on a compute node.
+/// The facts that a task finds on a compute node.
 struct NodeView {
   std::string host{};
   std::string cpu_name{};
@@ -59,9 +59,9 @@ NodeView look_at_node(const Environment& env, const std::vector<std::string>& fo
 
 nlohmann::json to_json(const NodeView& view);
 
-/// The view in a text that ends with a line of to_json(): what a job's prolog says may stand before it.
+/// Parses a text whose last line is that of to_json(). Output of a job's prolog may come before it.
 ///
-/// Throws: Error(kData) with the start of the text where it holds none.
+/// Throws: Error(kData) with the start of the text if it holds none.
 NodeView parsed_node_view(std::string_view text);
 
 }  // namespace lockstep

@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// What a person asked `profile new` for.
+/// The options of `profile new`.
 struct ProfileWish {
-  std::string name;       ///< Empty: Slurm's ClusterName.
-  std::string partition;  ///< Empty: as chosen_queue() says.
+  std::string name;       ///< If empty, Slurm's ClusterName.
+  std::string partition;  ///< If empty, the partition from chosen_queue().
   bool is_live = false;   ///< Ask a compute node, too.
   bool is_forced = false;
   bool is_printed = false;  ///< No file is written, so none is in the way.
@@ -24,22 +24,22 @@ struct NewProfile {
   std::string name;
   ProfileDraft draft;
   std::string toml;
-  std::filesystem::path file;  ///< Where it belongs.
-  std::string recognised_as;   ///< Another profile of the user's that is for this cluster; empty where there is none.
-  std::string built_in;        ///< The profile for this system that comes with Lockstep; empty where there is none.
+  std::filesystem::path file;  ///< If it belongs.
+  std::string recognised_as;   ///< Another profile of the user's that is for this cluster. Empty if there is none.
+  std::string built_in;        ///< The profile for this system that comes with Lockstep. Empty if there is none.
 };
 
-/// Asks the machine, and drafts its profile. Where another profile of the user's goes by the same cluster, this one is
-/// for --cluster NAME alone.
+/// Asks the machine, and drafts its profile. If another profile of the user's has the same cluster, the new one is for
+/// --cluster NAME only.
 ///
-/// Blocks:  while a compute node is waited for, where that is wished.
-/// Throws:  Error(kUsage) for a name that is no file's, and where the file is there and `is_forced` is not set;
+/// Blocks: while it waits for a compute node, if `is_live`.
+/// Throws: Error(kUsage) for a name that cannot be a file's, and if the file exists and `is_forced` is not set;
 ///          Error(kEnvironment) as ask_machine(), drafted() and ask_node() do.
 NewProfile new_profile(const ProfileWish& wish, const Environment& env, const Log& log);
 
 /// Writes the file, whole or not at all. One that is there is kept with ".old" behind its name.
 ///
-/// Returns: where the old one is; empty where there was none.
+/// Returns the path of the old file. Empty if there was none.
 /// Throws:  Error(kIo).
 std::filesystem::path save(const NewProfile& profile);
 

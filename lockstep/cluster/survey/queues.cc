@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -45,7 +46,7 @@ bool have_common(const std::vector<std::string>& some, const std::vector<std::st
   return std::ranges::any_of(some, [&](const auto& each) { return std::ranges::find(others, each) != others.end(); });
 }
 
-/// What keeps this user's jobs out of a partition; empty where nothing does.
+/// Returns why this user's jobs cannot use a partition. Empty if they can.
 std::string what_closes(const SlurmRecord& record, const SurveyUser& user) {
   const auto entry = [&](const char* key) { return std::string(key) + "=" + record.text(key); };
   if (!record.text("State").empty() && !record.is("State", "UP")) return entry("State");
@@ -106,13 +107,16 @@ void join_group(NodeGroup& group, const NodeFacts& node) {
   least.memory_mib = std::min(least.memory_mib, node.memory_mib);
 }
 
-/// A candidate: a partition with its nodes.
+/// A candidate is a partition with its nodes.
 struct Candidate {
   const PartitionFacts* partition = nullptr;
   std::vector<NodeGroup> groups;
 
   bool has_devices() const { return !groups.empty() && groups.front().devices > 0; }
-  std::size_t size() const { return groups.empty() ? 0 : groups.front().names.size(); }
+  std::int64_t job_nodes() const {
+    return groups.empty() ? 0 : std::min(std::ssize(groups.front().names), partition->max_nodes);
+  }
+  std::chrono::seconds job_time() const { return partition->max_time.value_or(std::chrono::seconds::max()); }
 };
 
 ChosenQueue made_of(const Candidate& candidate, std::string why) {
@@ -184,11 +188,12 @@ std::optional<ChosenQueue> chosen_queue(std::span<const PartitionFacts> partitio
   const auto standard = std::ranges::find_if(all, [](const auto& each) { return each.partition->is_default; });
   if (standard != all.end() && standard->has_devices()) return made_of(*standard, "the default partition");
   const auto best = std::ranges::max_element(all, [](const auto& a, const auto& b) {
-    return std::pair(a.has_devices(), a.size()) < std::pair(b.has_devices(), b.size());
+    return std::tuple(a.has_devices(), a.job_nodes(), a.job_time()) <
+           std::tuple(b.has_devices(), b.job_nodes(), b.job_time());
   });
   if (standard == all.end()) {
-    return made_of(*best, best->has_devices() ? "the one with the most nodes with devices; none is the default"
-                                              : "the one with the most nodes; none is the default");
+    return made_of(*best, best->has_devices() ? "its jobs may have the most nodes with devices; none is the default"
+                                              : "its jobs may have the most nodes; none is the default");
   }
   if (!best->has_devices()) return made_of(*standard, "the default partition");
   return made_of(*best, "the default partition, '" + standard->partition->name + "', has no devices");

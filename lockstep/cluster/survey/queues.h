@@ -13,16 +13,16 @@
 
 namespace lockstep {
 
-/// A node as Slurm has it.
+/// A node, as Slurm reports it.
 struct NodeFacts {
   std::string name;
-  std::int64_t cpus = 0;         ///< As Slurm counts: hardware threads on some systems.
+  std::int64_t cpus = 0;         ///< As Slurm counts them, which are hardware threads on some clusters.
   std::int64_t usable_cpus = 0;  ///< Without those that are kept for the system.
   std::int64_t cores = 0;        ///< Of all sockets.
   std::int64_t threads = 1;      ///< CPUs of a core, as Slurm counts.
   std::int64_t memory_mib = 0;   ///< For jobs.
   std::int64_t devices = 0;
-  std::string device_type;  ///< "a100"; empty where the GRES has none.
+  std::string device_type;  ///< "a100". Empty if the GRES has none.
   std::string gres;         ///< "gpu:a100:4(S:0-1)", for the source.
   std::vector<std::string> partitions;
 };
@@ -30,19 +30,19 @@ struct NodeFacts {
 /// Reads `scontrol show node`.
 std::vector<NodeFacts> parsed_nodes(std::string_view text);
 
-/// A partition as Slurm has it.
+/// A partition, as Slurm reports it.
 struct PartitionFacts {
   std::string name;
   bool is_default = false;
   bool is_up = false;
   bool is_open = true;           ///< To this user.
-  std::string closed_by;         ///< "AllowAccounts=staff", where it is not.
+  std::string closed_by;         ///< "AllowAccounts=staff", if it is not.
   bool is_exclusive = false;     ///< Jobs have their nodes to themselves.
   std::int64_t nodes = 0;        ///< There are.
   std::int64_t min_nodes = 1;    ///< Of a job.
   std::int64_t max_nodes = 1;    ///< Of a job.
-  std::int64_t max_cpus = 0;     ///< Of a node; 0 for all.
-  std::int64_t max_mem_cpu = 0;  ///< MiB for each CPU; 0 for any.
+  std::int64_t max_cpus = 0;     ///< Of a node. 0 for all.
+  std::int64_t max_mem_cpu = 0;  ///< MiB for each CPU. 0 for any.
   std::optional<std::chrono::seconds> max_time;
   std::optional<std::chrono::seconds> default_time;
   std::string weights;  ///< TRESBillingWeights.
@@ -67,10 +67,10 @@ struct NodeGroup {
   NodeFacts least;  ///< The least that each of them has.
 };
 
-/// The groups of a partition's nodes: those with devices first, then the larger ones.
+/// Returns the groups of equal nodes in a partition, those with devices first, then the larger ones.
 std::vector<NodeGroup> node_groups(std::span<const NodeFacts> nodes, const std::string& partition);
 
-/// Where jobs are to run, and why there.
+/// The partition that jobs should use, and the reason.
 struct ChosenQueue {
   PartitionFacts partition;
   NodeGroup nodes;
@@ -78,10 +78,10 @@ struct ChosenQueue {
   std::string why;
 };
 
-/// The partition that is named; else the default one; but one with devices where the default one has none. Nothing
-/// where there is no partition with nodes.
+/// Returns the named partition, or else the default one. If the default one has no devices, it returns one with
+/// devices. Nothing if no partition has nodes.
 ///
-/// Throws: Error(kEnvironment) naming those that there are, where `wanted` is none of them or has no nodes.
+/// Throws: Error(kEnvironment) naming those that there are, if `wanted` is none of them or has no nodes.
 std::optional<ChosenQueue> chosen_queue(std::span<const PartitionFacts> partitions, std::span<const NodeFacts> nodes,
                                         const std::string& wanted);
 

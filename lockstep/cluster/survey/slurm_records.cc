@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// True if a word begins a value: "Arch=x86_64", "TRES=cpu=1". A word such as "#1" goes on with the last one.
+/// True if a word begins a value, such as "Arch=x86_64" or "TRES=cpu=1". A word such as "#1" continues the last one.
 bool begins_value(std::string_view word) {
   const auto equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
@@ -33,7 +33,7 @@ std::string without_brackets(std::string_view text) {
 
 constexpr std::int64_t kMostOfAResource = 1'000'000'000;
 
-/// "4", "800G": a count, of which the unit is dropped; nothing for a type's name.
+/// Parses a count such as "4" or "800G", and drops its unit. Returns nothing for a type's name.
 std::optional<std::int64_t> gres_count(std::string_view text) {
   if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
   const auto count = parsed_int<std::int64_t>(text);

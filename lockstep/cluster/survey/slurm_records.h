@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-/// One partition or node, as `scontrol show` prints it: "NodeName=n1 Arch=x86_64 CoresPerSocket=4 …". A value may hold
-/// spaces, as OS and Reason do.
+/// One partition or node, as `scontrol show` prints it, such as "NodeName=n1 Arch=x86_64 CoresPerSocket=4 …". A value
+/// may hold spaces, as OS and Reason do.
 class SlurmRecord {
  public:
-  /// Adds the words of a line. Of a key that comes twice the first value counts: what people may write stands last.
+  /// Adds the words of a line. If a key comes twice, the first value counts, since free text comes last.
   void add_line(std::string_view line);
 
-  /// The value, or an empty text where there is none or it is "(null)" or "N/A".
+  /// The value, or an empty text if there is none or it is "(null)" or "N/A".
   std::string text(std::string_view key) const;
-  /// The value as a whole number; nothing where it is none, as "UNLIMITED".
+  /// The value as a whole number. Nothing if it is none, as "UNLIMITED".
   std::optional<std::int64_t> number(std::string_view key) const;
   bool is(std::string_view key, std::string_view value) const { return text(key) == value; }
 
@@ -32,22 +32,22 @@ class SlurmRecord {
 /// begins with `first_key` at the start of a line.
 std::vector<SlurmRecord> parsed_slurm_records(std::string_view text, std::string_view first_key);
 
-/// A generic resource of a node: "gpu:a100:4(S:0-1)".
+/// A generic resource of a node, such as "gpu:a100:4(S:0-1)".
 struct Gres {
   std::string name;  ///< "gpu"
-  std::string type;  ///< "a100"; empty where it has none.
+  std::string type;  ///< "a100". Empty if it has none.
   std::int64_t count = 1;
 
   bool operator==(const Gres&) const = default;
 };
 
-/// The entries of a node's Gres. What stands in brackets, sockets and indices, is left out.
+/// Returns the entries of a node's Gres. Text in brackets, such as sockets and indices, is left out.
 std::vector<Gres> parsed_gres(std::string_view text);
 
-/// "1-00:00:00" of a time limit; nothing for "UNLIMITED", "NONE" and what is no time.
+/// Parses a time limit such as "1-00:00:00". Returns nothing for "UNLIMITED", "NONE" and text that is not a time.
 std::optional<std::chrono::seconds> parsed_slurm_time(std::string_view text);
 
-/// The parts of a list with commas; none for "", "ALL" and "(null)".
+/// The parts of a list with commas. None for "", "ALL" and "(null)".
 std::vector<std::string> named_in_list(std::string_view text);
 
 }  // namespace lockstep

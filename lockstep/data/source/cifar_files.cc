@@ -71,7 +71,7 @@ CifarImages parse_cifar_pickle(std::span<const std::byte> bytes, CifarKind kind,
     require(label->kind == PickleKind::kInt, name, "a label is " + pickle_kind(*label) + ", want an integer");
     images.labels.push_back(checked_label(label->integer, static_cast<std::int64_t>(kind), images.labels.size(), name));
   }
-  // The pickle may hold the bytes in memory of its own, so they are copied once.
+  // The pickle may hold the bytes in its own memory, so they are copied once.
   auto own = std::make_shared<std::vector<std::byte>>(data.bytes.begin(), data.bytes.end());
   images.bytes = *own;
   images.owner = std::move(own);

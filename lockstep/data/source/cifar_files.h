@@ -18,10 +18,10 @@ inline constexpr std::size_t kCifarImageBytes = 3072;  // [3, 32, 32]
 /// The images of one CIFAR file, each [3, 32, 32] bytes, and their (fine) labels.
 struct CifarImages {
   std::span<const std::byte> bytes = {};
-  std::size_t first = 0;  ///< Where the first image begins in `bytes`.
+  std::size_t first = 0;  ///< Offset of the first image in `bytes`.
   std::size_t step = 0;   ///< From one image to the next.
   std::vector<std::uint8_t> labels = {};
-  std::shared_ptr<const void> owner = {};  ///< Keeps `bytes` where they are not the caller's.
+  std::shared_ptr<const void> owner = {};  ///< Keeps `bytes` if they are not the caller's.
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
   std::span<const std::byte> image(std::int64_t i) const {
@@ -29,18 +29,19 @@ struct CifarImages {
   }
 };
 
-/// Reads the binary form: for each image its label, for CIFAR-100 the coarse and the fine one, then its bytes. Nothing
-/// is copied: `bytes` must outlive the result. `name` is for messages.
+/// Reads the binary form. For each image it has the label, for CIFAR-100 the coarse and the fine one, and then the
+/// bytes. Nothing is copied, so `bytes` must outlive the result. `name` is for messages.
 ///
-/// Throws: Error(kData) where the length is no whole number of images, or a label is out of range (named with its
-/// place). Source: the data sets' page, https://www.cs.toronto.edu/~kriz/cifar.html.
+/// Throws: Error(kData) if the length is not a whole number of images, or naming the place of a label that is out of
+/// range.
+/// Source: the data sets' page, https://www.cs.toronto.edu/~kriz/cifar.html.
 CifarImages parse_cifar(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
 
-/// Reads the pickled form, which torchvision leaves on disk: a dict with "data", an array of bytes [N, 3072], and
-/// "labels" or "fine_labels". Runs no pickle.
+/// Reads the pickled form, which torchvision leaves on disk. It is a dict with "data", an array of bytes [N, 3072], and
+/// "labels" or "fine_labels". No code of the pickle is run.
 ///
-/// Throws: Error(kData) as above, and where an entry is missing, of another type or length, or the pickle names
-/// anything but NumPy arrays.
+/// Throws: Error(kData) as above, and if an entry is missing, of another type or length, or the pickle names anything
+/// but NumPy arrays.
 CifarImages parse_cifar_pickle(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
 
 }  // namespace lockstep

@@ -46,7 +46,7 @@ struct Place {
   Layout layout;
 };
 
-/// Where the first of the split's files lies: in `path` itself, or in the folder that the archive unpacks to.
+/// Returns the place of the first of the split's files, in `path` itself or in the folder that the archive unpacks to.
 Place place_of(const fs::path& path, const Names& names, const std::string& first) {
   for (const Layout& layout : names.layouts) {
     for (const fs::path& folder : {path, path / layout.folder}) {

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "lockstep encoded images 1";
-// What is told of: often enough for a person, seldom enough to cost nothing.
+// Bytes between two reports, often enough for a person and rare enough to cost nothing.
 constexpr std::uint64_t kBytesBetweenTellings = 8U << 20U;
 
 /// A part with all that is known before a byte of it is read.
@@ -31,9 +31,9 @@ struct Outline {
   std::shared_ptr<const EncodedImages> images;
   const ConvertPart* part = nullptr;
   std::vector<std::uint64_t> sizes;
-  std::vector<std::uint64_t> offsets;  ///< Within "images"; the last is its size.
+  std::vector<std::uint64_t> offsets;  ///< Within "images". The last is its size.
   std::size_t longest_name = 1;
-  /// Where the arrays lie in the file.
+  /// Offsets of the arrays in the file.
   std::uint64_t images_at = 0;
   std::uint64_t index_at = 0;
   std::uint64_t labels_at = 0;
@@ -110,7 +110,7 @@ class PlacedFile {
     }
   }
 
-  /// False where the file ends before.
+  /// False if the file ends before.
   bool read(std::uint64_t at, std::span<std::byte> to) const {
     while (!to.empty()) {
       const ssize_t got = ::pread(file_.get(), to.data(), to.size(), static_cast<off_t>(at));
@@ -155,7 +155,7 @@ void write_labels_and_names(const PlacedFile& file, const Outline& outline) {
   file.write(outline.names_at, bytes_of(padded_texts(names, outline.longest_name)));
 }
 
-/// A claim: `part` is the beginning of this very conversion: the same images, names, sizes and classes.
+/// True if `part` is the beginning of this very conversion, with the same images, names, sizes and classes.
 bool is_beginning(const fs::path& part, const std::vector<Outline>& outlines, const std::vector<std::string>& classes) {
   try {
     const Hdf5File file(part);
@@ -196,8 +196,8 @@ class Conversion {
     const PlacedFile file(part_path_, true);
     file.lock();
     const bool is_continued = is_beginning(part_path_, outlines_, classes);
-    // An unfinished file of something else is of no use to anybody: it is made anew under the same name. The plan of
-    // one that is gone on with is the same, so making it in a copy tells where its arrays lie.
+    // An unfinished file of another conversion is of no use, so it is replaced. The plan of a file that is continued is
+    // the same, so creating it in a copy gives the offsets of its arrays.
     std::vector<Hdf5Plan> plans = plans_for(outlines_, classes);
     const fs::path made = is_continued ? fs::path(part_path_.string() + ".plan") : part_path_;
     make_hdf5(made, kFormat, plans);
@@ -251,7 +251,7 @@ class Conversion {
       throw Error(ErrorKind::kData, outline.images->name_of(id) + ": changed while it was converted",
                   "convert again once nobody writes there");
     }
-    // The index comes last: a place in it says that all before it is there.
+    // The index is written last. An entry in it means that all before it is there.
     const std::uint64_t sum = xxh3_64(content.bytes());
     file.write(outline.images_at + outline.offsets[i], content.bytes());
     file.write(outline.sums_at + 8 * i, std::as_bytes(std::span(&sum, 1)));

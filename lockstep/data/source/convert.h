@@ -24,20 +24,20 @@ struct ConvertPart {
   FolderIndex index;
 };
 
-/// What was written, and what an earlier call had written before.
+/// The amounts that this call wrote, and that an earlier one had written.
 struct Converted {
   ConvertProgress done;
   std::int64_t images_kept = 0;
 };
 
-/// Writes image folders into one HDF5 file: for each part the encoded bytes as they are ("images"), their "index",
-/// "labels", "names" and "xxh3" sums, and the "/classes". docs/data.md has the layout; h5py reads it.
+/// Writes image folders into one HDF5 file. Each part has the encoded bytes unchanged ("images"), their "index",
+/// "labels", "names" and "xxh3" sums, and there are "/classes". docs/data.md has the layout, and h5py reads it.
 ///
-/// The file is `to`.part until it is whole, and valid HDF5 all the while: a call that ended half way, however, is gone
-/// on with by the next one, which first compares what is there with its sums. `tell` is called about ten times a
-/// second's work, and with the end; false from it stops, to be gone on with later.
-/// Throws: Error(kIo); Error(kUsage) where `to` exists; Error(kData) where an image changed its size meanwhile;
-/// Error(kEnvironment) without HDF5, or where another process converts to the same file.
+/// The file is `to`.part until it is complete, and valid HDF5 at any time. The next call continues one that ended
+/// halfway, after comparing the existing bytes with their sums. `tell` is called about ten times a second, and at the
+/// end. If it returns false, the conversion stops, and a later call can continue it.
+/// Throws: Error(kIo); Error(kUsage) if `to` exists; Error(kData) if an image changed its size meanwhile;
+/// Error(kEnvironment) without HDF5, or if another process converts to the same file.
 Converted convert_folders(const std::vector<ConvertPart>& parts, const std::filesystem::path& to,
                           const std::function<bool(const ConvertProgress&)>& tell);
 

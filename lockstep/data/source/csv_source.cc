@@ -21,7 +21,7 @@ struct Row {
   std::vector<std::string> fields;
 };
 
-/// Takes a table's text apart as RFC 4180 has it: a quoted field may hold separators, line breaks and doubled quotes.
+/// Splits a table's text by RFC 4180. A quoted field may hold separators, line breaks and doubled quotes.
 class RowReader {
  public:
   RowReader(std::string_view text, const std::string& name) : rest_(text), name_(name) {
@@ -113,7 +113,8 @@ void refuse_new_columns(const Row& head, const CsvColumns& training, const std::
   }
 }
 
-/// Where each wanted column stands in the file: inputs in their order, the label last; kNoColumn for a missing label.
+/// Returns the place of each wanted column in the file. Inputs come in their order, the label last. A missing label is
+/// kNoColumn.
 std::vector<std::size_t> columns_of(const Row& head, const CsvOptions& options, const CsvColumns* training,
                                     RawTable& table, const std::string& name) {
   const auto place_of = [&](const std::string& column) {
@@ -188,7 +189,7 @@ std::vector<std::string> sorted_classes(const std::vector<std::string>& targets)
   return classes;
 }
 
-/// The rows that are trained on: what is held out must not tell training anything, not even its mean.
+/// Returns the rows for training. Held-out rows must not influence training, not even its mean.
 std::vector<std::size_t> training_rows(const RawTable& table, const CsvOptions& options) {
   std::vector<std::size_t> rows(table.targets.size());
   std::iota(rows.begin(), rows.end(), 0);

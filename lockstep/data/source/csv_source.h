@@ -20,11 +20,11 @@ namespace lockstep {
 /// How to read a table. Its samples have "input" F32 [columns], and "target" I64 [] for classes or F32 [1] for a
 /// number.
 struct CsvOptions {
-  std::string label = {};       ///< The column of targets; empty for the last one.
+  std::string label = {};       ///< The column of targets. Empty for the last one.
   bool is_regression = false;   ///< True if the target is a number.
   bool is_standardised = true;  ///< Scale columns to mean 0 and standard deviation 1, as in the training table.
   bool needs_label = true;      ///< If false, the label column or a label may be missing. Its target is then 0.
-  double held_out = 0;          ///< Rows held out by drawn_split(); the scale is that of the others. 0 for none.
+  double held_out = 0;          ///< Rows held out by drawn_split(). The scale is that of the others. 0 for none.
   std::uint64_t seed = 0;       ///< For drawn_split().
   bool is_strict = false;       ///< True if a column that training lacks is an error. Otherwise it is left out.
 };
@@ -33,7 +33,7 @@ struct CsvOptions {
 struct CsvColumns {
   std::vector<std::string> names;  ///< Names of the inputs, in order.
   std::string label;
-  std::vector<std::string> classes;  ///< Values of the label column: numbers by size, then texts by name.
+  std::vector<std::string> classes;  ///< Values of the label column, numbers by size and then texts by name.
   std::vector<float> mean;
   std::vector<float> std;
 };

@@ -62,7 +62,7 @@ std::string field_text(const Field& field) {
 bool is_fit_input(const Field& input, const Field& wanted, bool has_chosen_size) {
   if (input.dtype != wanted.dtype || input.shape.size() != wanted.shape.size()) return false;
   if (input.shape == wanted.shape) return true;
-  // An image's channels come first; they are never the recipe's choice.
+  // An image's channels come first. They are never the recipe's choice.
   return has_chosen_size && (input.shape.size() != 3 || input.shape[0] == wanted.shape[0]);
 }
 

@@ -22,15 +22,16 @@ namespace lockstep {
 /// Fields, classes and columns of a training set. Other data that the model is shown must fit them.
 struct DataSchema {
   std::vector<Field> fields;
-  std::int64_t classes = 0;              ///< Number of classes; 0 if the target is no class.
-  std::vector<std::string> class_names;  ///< In the order of labels; empty if the set has none.
-  std::optional<CsvColumns> columns;     ///< csv: the columns with their scale.
+  std::int64_t classes = 0;              ///< Number of classes. 0 if the target is no class.
+  std::vector<std::string> class_names;  ///< In the order of labels. Empty if the set has none.
+  std::optional<CsvColumns> columns;     ///< For csv, the columns with their scale.
 };
 
 std::string to_json(const DataSchema& schema);
 
 /// Checks that a model trained on data of this schema takes a source's samples. `name` is for messages. If
-/// has_chosen_size, the recipe decides the size of an input, so it may differ from training: many models take any.
+/// has_chosen_size, the recipe decides the size of an input, so it may differ from training, since many models take
+/// any.
 ///
 /// Throws: Error(kData) for another input, or more classes than in training.
 void require_fit(const SampleSource& source, const DataSchema& training, const std::string& name,

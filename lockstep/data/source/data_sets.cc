@@ -58,7 +58,7 @@ Source with_transforms(const Source& source, const ImageTransforms& transforms) 
   return transforms.steps.empty() ? source : Source(transformed(source, transforms));
 }
 
-/// The part as it is read: with the transforms of training or of validation.
+/// Returns the part with the transforms of training or of validation.
 Source opened(const RawPart& part, const ImageTransforms& transforms) {
   Source source =
       part.images ? Source(image_source(part.images, transforms)) : with_transforms(part.samples, transforms);
@@ -88,7 +88,7 @@ RawPart plain_part(Source source) {
   return {.images = {}, .samples = std::move(source), .class_names = {}, .left_out = {}, .columns = {}};
 }
 
-/// The label in training of each class that a file names; empty if they are the same.
+/// The label in training of each class that a file names. Empty if they are the same.
 std::vector<std::int64_t> labels_in_training(const fs::path& file, const std::vector<std::string>& names,
                                              const std::vector<std::string>& of_training) {
   std::vector<std::int64_t> labels;
@@ -126,7 +126,7 @@ RawPart hdf5_part_of(const DataSettings& settings, const fs::path& file, const s
           .labels = std::move(labels)};
 }
 
-/// What a data set's parts are called on disk.
+/// Returns the names on disk of a data set's part.
 const std::vector<std::string>& file_stems(const std::string& split) {
   static const std::vector<std::string> train{"train", "training"};
   static const std::vector<std::string> validation{"val", "valid", "validation"};
@@ -134,7 +134,8 @@ const std::vector<std::string>& file_stems(const std::string& split) {
   return split == "train" ? train : split == "validation" ? validation : test;
 }
 
-/// `path` where it is a file; in a folder, that part's file or sub-folder. The training part may be the path itself.
+/// Returns `path` if it is a file, and a part's file or sub-folder if it is a folder. The training part may be the path
+/// itself.
 std::optional<fs::path> part_path(const fs::path& path, const std::string& split,
                                   const std::vector<std::string>& endings) {
   std::error_code ignored;
@@ -186,7 +187,7 @@ RawPart csv_part(const fs::path& path, const DataSettings& settings, const DataS
   return part;
 }
 
-/// A part of the set; nothing if it has none. `training` is given for other parts than the training part.
+/// A part of the set. Nothing if it has none. `training` is given for other parts than the training part.
 std::optional<RawPart> found_part(const DataSettings& settings, const std::string& split, const DataSchema* training) {
   const std::string& kind = settings.kind;
   if (kind == "folder") {
@@ -245,7 +246,8 @@ Source opened_split(const DataSettings& settings, const std::string& split, cons
   return subset(std::move(all), std::move(split == "train" ? drawn.train : drawn.validation));
 }
 
-/// True if the recipe decides the size of an input: images that transforms bring to one size, and text.
+/// True if the recipe decides the size of an input. That is so for text, and for images that transforms bring to one
+/// size.
 bool has_chosen_size(const DataSettings& settings, const ImageTransforms& transforms) {
   return settings.kind == "text" || (!transforms.steps.empty() && transforms.output_size({}).has_value());
 }
@@ -314,7 +316,7 @@ std::optional<RawPart> raw_part(const DataSettings& settings, const std::string&
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
   if (train == nullptr) {
     DataSettings whole = settings;
-    // Of a table this part is all rows, however few: they are shown and checked, not trained on.
+    // For a table this part is all rows, however few, since they are evaluated and not trained on.
     if (settings.kind == "csv") whole.split.reset();
     return found_part(whole, split, nullptr);
   }

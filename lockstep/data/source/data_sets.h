@@ -28,14 +28,15 @@
 
 namespace lockstep {
 
-/// The settings of a data set on disk: a recipe's [data].
+/// The settings of a data set on disk, as in a recipe's [data].
 struct DataSettings {
   std::string kind;                  ///< idx folder cifar10 cifar100 hdf5 text csv
-  std::filesystem::path path;        ///< A folder; for hdf5, text and csv it may be a file.
-  std::optional<double> split = {};  ///< Held out for validation if the set has no such part: see drawn_split().
+  std::filesystem::path path;        ///< A folder. For hdf5, text and csv it may be a file.
+  std::optional<double> split = {};  ///< Samples held out for validation if the set has no such part. See
+                                     ///< drawn_split().
   std::uint64_t seed = 0;
   std::optional<std::vector<std::string>> transforms = {};       ///< For kinds with images.
-  std::optional<std::vector<std::string>> eval_transforms = {};  ///< If absent: `transforms` without_chance().
+  std::optional<std::vector<std::string>> eval_transforms = {};  ///< If absent, `transforms` without_chance().
   FolderOptions folder = {};
   Hdf5Names hdf5 = {};
   TextOptions text = {};
@@ -49,14 +50,14 @@ struct DataSets {
   std::optional<Normalisation> normalisation;      ///< The device applies it, to both parts.
   Mixing mixing;                                   ///< Mixes the samples of training batches.
   std::vector<std::string> class_names;            ///< Empty if the set has none.
-  std::vector<std::string> notes;                  ///< Lines for the log, once: files left out.
+  std::vector<std::string> notes;                  ///< Lines for the log, such as files left out.
   DataSchema schema;                               ///< Of the training part.
 };
 
 /// Opens a data set. It finds the parts by their names (train; val, valid or validation), or draws them by `split`. If
 /// the set has a validation part of its own, `split` is not used.
 ///
-/// Throws: Error(kRecipe) if a setting is wrong or does not go with the kind; what the kind's own source throws.
+/// Throws: Error(kRecipe) if a setting is wrong or does not go with the kind; the errors of the kind's own source.
 DataSets open_data_sets(const DataSettings& settings);
 
 /// One part of a data set as it is on disk, before any transform. Either `images` or `samples` is set.
@@ -65,8 +66,8 @@ struct RawPart {
   std::shared_ptr<const SampleSource> samples;
   std::vector<std::string> class_names;   ///< Empty if the set has none.
   std::vector<std::string> left_out;      ///< Files that are no images, relative to the part's folder.
-  std::optional<CsvColumns> columns;      ///< csv: the columns, which other parts take over.
-  std::vector<std::int64_t> labels = {};  ///< The label in training of each label on disk; empty if they are the same.
+  std::optional<CsvColumns> columns;      ///< For csv, the columns, which other parts take over.
+  std::vector<std::int64_t> labels = {};  ///< The label in training of each label on disk. Empty if they are the same.
 };
 
 /// Returns the part "train", "validation" or "test", or nothing if the set has no such part. Pass `train` for the
@@ -75,20 +76,20 @@ struct RawPart {
 /// Throws: as open_data_sets().
 std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train = nullptr);
 
-/// Opens one part as validation reads it: "train", "validation", or "test" for a set that has one.
+/// Opens one part as validation reads it. It is "train", "validation", or "test" for a set that has one.
 ///
 /// Throws: as open_data_sets(); Error(kData) if there is no such part.
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split);
 
-/// Which part of a data set a trained model is shown.
+/// The part of a data set that a trained model is evaluated on.
 struct ModelPart {
-  /// A part's name. If empty: the validation part if the data have one on disk, else all of the data.
+  /// A part's name. If empty, it is the validation part if the data have one on disk, else all of the data.
   std::string split = {};
-  bool is_new = true;  ///< False for the data that the model was trained on; an empty `split` is then "validation".
+  bool is_new = true;  ///< False for the data that the model was trained on. An empty `split` is then "validation".
 };
 
-/// Opens data for a model that was trained on others: classes, columns and their scale are those of training. In new
-/// data nothing is held out unless `split` names a part. The result has `validation` and no `train`.
+/// Opens data for a model that was trained on other data. Classes, columns and their scale are those of training. In
+/// new data nothing is held out unless `split` names a part. The result has `validation` and no `train`.
 ///
 /// Throws: as open_split(); Error(kData) if new data have a class or a column that training lacks, or another input.
 DataSets open_for_model(DataSettings settings, const DataSchema& training, const ModelPart& part = {});

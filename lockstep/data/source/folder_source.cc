@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fills `to` as far as the file goes; returns the bytes read.
+/// Fills `to` as far as the file reaches. Returns the bytes read.
 std::size_t read_up_to(const FileDescriptor& file, std::span<std::byte> to, const fs::path& path) {
   std::size_t filled = 0;
   while (filled < to.size()) {
@@ -37,7 +37,7 @@ std::size_t read_up_to(const FileDescriptor& file, std::span<std::byte> to, cons
 }
 
 FileDescriptor opened(const fs::path& path) {
-  // O_NONBLOCK: a pipe in the file's place must be an error, not a wait for its writer.
+  // O_NONBLOCK, so that a pipe in the file's place is an error and not a wait for its writer.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) throw io_error("open", path, errno);
   return file;
@@ -70,7 +70,7 @@ std::vector<std::string> sorted_folders(const fs::path& root) {
   return names;
 }
 
-/// A folder's plain files with those of its sub-folders: in the order of folders' paths, then of names.
+/// Returns a folder's plain files, sub-folders included, in the order of the folders' paths and then of names.
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<std::pair<std::string, std::string>> found;
   std::error_code failure;

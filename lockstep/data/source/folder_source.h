@@ -18,10 +18,10 @@
 namespace lockstep {
 
 struct FolderOptions {
-  /// True if the first bytes of a file decide whether it is an image. False if its name does: .jpg .jpeg .png. Then no
-  /// file is opened before it is read, which helps with a million files on a shared file system.
+  /// True if the first bytes of a file decide whether it is an image. False if its name does, by .jpg, .jpeg or .png.
+  /// Then no file is opened before it is read, which helps with a million files on a shared file system.
   bool by_content = true;
-  /// True if a file that is no image is an error. Otherwise it is left out.
+  /// True if a file that is not an image is an error. Otherwise it is left out.
   bool is_strict = false;
   /// If false, images need no class folder. Those directly in the root have label 0, and a class may have no image.
   bool needs_labels = true;
@@ -41,11 +41,11 @@ struct FolderIndex {
   std::vector<std::string> left_out;  ///< Files that are no images, relative to the root.
 };
 
-/// Lists the images below `root`. Pass the training part's `classes` for another part; if empty, the folders found are
-/// the classes.
+/// Lists the images below `root`. For another part, pass the training part's `classes`. If `classes` is empty, the
+/// folders found are the classes.
 ///
 /// Throws: Error(kData) if there is no such folder, no class folder in it, a class without an image, a class that
-/// training lacks, or, with is_strict, a file that is no image; Error(kIo).
+/// training lacks, or, with is_strict, a file that is not an image; Error(kIo).
 FolderIndex folder_index(const std::filesystem::path& root, const std::vector<std::string>& classes = {},
                          const FolderOptions& options = {});
 
@@ -55,7 +55,7 @@ std::shared_ptr<const EncodedImages> folder_images(FolderIndex index);
 /// train, training; val, valid, validation; test.
 std::filesystem::path split_folder(const std::filesystem::path& root, const std::string& split);
 
-/// Returns one line for the log: "set/train: 1 file is no image and left out: 'ants/a.gif'".
+/// Returns one line for the log, such as "set/train: 1 file is no image and left out: 'ants/a.gif'".
 std::string left_out_note(const std::filesystem::path& root, const std::vector<std::string>& left_out);
 
 }  // namespace lockstep

@@ -26,7 +26,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// A group of a file, where one part of a data set lies.
+/// A group of a file, which holds one part of a data set.
 struct Group {
   const Hdf5File& file;
   std::string path;
@@ -134,8 +134,8 @@ class Hdf5Images : public EncodedImages {
   Hdf5Array bytes_;
   std::vector<std::int64_t> labels_;
   std::vector<std::string> classes_;
-  std::vector<std::uint64_t> index_;  ///< [N, 2]; empty for rows of varied length.
-  std::vector<std::uint64_t> sums_;   ///< Empty where the file has none.
+  std::vector<std::uint64_t> index_;  ///< [N, 2]. Empty for rows of varied length.
+  std::vector<std::uint64_t> sums_;   ///< Empty if the file has none.
   std::optional<Hdf5Array> names_;
 };
 
@@ -187,7 +187,7 @@ std::vector<std::uint64_t> image_index(const Hdf5Array& array, const Hdf5Array& 
   return index;
 }
 
-/// Sums use all 64 bits, which integers() would cut: their bytes are taken as they are.
+/// Sums use all 64 bits, which integers() would refuse, so their bytes are used directly.
 std::vector<std::uint64_t> sum_bits(const Hdf5Array& array) {
   std::vector<std::uint64_t> bits(static_cast<std::size_t>(array.rows()));
   array.read_rows(0, array.rows(), std::as_writable_bytes(std::span(bits)));

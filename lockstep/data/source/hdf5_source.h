@@ -19,8 +19,8 @@
 
 namespace lockstep {
 
-/// The names of the arrays with inputs and targets. If empty, the first of these that the file has: x, images, image,
-/// data, inputs; y, labels, label, targets.
+/// The names of the arrays with inputs and targets. If empty, it is the first of these that the file has. For inputs
+/// they are x, images, image, data and inputs, for targets y, labels, label and targets.
 struct Hdf5Names {
   std::string input = {};
   std::string target = {};
@@ -31,11 +31,11 @@ struct Hdf5Names {
 struct Hdf5Part {
   std::shared_ptr<const EncodedImages> images;
   std::shared_ptr<const SampleSource> arrays;
-  std::vector<std::string> classes;  ///< Names of the classes; empty if the file has none.
+  std::vector<std::string> classes;  ///< Names of the classes. Empty if the file has none.
 };
 
-/// Returns the group of a part: "/train", "/val"…; or "/" for a file of arrays only, which is the training part.
-/// Returns nothing if there is none.
+/// Returns the group of a part, such as "/train" or "/val". It is "/" for a file of arrays only, which is the training
+/// part. Returns nothing if there is none.
 std::optional<std::string> hdf5_group(const std::filesystem::path& file, const std::string& split);
 
 /// Reads the arrays of `group`:
@@ -43,7 +43,7 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
 /// - encoded images: either bytes one after the other with "index" [N, 2] of offset and length, as `data convert`
 ///   writes them, or rows of bytes of varied length, as h5py's vlen_dtype(uint8) does;
 /// - arrays of samples: [N, …] of any type that a tensor has. Bytes of [N, height, width], [N, height, width, 3] and
-///   [N, 3, height, width] all become "input" U8 [channels, height, width]; other arrays keep their shape.
+///   [N, 3, height, width] all become "input" U8 [channels, height, width]. Other arrays keep their shape.
 ///
 /// "target" is I64 [], from integers [N] or [N, 1]. The number of classes is that of the file's "/classes". Without
 /// those it is `classes`, or the largest label + 1 if that is 0.

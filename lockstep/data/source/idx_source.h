@@ -24,8 +24,8 @@ namespace lockstep {
 std::unique_ptr<SampleSource> idx_source(const std::filesystem::path& images, const std::filesystem::path& labels,
                                          std::int64_t classes = 0);
 
-/// Opens the IDX files of one split in `folder`. Files have MNIST's names: train-images-idx3-ubyte,
-/// t10k-labels-idx1-ubyte…, with or without .gz. `split` is "train" or "validation" (t10k-).
+/// Opens the IDX files of one split in `folder`. Files have MNIST's names, such as train-images-idx3-ubyte and
+/// t10k-labels-idx1-ubyte, with or without .gz. `split` is "train" or "validation" (t10k-).
 ///
 /// If needs_labels is false, the file of labels may be missing. Every target is then 0.
 /// has_idx_split() is true if the folder has one of the two files. So a half copied split is an error and not ignored.

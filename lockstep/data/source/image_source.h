@@ -44,7 +44,7 @@ class EncodedImages {
   virtual FileBytes read(std::int64_t id) const = 0;
 };
 
-/// Returns a source that decodes and transforms images: "input" U8 [3, height, width], "target" I64 [].
+/// Returns a source that decodes and transforms images. Samples have "input" U8 [3, height, width] and "target" I64 [].
 ///
 /// Throws: Error(kRecipe) if the transforms leave images at different sizes. read() throws Error(kData) for an image
 /// that is damaged or too small for a crop.

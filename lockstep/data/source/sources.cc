@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// An epoch that is never trained, so that what is held out tells nothing about any epoch's order.
+// An epoch that is never trained, so that the held-out part says nothing about any epoch's order.
 constexpr std::int64_t kSplitEpoch = -1;
 
 class SubsetSource : public SampleSource {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Parts of a data set: a subset by ids, other labels, and a split into training and validation drawn by seed.
+/// Parts of a data set. They are a subset by ids, other labels, or a split into training and validation drawn by seed.
 ///
 ///     std::shared_ptr<const lockstep::SampleSource> all = lockstep::synthetic_source({.samples = 1000});
 ///     const auto split = lockstep::drawn_split(all->size(), 0.2, 42);
@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-/// Returns some of a source's samples under new ids 0, 1, 2…; names, fields and classes are the source's own. Several
+/// Returns some of a source's samples under new ids 0, 1, 2…. Names, fields and classes are the source's own. Several
 /// subsets share one source and so its memory. Random choices are drawn from the source's id.
 ///
 /// Throws: Error(kUsage) if an id is not one of the source's.

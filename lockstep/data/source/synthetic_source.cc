@@ -32,22 +32,23 @@ std::int64_t checked_numbers(const SyntheticOptions& options) {
   return numbers;
 }
 
-/// How many classes `digits` digits of `base` can write, or some number from `enough` on.
+/// Returns the number of classes that `digits` digits of `base` can represent, or some number of at least `enough`.
 std::int64_t reach(std::int64_t base, std::int64_t digits, std::int64_t enough) {
   std::int64_t numbers = 1;
   for (std::int64_t i = 0; i < digits && numbers < enough; ++i) numbers *= base;
   return numbers;
 }
 
-/// Four uniform numbers of 16 bits, summed: a bell of standard deviation 0.29 in [-1, 1]. A whole number times a power
-/// of two: exact, so that its sum with a centre is the same on every machine, fused multiply-add or not.
+/// Sums four uniform numbers of 16 bits, which gives a bell of standard deviation 0.29 in [-1, 1]. The result is a
+/// whole number times a power of two, so it is exact. Its sum with a centre is then the same on every machine, with
+/// fused multiply-add or without.
 float bell(std::uint64_t bits) {
   const std::uint64_t sum = (bits & 0xffffU) + (bits >> 16U & 0xffffU) + (bits >> 32U & 0xffffU) + (bits >> 48U);
   return static_cast<float>(static_cast<std::int32_t>(sum) - 2 * 0xffff) * 0x1p-17F;
 }
 
-/// A class's number is written in the smallest base whose digits fit into a sample; the digits, spread 2 apart, are its
-/// centre, repeated over all numbers of the sample, each under a sign of its own.
+/// A class's number is written in the smallest base whose digits fit into a sample. The digits, spread 2 apart, are the
+/// class's centre. They repeat over all numbers of the sample, each with its own sign.
 class SyntheticSource : public SampleSource {
  public:
   explicit SyntheticSource(const SyntheticOptions& options) : options_(options) {

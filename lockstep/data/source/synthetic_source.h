@@ -14,14 +14,14 @@
 
 namespace lockstep {
 
-/// How to make up samples: "input" F32 `shape`, "target" I64 []. Sample i is of class i % classes. It is drawn around
-/// that class's centre from (seed, i) alone, so it is the same in every epoch.
+/// The options of generated samples, which have "input" F32 `shape` and "target" I64 []. Sample i is of class i %
+/// classes. It is drawn around that class's centre from (seed, i) alone, so it is the same in every epoch.
 ///
 /// Centres are at least 2 apart. Their coordinates are from 1 - base to base - 1, for the smallest base whose digits
-/// can tell the classes in one sample; that is 2 if a sample has many numbers. The noise is bell-shaped, with standard
-/// deviation 0.29 and at most 1. So a small network reaches an accuracy above 0.99.
+/// can distinguish the classes in one sample. The base is 2 if a sample has many numbers. The noise is bell-shaped,
+/// with standard deviation 0.29 and at most 1. So a small network reaches an accuracy above 0.99.
 ///
-/// The bytes are the same on every machine with IEEE floats: no function of the mathematical library takes part, and no
+/// The bytes are the same on every machine with IEEE floats. No function of the mathematical library is used, and no
 /// rounding depends on the order or the fusing of operations. Throws: Error(kRecipe) if an option is out of range.
 struct SyntheticOptions {
   std::int64_t samples = 1000;

@@ -35,7 +35,7 @@ std::vector<fs::path> text_files(const fs::path& path) {
   }
   if (failure) throw io_error("list", path, failure.value());
   std::ranges::sort(found);
-  // Files before links, so that a text keeps its own name; a text that is there twice would be in both parts of a
+  // Files before links, so that a text keeps its own name. A text that is there twice would be in both parts of a
   // split.
   std::set<fs::path> seen;
   std::stable_partition(found.begin(), found.end(), [](const fs::path& file) { return !fs::is_symlink(file); });
@@ -129,7 +129,7 @@ class TextSource : public SampleSource {
       mask(text[i], draws, input[i], target[i]);
       is_any_masked = true;
     }
-    // A sample without a target would make the mean over nothing: not a number.
+    // Without a target, the mean loss of a sample would be 0 / 0, which is not a number.
     if (is_any_masked) return;
     const auto place = static_cast<std::size_t>(draws.below(options_.window));
     mask(text[place], draws, input[place], target[place]);

@@ -26,10 +26,10 @@ struct TextOptions {
 /// Ids in a text sample. Bytes are 0 to 255, and kMaskId is the mask.
 inline constexpr std::int64_t kMaskId = 256;
 inline constexpr std::int64_t kTextVocabulary = 257;
-/// The target of a position that is not masked: PyTorch's ignore_index.
+/// The target of a position that is not masked. It is PyTorch's ignore_index.
 inline constexpr std::int64_t kNotMasked = -100;
 
-/// Opens text as samples: "input" I64 [window], "target" I64 [window]. classes() is kTextVocabulary.
+/// Opens text as samples with "input" I64 [window] and "target" I64 [window]. classes() is kTextVocabulary.
 ///
 /// `path` is a file or a folder. A folder's files, sub-folders included, follow one another in the order of their names
 /// with a 0 byte between them. A link to another file of the set is ignored. Bytes at the end that fill no window are

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// What the threads share.
+/// State shared by the threads.
 struct Search {
   const SampleSource& source;
   std::atomic<std::int64_t> next = 0;

@@ -17,10 +17,10 @@ struct BadSample {
   std::string fact;
 };
 
-/// Reads every sample once on `threads` threads and returns those that throw Error(kData) or Error(kIo), in order.
-/// `tell` is told how many are done, about a hundred times in all, by the calling thread.
+/// Reads every sample once on `threads` threads. Returns those that throw Error(kData) or Error(kIo), in order. The
+/// calling thread calls `tell` with the number of samples done, about a hundred times in all.
 ///
-/// Throws: what else a sample throws; Error(kUsage) where threads < 1.
+/// Throws: what else a sample throws; Error(kUsage) if threads < 1.
 std::vector<BadSample> bad_samples(const SampleSource& source, int threads,
                                    const std::function<void(std::int64_t done)>& tell);
 

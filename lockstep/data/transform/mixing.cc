@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Steps of a list are counted from 0: no step's draws are these.
+// The steps of a list count from 0, so no step has this stream.
 constexpr std::uint64_t kStream = ~std::uint64_t{0};
 
 double normal(SampleRng& draws) {
@@ -37,7 +37,7 @@ double gamma(double shape, SampleRng& draws) {
 double symmetric_beta(double alpha, SampleRng& draws) {
   const double a = gamma(alpha, draws);
   const double b = gamma(alpha, draws);
-  // Both may be too small for a number where alpha is: then one of them has all.
+  // If alpha is small, both may underflow. Then one of them gets all.
   if (!(a + b > 0)) return draws.uniform() < 0.5 ? 0 : 1;
   return a / (a + b);
 }

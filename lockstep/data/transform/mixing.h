@@ -8,22 +8,23 @@
 
 namespace lockstep {
 
-/// How one sample of a batch is mixed with another. Its loss is `own` times that for its own label and the rest times
-/// that for the partner's.
+/// How one sample of a batch is mixed with another. Its loss is `own` times the loss for its own label, plus the rest
+/// times the loss for the partner's.
 struct Mix {
   double own = 1;
   std::int64_t partner = 0;  ///< Place in the epoch's order.
-  bool is_cut = false;  ///< The partner's pixels replace those in `box`; else every pixel is own·x + (1 - own)·partner.
+  bool is_cut = false;  ///< The partner's pixels replace those in `box`. Else every pixel is own·x + (1 - own)·partner.
   ImageArea box;        ///< May be empty.
 };
 
-/// The mix of the sample at `place` of the epoch's order, of images of `size`: places 2k and 2k + 1 are partners and
-/// mix each with the other in the same way, drawn from (seed, epoch, k) alone. So the pixels are those of any number of
-/// ranks, as long as no rank's part begins at an odd place; where the partner is not in the rank's part, the caller
-/// leaves the sample as it is.
+/// Returns the mix of the sample at `place` of the epoch's order, for images of `size`. Places 2k and 2k + 1 are
+/// partners, and each is mixed with the other in the same way, drawn from (seed, epoch, k) alone. So the pixels do not
+/// depend on the number of ranks, as long as no rank's part begins at an odd place. If the partner is not in the rank's
+/// part, the caller leaves the sample unchanged.
 ///
-/// The share is drawn from Beta(alpha, alpha); where both alphas are set, either kind with probability 1/2. The box is
-/// that of torchvision's CutMix: its centre uniform, cut at the border, `own` the share that it leaves.
+/// The share is drawn from Beta(alpha, alpha). If both alphas are set, each kind has probability 1/2. The box is that
+/// of torchvision's CutMix. Its centre is uniform, it is cut at the border, and `own` is the share of the area outside
+/// it.
 /// LOCKSTEP_ASSERT: one alpha is above 0.
 Mix drawn_mix(const Mixing& mixing, std::uint64_t seed, std::int64_t epoch, std::int64_t place, ImageSize size);
 

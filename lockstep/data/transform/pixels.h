@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Views of pixels in memory, which crop, mirror and copy without caring how the pixels are laid out.
+/// Views of pixels in memory, which crop, mirror and copy for any layout of the pixels.
 ///
 ///     lockstep::Image image = lockstep::ImageDecoder(bytes, "cat.jpg").decoded();
 ///     const auto view = lockstep::mirrored(lockstep::view_of(image));

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// As Pillow: 32 bits less 8 of the pixel and 2 against overflow.
+// As in Pillow, 32 bits less 8 for the pixel and 2 against overflow.
 constexpr int kWeightBits = 22;
 // A weight is split in two, so that both parts fit the processor's 16-bit multiply-and-add.
 constexpr int kLowBits = 11;
@@ -31,7 +31,8 @@ struct WeightPair {
   std::int32_t weight(int i) const { return high[i] * (1 << kLowBits) + low[i]; }
 };
 
-/// What makes one output: inputs from `begin` on, under `taps` weights in pairs; of an odd number the last is 0.
+/// The weights of one output, for inputs from `begin` on. There are `taps` weights in pairs. If their number is odd,
+/// the last of the pair is 0.
 struct Window {
   int begin = 0;
   int taps = 0;
@@ -47,7 +48,7 @@ struct Weights {
   const WeightPair* of(const Window& window) const { return pairs.data() + window.first_pair; }
 };
 
-/// As C casts: Pillow adds 0.5 where it rounds.
+/// As a C cast. Pillow adds 0.5 when it rounds.
 std::int32_t cut(double value) { return static_cast<std::int32_t>(value); }
 
 double triangle(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
@@ -134,7 +135,7 @@ __m128i four_bytes(const std::uint8_t* from) {
   return _mm_cvtsi32_si128(bytes);
 }
 
-/// One RGB pixel. Loads up to 4 bytes beyond the last tap's: Image has that slack.
+/// Computes one RGB pixel. Loads up to 4 bytes beyond the last tap's, which Image allows.
 void combine_rgb(const std::uint8_t* from, int pairs, const WeightPair* pair, std::uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
   Sums sums;

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Random numbers for one reading of a sample, one after the other: a pure function of the key and of `stream`, which
-/// keeps the draws of one transform apart from another's.
+/// A sequence of random numbers for one read of a sample. It depends only on the key and on `stream`, which separates
+/// the draws of one transform from those of another.
 ///
 /// Source: docs/data.md, which has every detail.
 class SampleRng {
@@ -23,7 +23,7 @@ class SampleRng {
   /// In [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(bits() >> 11U) * 0x1p-53; }
 
-  /// In [low, high), or low where they are equal.
+  /// In [low, high), or low if they are equal.
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
   /// In [0, count).

@@ -23,20 +23,21 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 std::string size_text(ImageSize size) { return std::to_string(size.width) + " x " + std::to_string(size.height); }
 
-/// Python's round(): halves go to the even number.
+/// Python's round(), which rounds halves to the even number.
 int rounded(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 ImageSize size_after(const step::Resize& resize, ImageSize in) {
   if (resize.width > 0) return {resize.width, resize.height};
   const int shorter = std::min(in.width, in.height);
   const int longer = std::max(in.width, in.height);
-  // As torchvision: rounded down.
+  // As in torchvision, rounded down.
   const auto other = static_cast<int>(static_cast<std::int64_t>(resize.height) * longer / shorter);
   return in.width <= in.height ? ImageSize{resize.height, other} : ImageSize{other, resize.height};
 }
 
 ImageArea centred(ImageSize size, ImageSize in) {
-  // What is missing is split so that the right and lower border get the odd pixel, what is too much is rounded.
+  // If the image is too small, the right and lower borders get the odd pixel. If it is too large, the offset is
+  // rounded.
   const auto begin = [](int want, int have) {
     return want > have ? -((want - have) / 2) : rounded((have - want) / 2.0);
   };
@@ -78,7 +79,7 @@ ImageArea area_of(const step::RandomCrop& crop, ImageSize in, SampleRng& draws) 
   return {left - crop.padding, top - crop.padding, crop.size.width, crop.size.height};
 }
 
-/// The part of the image that a step takes first; nothing where it takes all.
+/// The part of the image that a step takes first. Nothing if it takes all.
 std::optional<ImageArea> part_taken(const Step& step, ImageSize in, SampleRng& draws) {
   using Part = std::optional<ImageArea>;
   return std::visit(Overloaded{[&](const step::CenterCrop& crop) -> Part { return centred(crop.size, in); },
@@ -93,7 +94,7 @@ bool is_within(const ImageArea& area, ImageSize size) {
          area.top + area.height <= size.height;
 }
 
-/// An image on its way: seen as it lies, copied only where a step needs bytes of its own.
+/// An image between steps. It is a view, and is copied only if a step must change bytes.
 struct Working {
   PixelView view;
   Image own;
@@ -109,7 +110,7 @@ struct Working {
       take(copy_of(view, area));
     }
   }
-  /// The pixels as an image of their own.
+  /// Returns the pixels as an owned image.
   Image& owned() {
     const bool is_all = view.first == own.row(0) && view.size == own.size() && view.pixel_step == own.channels();
     if (!is_all) take(copy_of(view));
@@ -139,7 +140,7 @@ void jitter(const step::ColorJitter& jitter, Image& image, SampleRng& draws) {
   }
 }
 
-/// What a step does after its part is taken.
+/// Applies the rest of a step after its crop.
 void finish_step(const Step& step, Working& working, SampleRng& draws) {
   std::visit(Overloaded{[&](const step::Resize& resize) { working.resize(size_after(resize, working.view.size)); },
                         [&](const step::RandomResizedCrop& crop) { working.resize(crop.size); },
@@ -194,7 +195,7 @@ std::optional<int> ImageTransforms::margin(ImageSize in) const {
   std::optional<int> of_crop;
   for (const Step& step : steps) {
     if (std::holds_alternative<step::Flip>(step)) continue;
-    // What a second crop takes from beyond the first one is black, though the image goes on there.
+    // Pixels that a second crop takes from beyond the first one are black, though the image has pixels there.
     if (of_crop) return {};
     if (const auto* crop = std::get_if<step::RandomCrop>(&step)) {
       of_crop = crop->padding;

@@ -30,7 +30,7 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
-/// How the samples of a batch are mixed, see mixing.h. 0 for none.
+/// How the samples of a batch are mixed. See mixing.h. 0 for none.
 struct Mixing {
   double mixup_alpha = 0;
   double cutmix_alpha = 0;
@@ -88,12 +88,12 @@ struct ImageTransforms {
   /// have the same.
   std::optional<ImageSize> output_size(std::optional<ImageSize> in) const;
 
-  /// True if the steps only move bytes. Threads of their own would then cost more than they save.
+  /// True if the steps only move bytes. Extra threads would then cost more than they save.
   bool is_light() const;
   bool is_random() const;
 
   /// Returns how far apply() reaches beyond an image of size `in`. Returns nothing if apply() does more than move
-  /// pixels once: a crop, and mirroring before or after it.
+  /// pixels once, by a crop and a flip before or after it.
   std::optional<int> margin(ImageSize in) const;
   /// Returns the move that apply() makes with an image of size `in`, if there is a margin().
   /// Throws: as apply().

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// What is wrong with an entry. parsed_transforms() adds which one, and how it is written.
+/// The fault of an entry. parsed_transforms() adds which entry it is, and how it is written.
 struct Complaint {
   std::string fact;
 };
@@ -26,7 +26,8 @@ struct Value {
   std::string word;
 };
 
-/// "name(1, 2, key=(3, 4))", taken apart. Builders take what they know; what is left is a complaint.
+/// A parsed call such as "name(1, 2, key=(3, 4))". Builders take the arguments that they know. Remaining ones are an
+/// error.
 class Call {
  public:
   explicit Call(std::string_view text) : rest_(trimmed(text)) {
@@ -68,7 +69,7 @@ class Call {
     return value ? one_number(key, *value, least, most) : otherwise;
   }
 
-  /// One side or "HEIGHT, WIDTH". Width is 0 where there is one.
+  /// One side or "HEIGHT, WIDTH". Width is 0 if there is one.
   ImageSize sides() {
     constexpr double kMostSide = 65500;
     if (positional_.empty()) throw Complaint{"has no size"};
@@ -228,7 +229,7 @@ struct NamedNormalisation {
   Normalisation numbers;
 };
 
-/// Over the pixels of each training set; ImageNet's are those that torchvision's weights were trained with.
+/// Over the pixels of each training set. ImageNet's are those that torchvision's weights were trained with.
 const std::array<NamedNormalisation, 4>& known_normalisations() {
   static const std::array<NamedNormalisation, 4> known{{
       {"imagenet", {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}},

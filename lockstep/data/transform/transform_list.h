@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Reads a recipe's list. `key` names it in messages: "data.transforms".
+/// Parses a recipe's list. `key` names it in messages, such as "data.transforms".
 ///
 /// Throws: Error(kRecipe) naming the entry, the nearest known transform and its arguments.
 ImageTransforms parsed_transforms(std::span<const std::string> list, const std::string& key);

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// An array, as liblockstep_hdf5.so hands it over: what Hdf5Array promises.
+/// An array, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5Array.
 struct Hdf5Array::State {
   std::string name;
   std::string dtype;
@@ -28,7 +28,7 @@ struct Hdf5Array::State {
   virtual std::vector<std::string> texts() const = 0;
 };
 
-/// A file, as liblockstep_hdf5.so hands it over: what Hdf5File promises.
+/// A file, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5File.
 struct Hdf5File::State {
   virtual ~State() = default;
   virtual bool has_array(const std::string& name) const = 0;
@@ -37,21 +37,21 @@ struct Hdf5File::State {
   virtual std::shared_ptr<const Hdf5Array::State> array(const std::string& name) const = 0;
 };
 
-/// All that is linked with libhdf5. It lies in a library of its own, loaded by the first use of an HDF5 file: libhdf5
-/// brings some thirty others along (curl and Kerberos among them), which would cost every rank half of its start.
+/// All functions that need libhdf5. They are in a separate library, loaded at the first use of an HDF5 file. libhdf5
+/// loads some thirty others (curl and Kerberos among them), which would take half of every rank's start-up time.
 struct Hdf5Backend {
   virtual ~Hdf5Backend() = default;
   virtual std::shared_ptr<const Hdf5File::State> open(const std::filesystem::path& path) const = 0;
   virtual void make(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans) const = 0;
 };
 
-/// The backend in the first of `folders` that has liblockstep_hdf5.so, or else where the system's loader finds it. It
-/// stays loaded to the end of the process.
+/// Returns the backend in the first of `folders` that has liblockstep_hdf5.so, or else from where the system's loader
+/// finds it. It stays loaded until the process ends.
 ///
-/// Throws: Error(kEnvironment) where there is none, or it cannot be loaded.
+/// Throws: Error(kEnvironment) if there is none, or it cannot be loaded.
 const Hdf5Backend& load_hdf5_backend(std::span<const std::filesystem::path> folders);
 
 }  // namespace lockstep
 
-/// The one name that liblockstep_hdf5.so exports; the number goes up with a change of the structs above.
+/// The one name that liblockstep_hdf5.so exports. The number goes up with a change of the structs above.
 extern "C" const lockstep::Hdf5Backend* lockstep_hdf5_backend_1();

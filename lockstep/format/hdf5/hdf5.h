@@ -11,32 +11,33 @@
 
 namespace lockstep {
 
-/// A claim: HDF5 can be read and written here. Loads the library that does so, as the first use of a file does.
+/// True if HDF5 can be read and written here. Loads the library that does so, as the first use of a file does.
 bool has_hdf5();
 
 /// An array in an HDF5 file, its first dimension counting rows. Keeps the file open.
 class Hdf5Array {
  public:
   const std::string& name() const;   ///< "train.h5: '/x'", for messages.
-  const std::string& dtype() const;  ///< As safetensors names it; "bytes" for rows of varied length, "text".
+  const std::string& dtype() const;  ///< The dtype under its name in safetensors, or "bytes" for rows of varied length,
+                                     ///< or "text".
   const std::vector<std::int64_t>& shape() const;  ///< [rows, …]
   std::int64_t rows() const { return shape().empty() ? 0 : shape()[0]; }
   std::size_t row_bytes() const;  ///< 0 for rows of varied length.
 
   /// Rows [first, first + count), little-endian, into count * row_bytes() bytes.
   ///
-  /// Where the array lies unpacked in the file, whole or in chunks of whole rows, the bytes are read past the HDF5
-  /// library, which serves one thread at a time; packed and unusual arrays go through it.
-  /// Threads: safe. Throws: Error(kData) where rows are missing in the file, Error(kIo).
+  /// If the array is uncompressed, in one piece or in chunks of whole rows, the bytes are read without the HDF5
+  /// library, which serves one thread at a time. Compressed and unusual arrays go through it.
+  /// Threads: safe. Throws: Error(kData) if rows are missing in the file, Error(kIo).
   void read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const;
 
-  /// A claim: read_rows() goes past the library.
+  /// True if read_rows() goes past the library.
   bool is_direct() const;
 
-  /// One row of an array of "bytes". Threads: safe, one at a time.
+  /// Returns one row of an array of "bytes". Threads: safe, one at a time.
   std::vector<std::byte> bytes_row(std::int64_t row) const;
 
-  /// All numbers of an array of integers; nothing is cut. Throws: Error(kData) where they are no integers.
+  /// Returns all numbers of an array of integers, without loss. Throws: Error(kData) if they are not integers.
   std::vector<std::int64_t> integers() const;
 
   /// All rows of an array of "text".
@@ -53,18 +54,18 @@ class Hdf5Array {
 /// An HDF5 file, opened for reading.
 class Hdf5File {
  public:
-  /// Throws: Error(kIo) where it cannot be opened, Error(kData) where it is no HDF5 file or damaged,
-  /// Error(kEnvironment) where liblockstep_hdf5.so, or the libhdf5 that it needs, is not there.
+  /// Throws: Error(kIo) if it cannot be opened, Error(kData) if it is no HDF5 file or damaged, Error(kEnvironment) if
+  /// liblockstep_hdf5.so, or the libhdf5 that it needs, is not there.
   explicit Hdf5File(const std::filesystem::path& path);
 
-  /// A claim: there is an array, or a group, of that name, as in "/train/images".
+  /// True if there is an array, or a group, of that name, as in "/train/images".
   bool has_array(const std::string& name) const;
   bool has_group(const std::string& name) const;
 
   /// Names in a group, sorted.
   std::vector<std::string> names_in(const std::string& group) const;
 
-  /// Throws: Error(kData) where there is none, or its numbers are of a type that no tensor has.
+  /// Throws: Error(kData) if there is none, or its numbers are of a type that no tensor has.
   Hdf5Array array(const std::string& name) const;
 
   struct State;
@@ -73,17 +74,17 @@ class Hdf5File {
   std::shared_ptr<const State> state_;
 };
 
-/// An array to be made, without its numbers: they follow by way of `offset`.
+/// An array to be created without its numbers. They are written later at `offset`.
 struct Hdf5Plan {
-  std::string name;   ///< "/train/index"; groups on the way are made.
+  std::string name;   ///< "/train/index". Groups on the way are made.
   std::string dtype;  ///< U8 I64 U64, or "text" for texts of `text_bytes` bytes, padded with 0.
   std::vector<std::int64_t> shape;
   std::size_t text_bytes = 0;
-  std::uint64_t offset = 0;  ///< Where the array's bytes lie in the file: set by make_hdf5().
+  std::uint64_t offset = 0;  ///< Offset of the array's bytes in the file, set by make_hdf5().
 };
 
-/// Makes a file of arrays that lie unpacked and whole, all 0, and closes it: from then on it is a valid HDF5 file,
-/// whatever happens, and their bytes are written in place without the library. `kind` is kept as the attribute
+/// Creates a file of uncompressed, contiguous arrays of zeros, and closes it. From then on it is a valid HDF5 file,
+/// whatever happens, and the arrays' bytes are written in place without the library. `kind` is stored as the attribute
 /// "format" of the root.
 ///
 /// Throws: Error(kIo), Error(kEnvironment).

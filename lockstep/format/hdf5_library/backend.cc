@@ -26,7 +26,7 @@ struct OpenFile final : Hdf5File::State, std::enable_shared_from_this<OpenFile> 
   std::filesystem::path path;
   Handle file;
   FileDescriptor bytes;
-  bool is_plain = false;  ///< Offsets that the library tells are those of the file.
+  bool is_plain = false;  ///< True if offsets that the library reports are those of the file.
 
   explicit OpenFile(const std::filesystem::path& to_open);
   bool has_array(const std::string& name) const override;
@@ -39,9 +39,9 @@ struct OpenArray final : Hdf5Array::State {
   std::shared_ptr<const OpenFile> file;
   Handle data;
   Handle memory_type;
-  std::uint64_t offset = 0;     ///< Of an array that lies whole; direct only.
-  std::int64_t chunk_rows = 0;  ///< 0 where it lies whole; direct only.
-  /// Offsets of chunks, asked for when first used: 0 is not yet asked, 1 is not in the file.
+  std::uint64_t offset = 0;     ///< Offset of a contiguous array. Only for direct reads.
+  std::int64_t chunk_rows = 0;  ///< Rows of a chunk, 0 if the array is contiguous. Only for direct reads.
+  /// Offsets of chunks, looked up at first use. 0 is not looked up yet, 1 is not in the file.
   mutable std::vector<std::atomic<std::uint64_t>> chunks;
 
   void read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override;
@@ -65,7 +65,7 @@ Handle kept(hid_t id, Handle::Close close, const std::string& name, const std::s
   return {id, close};
 }
 
-/// The type that a tensor has, or "bytes" or "text"; empty for another.
+/// The type that a tensor has, or "bytes" or "text". Empty for another.
 std::string dtype_of(hid_t type) {
   const std::size_t bytes = H5Tget_size(type);
   const std::string bits = std::to_string(bytes * 8);
@@ -97,7 +97,8 @@ std::vector<hsize_t> dimensions_of(hid_t space) {
   return sizes;
 }
 
-/// Finds out whether rows can be read past the library: unpacked, in the machine's byte order, chunks of whole rows.
+/// Finds out whether rows can be read without the library. They must be uncompressed, in the machine's byte order, in
+/// chunks of whole rows.
 void find_layout(OpenArray& state, hid_t file_type) {
   const bool is_same =
       H5Tequal(file_type, state.memory_type.get()) > 0 || (state.dtype == "text" && H5Tis_variable_str(file_type) == 0);
@@ -265,7 +266,7 @@ OpenFile::OpenFile(const std::filesystem::path& to_open) : path(to_open) {
   const Library library;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
-  // Parallel file systems are often mounted without locks, and nobody writes.
+  // Parallel file systems are often mounted without locks, and nobody writes to the file.
   H5Pset_file_locking(access.get(), false, true);
 #endif
   file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
@@ -275,7 +276,7 @@ OpenFile::OpenFile(const std::filesystem::path& to_open) : path(to_open) {
   is_plain = H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0;
 }
 
-/// The kind of object at `name`; nothing on the way needs to be there.
+/// Returns the kind of object at `name`. None of the groups on the path needs to exist.
 H5O_type_t object_kind(hid_t file, const std::string& name) {
   for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
     if (H5Lexists(file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return H5O_TYPE_UNKNOWN;

@@ -9,13 +9,13 @@
 
 namespace lockstep::hdf5 {
 
-/// Held around every call of the library: it is not made for several threads, whichever file they use, and prints its
-/// errors unless told not to. Recursive, since handles close themselves with it in hand or not.
+/// Lock that is held around every call of the library. The library is not thread-safe, even for different files, and
+/// prints its errors unless told not to. It is recursive, since handles close themselves with or without it.
 class Library {
  public:
   Library() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-  /// What the library says of the call that failed last, the innermost cause.
+  /// Returns the library's innermost reason for the last failed call.
   static std::string reason() {
     std::string text;
     H5Ewalk2(

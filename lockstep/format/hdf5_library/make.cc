@@ -37,7 +37,7 @@ void add_array(hid_t file, const std::filesystem::path& path, Hdf5Plan& plan) {
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_layout(creation.get(), H5D_CONTIGUOUS);
   H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY);
-  // The bytes are written in place later; a file is 0 where nothing was written.
+  // The bytes are written in place later. A file is 0 if nothing was written.
   H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER);
   // The same data set gives the same file.
   H5Pset_obj_track_times(creation.get(), false);

@@ -9,7 +9,7 @@
 
 namespace lockstep::hdf5 {
 
-/// What make_hdf5() does, on the library's side.
+/// Does the work of make_hdf5() inside the library.
 void make_file(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans);
 
 }  // namespace lockstep::hdf5

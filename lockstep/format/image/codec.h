@@ -22,10 +22,10 @@ class ImageDecoder::Codec {
 /// Throws Error(kData) for an image that cannot be read.
 [[noreturn]] void refuse_image(const std::string& name, const std::string& fact);
 
-/// Refuses a size of 0, and one over kMostPixels or over `most_pixels`, which is what the bytes can hold.
+/// Refuses a size of 0, over kMostPixels, or over `most_pixels`, the limit from the number of bytes.
 void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels);
 
-/// A claim: `mark` occurs in `bytes`. Looks from the end, where an image's end mark is.
+/// True if `mark` occurs in `bytes`. Searches from the end, where an image's end mark is.
 bool has_end_mark(std::span<const std::byte> bytes, std::span<const std::byte> mark);
 
 }  // namespace lockstep

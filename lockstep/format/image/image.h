@@ -18,10 +18,10 @@ namespace lockstep {
 
 enum class ImageKind { kUnknown, kJpeg, kPng };
 
-/// Number of bytes at a file's start that tell its kind.
+/// Number of bytes at a file's start that identify its kind.
 inline constexpr std::size_t kImageKindBytes = 8;
 
-/// Returns the kind that the first bytes tell. A file's name is not used.
+/// Returns the kind that the first bytes identify. A file's name is not used.
 ImageKind image_kind(std::span<const std::byte> first);
 
 struct ImageSize {
@@ -65,12 +65,12 @@ class Image {
   std::unique_ptr<std::uint8_t[]> pixels_;
 };
 
-/// The most pixels of an image; a larger one is refused. It is half a GiB as RGB, and Pillow's limit too.
+/// The most pixels of an image. A larger one is refused. It is half a GiB as RGB, and Pillow's limit too.
 inline constexpr std::int64_t kMostPixels = 178'956'970;
 
-/// Decodes a JPEG or PNG in memory. The constructor reads the header; decoded() decodes the whole or a part.
+/// Decodes a JPEG or PNG in memory. The constructor reads the header. decoded() decodes the whole image or a part.
 ///
-/// The pixels are those of Pillow's convert("RGB"): grey is repeated, CMYK converted, transparency dropped, 16 bits cut
+/// The pixels are those of Pillow's convert("RGB"). Grey is repeated, CMYK converted, transparency dropped, 16 bits cut
 /// to the upper 8, and an EXIF orientation ignored. Memory is bounded by kMostPixels, and by the pixels that a file of
 /// that size can hold. So a false header costs nothing.
 class ImageDecoder {
@@ -90,7 +90,7 @@ class ImageDecoder {
   /// Throws: Error(kData) if the file is cut short or damaged.
   Image decoded();
 
-  /// Returns the same pixels as that part of decoded(), in less time. Rows below `area` are not decoded; it is only
+  /// Returns the same pixels as that part of decoded(), in less time. Rows below `area` are not decoded. It is only
   /// checked that the file has an end. `area` must lie inside the image and not be empty.
   Image decoded(ImageArea area);
 

@@ -21,15 +21,15 @@
 namespace lockstep {
 namespace {
 
-// Progressive images keep their coefficients: 6 bytes a pixel at most, and something for the library itself.
+// Progressive images keep their coefficients, at most 6 bytes a pixel. The library itself needs a little more.
 constexpr long kMostLibraryBytes = 6 * kMostPixels + (16L << 20U);
 // More passes than any encoder makes turn a small file into minutes of work.
 constexpr int kMostScans = 500;
-// Each block of 64 pixels takes one bit at least where Huffman codes are used.
+// With Huffman codes, each block of 64 pixels takes at least one bit.
 constexpr std::uint64_t kMostPixelsPerByte = 512;
 
-/// What libjpeg's C code is given. It leaves by longjmp, so between setjmp and the calls no object with a destructor
-/// may live: such functions below return false, and their callers throw.
+/// State for libjpeg's C code. It leaves by longjmp, so no object with a destructor may live between setjmp and the
+/// calls. Such functions below return false, and their callers throw.
 struct Session {
   jpeg_error_mgr errors;  // First, so that cinfo->err is the session's address.
   std::jmp_buf way_out;
@@ -46,7 +46,7 @@ Session& session_of(j_common_ptr jpeg) { return *reinterpret_cast<Session*>(jpeg
   std::longjmp(session.way_out, 1);
 }
 
-/// A warning that pixels are lost is an error; one that nothing was lost, such as odd bytes between markers, is none.
+/// A warning that pixels are lost is an error. Other warnings, such as odd bytes between markers, are ignored.
 void take_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -78,8 +78,8 @@ bool read_header(Session& session, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Where a part's rows go. The library gives columns from `aligned_left` on; `line` holds such a row, with 4 bytes a
-/// pixel where the image is CMYK.
+/// The destination of a part's rows. The library writes columns from `aligned_left` on. `line` holds such a row, with 4
+/// bytes a pixel if the image is CMYK.
 struct Target {
   Image* image;
   ImageArea area;
@@ -87,7 +87,7 @@ struct Target {
   unsigned char* line;
 };
 
-/// As Pillow: inverted as Adobe writes it, then each colour times black, in fixed point.
+/// As in Pillow. Values are inverted, as Adobe writes them, then each colour is multiplied by black, in fixed point.
 void put_cmyk(const unsigned char* from, std::uint8_t* to, int pixels) {
   for (int i = 0; i < pixels; ++i, from += 4, to += 3) {
     const int black = from[3];
@@ -98,9 +98,9 @@ void put_cmyk(const unsigned char* from, std::uint8_t* to, int pixels) {
   }
 }
 
-/// Columns that the library is asked for: more than the part at each side, since at a border it has no neighbours and
-/// would give other pixels than in the whole image. Colours are smoothed with the next block's; where scans are missing
-/// from a progressive image, that block is first guessed from two more.
+/// Chooses the columns to ask the library for. They are more than the part at each side. At a border the library has no
+/// neighbours, and would give other pixels than in the whole image. Colours are smoothed with the next block's. If
+/// scans are missing from a progressive image, that block is first estimated from two more.
 void crop_columns(jpeg_decompress_struct& jpeg, const ImageArea& area, JDIMENSION& aligned_left) {
   const int blocks = jpeg.progressive_mode ? 3 : 1;
   const auto margin = static_cast<JDIMENSION>(blocks * jpeg.max_h_samp_factor * DCTSIZE);
@@ -195,7 +195,7 @@ class JpegCodec : public ImageDecoder::Codec {
     if (!is_done) refuse_image(name_, std::string("damaged JPEG: ") + session_.message);
   }
 
-  /// Rows below the part were not decoded: a file that was cut among them is told by its missing end mark.
+  /// Rows below the part were not decoded. A file that was cut among them is recognized by its missing end mark.
   void require_end() const {
     constexpr auto kEnd = std::to_array<std::byte>({std::byte{0xff}, std::byte{0xd9}});
     const jpeg_decompress_struct& jpeg = session_.jpeg;

@@ -17,11 +17,11 @@
 namespace lockstep {
 namespace {
 
-// zlib packs at most 1032 : 1.
+// zlib compresses at most 1032 : 1.
 constexpr std::uint64_t kMostUnpackedPerByte = 1032;
 
-/// What libpng's C code is given. It leaves by longjmp, so between setjmp and the calls no object with a destructor
-/// may live: such functions below return false, and their callers throw.
+/// State for libpng's C code. It leaves by longjmp, so no object with a destructor may live between setjmp and the
+/// calls. Such functions below return false, and their callers throw.
 struct Session {
   png_structp png;
   png_infop info;
@@ -53,7 +53,7 @@ bool read_header(Session& session) {
   if (setjmp(png_jmpbuf(session.png)) != 0) return false;
   session.info = ::png_create_info_struct(session.png);
   ::png_set_read_fn(session.png, &session, give_bytes);
-  // The size is checked by the caller, against what the file can hold.
+  // The caller checks the size, against the number of pixels that the file can hold.
   ::png_set_user_limits(session.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   ::png_set_benign_errors(session.png, 1);
   ::png_read_info(session.png, session.info);
@@ -150,7 +150,7 @@ class PngCodec : public ImageDecoder::Codec {
                      file_bytes * kMostUnpackedPerByte * 8 / std::max<std::uint64_t>(bits, 1));
   }
 
-  /// Rows below the part were not decoded: a file that was cut among them is told by its missing end mark.
+  /// Rows below the part were not decoded. A file that was cut among them is recognized by its missing end mark.
   void require_end() const {
     constexpr auto kEnd = std::to_array<std::byte>({std::byte{'I'}, std::byte{'E'}, std::byte{'N'}, std::byte{'D'}});
     if (!has_end_mark({session_.next, session_.left}, kEnd)) {

@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a state survives the process that writes it. The memory is a memfd, mapped by the training and by its parent. It
+// holds a header and two places. The training writes into the older place and never touches the newer one.
+//
+// A place's `number` says whether it counts. hold() first sets it to 0, then copies the state, and last stores a number
+// above the other place's. The stores have release order, so a reader that sees the number also sees the state. If the
+// training dies in between, the place has number 0, and the parent takes the other one.
+//
+// Only the training writes. The parent reads, and only after the training has ended, so there is no lock. The parent
+// trusts nothing in the memory, since a dying process may have written anywhere. It checks every offset and the index's
+// form, and falls back to the other place.
 #include "lockstep/format/snapshot/held_snapshot.h"
 
 #include <fcntl.h>
@@ -36,7 +46,7 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) { return (value 
 
 }  // namespace
 
-/// One of the two places. `number` is 0 while it is written; the place with the higher number is newer.
+/// One of the two places. `number` is 0 while it is written. The place with the higher number is newer.
 struct HeldSnapshot::Place {
   std::uint64_t at = 0;
   std::uint64_t capacity = 0;
@@ -49,14 +59,15 @@ struct HeldSnapshot::Header {
   std::array<Place, 2> places;
 };
 
-/// What goes where in a place, counted from its beginning.
+/// The layout of one place, in offsets from its beginning.
 struct HeldSnapshot::Plan {
   std::string index;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> copies;
   std::uint64_t bytes = 0;
 
   Plan(const SnapshotParts& parts, const std::filesystem::path& snapshots) {
-    // The index tells where all lies after it, so its own length must not matter: they are counted from its end.
+    // The index holds the offsets of the data after it. They are counted from the index's end, so its own length does
+    // not matter.
     Json tensors = Json::array();
     for (const auto& [file, entries] : parts.tensors) {
       Json listed = Json::array();

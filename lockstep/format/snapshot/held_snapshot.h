@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// What a snapshot is made of, before it has a form. The bytes of its tensors lie elsewhere.
+/// The parts of a snapshot before they have a form. The bytes of its tensors lie elsewhere.
 struct SnapshotParts {
   std::int64_t step = 0;
   std::vector<std::pair<std::string, std::vector<TensorEntry>>> tensors;  ///< By file.
@@ -30,7 +30,7 @@ struct SnapshotParts {
 ///
 /// Layout, in the machine's byte order, since both processes are on one machine: a header (`HeldHeader`), then the
 /// places. A place begins with an index as JSON: the step, the folder of the snapshots, and for each tensor and text
-/// its file and where its bytes lie. A place that is too small for a state gets new room at the end; the old is freed.
+/// its file and where its bytes lie. A place that is too small for a state gets new room at the end. The old is freed.
 ///
 /// Threads: one at a time.
 class HeldSnapshot {
@@ -40,7 +40,7 @@ class HeldSnapshot {
   /// Throws: Error(kEnvironment) if the system refuses.
   static FileDescriptor make_memory();
 
-  /// Maps the memory as large as it is now: the reader comes when the writer has ended.
+  /// Maps the memory at its present size. The reader comes when the writer has ended.
   ///
   /// Throws: Error(kEnvironment) if `memory` cannot be mapped.
   explicit HeldSnapshot(FileDescriptor memory);
@@ -50,10 +50,10 @@ class HeldSnapshot {
 
   /// Makes room for two states of this size, so that later calls find their memory.
   ///
-  /// Throws: Error(kEnvironment) with the bytes that are wanted, if the system has no such memory.
+  /// Throws: Error(kEnvironment) with the bytes wanted, if the system cannot give that memory.
   void reserve(const SnapshotParts& parts, const std::filesystem::path& snapshots);
 
-  /// Copies a state into the older place. `snapshots` is where write_to_disk() shall write it.
+  /// Copies a state into the older place. write_to_disk() will write it to `snapshots`.
   ///
   /// Throws: Error(kEnvironment) as reserve(); the state held before stays.
   void hold(const SnapshotParts& parts, const std::filesystem::path& snapshots);
@@ -63,7 +63,7 @@ class HeldSnapshot {
     std::filesystem::path snapshots;
     SnapshotParts parts;
   };
-  /// Returns the newest whole state; nothing if none was ever held, or what is there is not as described.
+  /// Returns the newest complete state. Nothing if none was ever held, or if the memory is not as described.
   std::optional<Held> newest() const;
 
  private:

@@ -33,7 +33,7 @@ std::string newest_named_run(const std::filesystem::path& snapshots) {
       const auto manifest = parsed_manifest(text_or_empty(entry->path / kManifestName), std::string(kManifestName));
       if (!manifest.run.empty()) return manifest.run;
     } catch (const Error&) {
-      // Damaged; the one before it tells as well.
+      // This MANIFEST is damaged. The one before it names the same run.
     }
   }
   return {};

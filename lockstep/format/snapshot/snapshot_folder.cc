@@ -45,8 +45,8 @@ class RunningChecksum {
   uLong crc_ = 0;
 };
 
-/// Reads a file of about `size` bytes to its end. read() and not a mapping: a disk that fails is then an error and no
-/// signal.
+/// Reads a file of about `size` bytes to its end. It uses read() and not a mapping, so that a failing disk is an error
+/// and not a signal.
 ///
 /// Throws: Error(kIo).
 ManifestEntry read_file(int fd, const std::filesystem::path& path, std::uint64_t size, ChecksumKind kind) {
@@ -66,11 +66,11 @@ ManifestEntry read_file(int fd, const std::filesystem::path& path, std::uint64_t
   return found;
 }
 
-/// How a file on disk differs from its line in MANIFEST, or nothing. Adds its bytes to `bytes`.
+/// Returns how a file on disk differs from its line in MANIFEST, or nothing. Adds its bytes to `bytes`.
 std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const ManifestEntry& entry,
                                     ChecksumKind kind, std::uint64_t& bytes) {
   const std::filesystem::path path = snapshot / entry.file;
-  // O_NONBLOCK: a pipe in the file's place must not be waited for.
+  // O_NONBLOCK, so that a pipe in the file's place is not waited for.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return entry.file + " is missing";
   if (!file) return std::string(io_error("open", path, errno).fact());
@@ -96,8 +96,8 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   return std::nullopt;
 }
 
-/// Why a snapshot does not belong where it lies: its folder's name is of another step, or the folder around it of
-/// another run.
+/// Adds the reason if a snapshot is in the wrong place. Its folder's name is of another step, or the folder around it
+/// belongs to another run.
 void add_misplacement(const std::filesystem::path& snapshot, const Manifest& manifest, SnapshotCheck& check) {
   if (!manifest.step) return;
   std::error_code error;

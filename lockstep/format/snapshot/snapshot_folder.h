@@ -34,13 +34,13 @@ struct SnapshotEntry {
   std::int64_t step = 0;
 };
 
-/// Returns the snapshots of a `snapshots/` folder, oldest first; empty if there is no such folder. It goes by names and
-/// opens none.
+/// Returns the snapshots of a `snapshots/` folder, oldest first. Empty if there is no such folder. It goes by names and
+/// opens no file.
 std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapshots);
 
 /// The result of checking every byte of a snapshot.
 struct SnapshotCheck {
-  /// The differences from MANIFEST: file, value found, value wanted. Empty for a whole snapshot.
+  /// The differences from MANIFEST, with file, value found and value wanted. Empty for an intact snapshot.
   std::vector<std::string> faults;
   std::vector<std::string> extra;  ///< Files that MANIFEST does not name. They are no fault.
   std::size_t files = 0;           ///< Number of files that MANIFEST names, itself included.
@@ -50,14 +50,15 @@ struct SnapshotCheck {
 /// Reads every byte of a snapshot and compares it with MANIFEST. A file that cannot be read is a fault too.
 SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot);
 
-/// Does the same, and throws if the snapshot is not whole.
+/// Checks every byte likewise, and throws if the snapshot is not intact.
 ///
-/// Throws: Error(kData) with the file, the value found and wanted, if it is not whole; Error(kIo) if it is no folder.
+/// Throws: Error(kData) with the file, the value found and wanted, if it is not intact; Error(kIo) if it is not a
+/// folder.
 void verify_snapshot(const std::filesystem::path& snapshot);
 
-/// Returns the newest snapshot that is whole. It calls `on_skip` for each newer one that is not, with the reason. If it
-/// called `on_skip` and returns nothing, every snapshot is damaged; a new start would hide that. If given, `fault`
-/// checks each whole one further, and returns a reason to skip it.
+/// Returns the newest intact snapshot. It calls `on_skip` with the reason for each newer one that is damaged. If it
+/// called `on_skip` and returns nothing, every snapshot is damaged, and a new start would hide that. If given, `fault`
+/// checks each intact one further, and returns a reason to skip it.
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
     const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip,
@@ -70,17 +71,17 @@ void mark_best(const std::filesystem::path& snapshot);
 
 /// The snapshots that stay.
 struct Retention {
-  std::int64_t newest = 0;        ///< So many of the newest ones; 0 for all.
-  std::chrono::seconds every{0};  ///< Beside them, of the older ones, one for each such time; 0 for none.
+  std::int64_t newest = 0;        ///< So many of the newest ones. 0 for all.
+  std::chrono::seconds every{0};  ///< Beside them, of the older ones, one for each such time. 0 for none.
 };
 
-/// Removes the oldest snapshots but those that `retention` keeps; the best one does not count. It never removes the
+/// Removes the oldest snapshots but those that `retention` keeps. The best one does not count. It never removes the
 /// newest or `protect`. The time of a snapshot is when its folder was last changed, which is when it was written.
 void prune_snapshots(const std::filesystem::path& snapshots, const Retention& retention,
                      const std::optional<std::filesystem::path>& protect = {});
 
-/// Checks that `snapshots` has room for so many bytes more: they are reserved, and given back at once. File systems
-/// that cannot reserve are passed over. Throws: Error(kIo) naming the room that there is.
+/// Checks that `snapshots` has room for this many more bytes, by reserving them and giving them back at once. File
+/// systems that cannot reserve are not checked. Throws: Error(kIo) with the room that there is.
 void require_room(const std::filesystem::path& snapshots, std::uint64_t bytes);
 
 }  // namespace lockstep

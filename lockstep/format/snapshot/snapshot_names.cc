@@ -39,7 +39,7 @@ struct Owner {
   pid_t pid = 0;
 };
 
-/// Of ".tmp-HOST-PID.PURPOSE"; a host's name may hold '-' and '.', a purpose may not hold '.'.
+/// Of ".tmp-HOST-PID.PURPOSE". A host's name may hold '-' and '.', a purpose may not hold '.'.
 std::optional<Owner> owner_of(std::string_view name) {
   if (!name.starts_with(kTemporary)) return std::nullopt;
   name.remove_prefix(kTemporary.size());
@@ -71,7 +71,8 @@ bool is_stale(const std::filesystem::path& path) {
   const auto owner = owner_of(name);
   if (!owner) return false;
   if (owner->host != owning_host()) return is_idle(path);
-  // One writer per folder: what carries this process's own id was left by an earlier one, as happens in containers.
+  // There is one writer per folder. A name with this process's own id was left by an earlier process, as happens in
+  // containers.
   return owner->pid == ::getpid() || (::kill(owner->pid, 0) != 0 && errno == ESRCH);
 }
 
@@ -115,7 +116,7 @@ void remove_all_temporaries(const std::filesystem::path& snapshots) {
 void remove_snapshot(const std::filesystem::path& snapshot) {
   const std::filesystem::path aside = snapshot.parent_path() / temporary_name("removed-" + snapshot.stem().string());
   std::error_code ignored;
-  // A replaced one has a temporary name already. Another in front of it would make a name that nobody can read.
+  // A replaced snapshot has a temporary name already. A second prefix would make a name that nobody can parse.
   if (snapshot.filename().string().starts_with(kTemporary)) {
     std::filesystem::remove_all(snapshot, ignored);
     return;

@@ -9,44 +9,46 @@
 
 namespace lockstep {
 
-/// Names within a `snapshots/` folder. docs/snapshot-format.md tells what each is for.
+/// Names within a `snapshots/` folder. docs/snapshot-format.md explains each.
 
 inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
 inline constexpr std::string_view kRunIdName = "run-id";
 
-/// In a snapshot: what goes along with the model, and what the average of a parameter or buffer is named there, before
-/// its own name. "average.count" tells how many weights are in it, "average.kind" whether they are of EMA (1) or SWA
-/// (0). "average.lacks_statistics" is there if the run was stopped before SWA's BatchNorm statistics were taken.
+/// Files beside the model in a snapshot. An averaged parameter or buffer has the prefix "average.". "average.count" is
+/// the number of weights in it, and "average.kind" is 1 for EMA and 0 for SWA. "average.lacks_statistics" is there if
+/// the run was stopped before SWA's BatchNorm statistics were taken.
 inline constexpr const char* kExtensionsFile = "extensions.safetensors";
 inline const std::string kAveragePrefix = "average.";
 
 /// "step-0000000420"
 std::string snapshot_name(std::int64_t step);
 
-/// What a name in `snapshots/` says: the step, and whether it is the ".old" one that was being replaced.
+/// The parts of a name in `snapshots/`, the step and whether it is the ".old" one that was being replaced.
 struct SnapshotName {
   std::int64_t step = 0;
   bool is_old = false;
 };
 
-/// Nothing where `name` is no snapshot's.
+/// Returns nothing if `name` is not a snapshot's.
 std::optional<SnapshotName> parsed_snapshot_name(std::string_view name);
 
-/// ".tmp-HOST-PID.PURPOSE" of this process: what no reader looks at, and who to ask whether it is still wanted.
+/// Returns ".tmp-HOST-PID.PURPOSE" for this process. Readers ignore it, and it names the process that may still need
+/// it.
 std::string temporary_name(std::string_view purpose);
 
-/// Removes what dead writers left in `snapshots`: temporary names of processes of this host that are gone, of this
-/// process itself, and of other hosts where nothing in it has changed for an hour.
+/// Removes temporary names that dead writers left in `snapshots`. These are names of this process itself, of processes
+/// of this host that are gone, and of other hosts if nothing in them has changed for an hour.
 void remove_stale_temporaries(const std::filesystem::path& snapshots);
 
-/// Removes all temporary names, of other hosts and of live processes too. For who holds the run's lock, before its
-/// first write: nobody else writes there.
+/// Removes all temporary names, of other hosts and of live processes too. Call it while holding the run's lock and
+/// before the first write, since nobody else writes there then.
 void remove_all_temporaries(const std::filesystem::path& snapshots);
 
-/// Removes a snapshot. Renamed first: a reader sees it whole or not at all, also where this process dies within.
+/// Removes a snapshot. It renames it first, so that a reader sees it whole or not at all, even if this process dies
+/// halfway.
 ///
-/// Throws: Error(kIo) where the rename is refused.
+/// Throws: Error(kIo) if the rename is refused.
 void remove_snapshot(const std::filesystem::path& snapshot);
 
 }  // namespace lockstep

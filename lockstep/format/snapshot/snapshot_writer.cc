@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a snapshot appears at once or not at all. The steps and their order:
+//
+// - The files are written into a folder with a temporary name, and each is synced. Readers ignore such names.
+// - MANIFEST is written last and synced, and then the folder is synced. It lists every file with size and checksum.
+// - The folder is renamed to `step-NNNNNNNNNN`, and `snapshots/` is synced. From here on the snapshot exists.
+// - A new link is renamed over `latest`, and `snapshots/` is synced again. Only then is a replaced snapshot removed.
+//
+// A crash before the first rename leaves a temporary folder, which the next writer removes. A crash between the two
+// renames leaves a complete snapshot that `latest` does not name yet. Readers look for the newest folder that matches
+// its MANIFEST, so they find it all the same. If a snapshot of the same step exists, the two folders exchange their
+// names in one system call. If the file system lacks that call, the old one is renamed to `.old` first, and readers
+// accept that name too.
+//
+// Renames need no space, and the link for `latest` is created before the first one. So a full disk can only stop a save
+// while nothing of it is visible. One writer at a time is the caller's duty, see lock_snapshots().
 #include "lockstep/format/snapshot/snapshot_writer.h"
 
 #include <fcntl.h>
@@ -17,10 +32,10 @@
 namespace lockstep {
 namespace {
 
-/// Gives `made` the name `place`. A snapshot that has it already is seen until the new one is; where the file system
-/// cannot exchange two names, it is seen as `place`.old in between.
+/// Gives `made` the name `place`. If a snapshot has that name already, readers see it until they see the new one. If
+/// the file system cannot exchange two names, they see it as `place`.old in between.
 ///
-/// Returns where the replaced one is now; empty where there was none.
+/// Returns the present path of the replaced one. Empty if there was none.
 std::filesystem::path put_in_place(const std::filesystem::path& made, const std::filesystem::path& place) {
   if (::rename(made.c_str(), place.c_str()) == 0) return {};
   if (errno != ENOTEMPTY && errno != EEXIST) throw io_error("rename", place, errno);
@@ -79,7 +94,7 @@ std::filesystem::path SnapshotWriter::commit() {
   const std::string name = snapshot_name(*manifest_.step);
   const std::filesystem::path place = snapshots_ / name;
   const std::filesystem::path link = snapshots_ / temporary_name(kLatestName);
-  // Made before the snapshot shows: from then on there are only renames, which a full disk does not stop.
+  // Created before the snapshot becomes visible. From then on there are only renames, which a full disk does not stop.
   if (::symlink(name.c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
   const std::filesystem::path replaced = put_in_place(temporary_, place);
   // Until this is on disk, a crash may bring the replaced snapshot back, so the destructor must not remove it.

@@ -14,13 +14,13 @@
 
 namespace lockstep {
 
-/// Writes one snapshot. Readers see nothing of it, then all of it; a writer that dies leaves only a folder whose name
+/// Writes one snapshot. Readers see nothing of it, then all of it. A writer that dies leaves only a folder whose name
 /// starts with ".tmp-", which the next writer removes. A `snapshots` folder has one writer at a time.
 class SnapshotWriter {
  public:
-  /// Throws: Error(kIo) where the folder cannot be made.
+  /// Throws: Error(kIo) if the folder cannot be made.
   SnapshotWriter(const std::filesystem::path& snapshots, std::int64_t step);
-  /// Removes what was written where commit() was not reached.
+  /// Removes the files if commit() was not reached.
   ~SnapshotWriter();
   SnapshotWriter(const SnapshotWriter&) = delete;
   SnapshotWriter& operator=(const SnapshotWriter&) = delete;
@@ -29,9 +29,9 @@ class SnapshotWriter {
   void add_tensors(const std::string& file, std::span<const TensorEntry> tensors);
   void add_text(const std::string& file, std::string_view text);
 
-  /// Writes MANIFEST, and `run-id` where there is none, syncs, renames, moves `latest`. A snapshot of the same step is
-  /// replaced; readers find one of the two at any moment. Nothing may be added afterwards. Blocks: until the data is on
-  /// disk. Returns the snapshot's path.
+  /// Writes MANIFEST, and `run-id` if there is none. Then it syncs, renames and moves `latest`. A snapshot of the same
+  /// step is replaced, and readers find one of the two at any moment. Nothing may be added afterwards. Returns the
+  /// snapshot's path. Blocks: until the data is on disk.
   std::filesystem::path commit();
 
   /// Bytes written until now, MANIFEST's included.
@@ -46,7 +46,8 @@ class SnapshotWriter {
   std::filesystem::path temporary_;
   Manifest manifest_;
   std::uint64_t bytes_ = 0;
-  bool is_placed_ = false;  ///< The snapshot has its name; under the temporary one lies what it replaced, if anything.
+  bool is_placed_ = false;  ///< True once the snapshot has its name. The temporary name then holds the snapshot that it
+                            ///< replaced, if any.
 };
 
 }  // namespace lockstep

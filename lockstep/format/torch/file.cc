@@ -18,10 +18,11 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view kDamaged = "the file is damaged or was not written whole; copy it again";
 
-// Copies of tensors that do not lie row by row: as much as the file holds, and something for small expanded ones.
+// The most bytes of copies for tensors that are not contiguous, beyond the file's size. It leaves room for small
+// expanded tensors.
 constexpr std::uint64_t kCopiedBeyondFile = std::uint64_t{16} << 20U;
 
-// What a file of before torch 1.6 starts with: a pickle of the number 0x1950a86a20f9469cfc6c.
+// The first bytes of a file from before torch 1.6, a pickle of the number 0x1950a86a20f9469cfc6c.
 constexpr std::array<unsigned char, 15> kLegacyMagic = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                                         0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
 constexpr std::int64_t kLegacyVersion = 1001;
@@ -32,7 +33,7 @@ constexpr std::int64_t kLegacyVersion = 1001;
 
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// "model/" of "model/data.pkl": all entries lie in one folder.
+/// Returns the folder of the entries, such as "model/" for "model/data.pkl".
 std::string folder_of(const ZipFile& zip, const std::string& name) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const auto& [entry, place] : zip.entries()) {
@@ -59,7 +60,8 @@ TorchTensors parse_zip(Bytes bytes, const std::string& name) {
   return torch_tensors(pickle.root(), name, bytes_of, bytes.size() + kCopiedBeyondFile);
 }
 
-/// The storages that follow the pickles: for each key of a list the count of its numbers, then the numbers.
+/// Returns the storages that follow the pickles. For each key of a list comes the count of its numbers, then the
+/// numbers.
 std::map<std::string, Bytes> legacy_storages(Bytes rest, const Pickle& weights, const std::string& name) {
   std::map<std::string, TorchStorage> wanted;
   for (const auto& value : weights.values()) {

@@ -89,7 +89,7 @@ class PickleReader {
     stack_.pop_back();
     return value;
   }
-  /// What was pushed since the last mark, which goes.
+  /// Pops the values since the last mark, and the mark.
   std::vector<const PickleValue*> popped_to_mark() {
     if (marks_.empty()) fail("a group ends that has not begun");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -255,7 +255,7 @@ class PickleReader {
     }
     push_text(Kind::kGlobal, pickle_.texts_.emplace_back(std::move(full)));
   }
-  /// How Python 3 writes bytes with protocol 2: as Latin-1 text, or as bytes() where there are none.
+  /// How Python 3 writes bytes with protocol 2, as Latin-1 text, or as bytes() if there are none.
   void push_encoded(const PickleValue& arguments) {
     const PickleValue* text = pickle_part(arguments, 0);
     auto bytes = latin1_of(text == nullptr ? "" : text->text);
@@ -305,7 +305,7 @@ class PickleReader {
         push(PickleValue{.kind = Kind::kPersistent, .arguments = &place});
         return true;
       }
-      // An instance of old: it is not read, but what it would have made is named.
+      // An old-style instance. It is not read, but its class is named.
       case 'i': {
         const auto module = line();
         push_global(module, line());

@@ -11,14 +11,14 @@
 
 namespace lockstep {
 
-/// A pickle as a tree of plain values. Reading runs nothing: classes and functions are names, calls are notes of what
-/// would have been called, and a name that the caller does not know is an error.
+/// A pickle as a tree of plain values. Reading runs no code. Classes and functions are names, calls are records of the
+/// callee and its arguments, and a name that the caller does not know is an error.
 class Pickle {
  public:
-  /// Whether a pickle may hold "module.name".
+  /// Decides whether a pickle may hold "module.name".
   using NameRule = bool (*)(std::string_view name);
 
-  /// Reads the first pickle of `bytes`, which must outlive the object; `name` is for messages. Protocols 2 to 5.
+  /// Reads the first pickle of `bytes`, which must outlive the object. `name` is for messages. Protocols 2 to 5.
   ///
   /// Memory is bounded by the input's size (about 100 times, for a pickle of nothing but small values) and by
   /// kMostValues.
@@ -30,7 +30,7 @@ class Pickle {
   const PickleValue& root() const { return *root_; }
   /// All that were made, in the order of the file, also those that the root does not reach.
   const std::deque<PickleValue>& values() const { return values_; }
-  /// Bytes up to the pickle's end: another may follow.
+  /// Returns the bytes up to the pickle's end. Another pickle may follow.
   std::size_t size() const { return size_; }
 
   static constexpr std::size_t kMostValues = 2'000'000;

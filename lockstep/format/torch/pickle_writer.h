@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Builds a pickle of protocol 2 out of what torch.load(weights_only=True) accepts. Values are put one after the other;
-/// those with parts are opened, filled and closed.
+/// Builds a pickle of protocol 2 out of what torch.load(weights_only=True) accepts. Values are put one after the other.
+/// Those with parts are opened, filled and closed.
 class PickleWriter {
  public:
   void none() { op('N'); }
@@ -18,7 +18,7 @@ class PickleWriter {
   void real(double value);
   /// `value` is UTF-8.
   void text(std::string_view value);
-  /// A class or function: "torch._utils", "_rebuild_tensor_v2".
+  /// Writes a class or function, such as "torch._utils", "_rebuild_tensor_v2".
   void global(std::string_view module, std::string_view name);
 
   void open_dict() { ops("}("); }
@@ -33,9 +33,9 @@ class PickleWriter {
   void close_tuple() { op('t'); }
   void tuple(std::span<const std::int64_t> values);
 
-  /// After a tuple: what lies outside the pickle.
+  /// Writes, after a tuple, a reference to an object outside the pickle.
   void persistent() { op('Q'); }
-  /// After a global and a tuple: its call.
+  /// Writes, after a global and a tuple, the call of the one with the other.
   void call() { op('R'); }
 
   /// Ends the pickle and returns it. One value must have been put.

@@ -61,7 +61,7 @@ std::string shape_text(const Sizes& shape) {
   return "[" + joined(parts, ", ") + "]";
 }
 
-/// How a tensor views its storage, all in numbers and not in bytes.
+/// How a tensor views its storage, counted in elements and not in bytes.
 struct View {
   std::int64_t offset = 0;
   Sizes shape;
@@ -248,7 +248,7 @@ class TensorReader {
   TorchTensors found_;
 };
 
-/// Whether a tensor is somewhere in a dict, or in the dicts directly within it.
+/// True if a tensor is in a dict, or in the dicts directly within it.
 bool holds_tensors(const PickleValue& value, int depth = 0) {
   const auto entries = pickle_entries(value);
   return entries && std::ranges::any_of(*entries, [&](const auto& entry) {

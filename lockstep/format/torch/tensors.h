@@ -14,9 +14,9 @@
 
 namespace lockstep {
 
-/// A storage that a pickle of torch.save refers to: the numbers that one or more tensors view.
+/// A storage that a pickle of torch.save refers to. One or more tensors view its elements.
 struct TorchStorage {
-  std::string dtype;  ///< Empty for bytes whose dtype the tensor tells.
+  std::string dtype;  ///< Empty for bytes whose dtype the tensor determines.
   std::string key;
   std::uint64_t bytes = 0;
 };
@@ -28,9 +28,10 @@ TorchStorage torch_storage(const PickleValue& value, const std::string& where);
 
 /// The weights in a pickle of torch.save.
 struct TorchTensors {
-  std::vector<TensorEntry> tensors;           ///< In the order of the file; names as there, nested ones with dots.
+  std::vector<TensorEntry> tensors;           ///< In the order of the file, with its names. Nested names have dots.
   std::deque<std::vector<std::byte>> copies;  ///< Of tensors that do not lie row by row in their storage.
-  std::string taken;                          ///< The key of the dict that was taken: "state_dict"; empty for all.
+  std::string taken;                          ///< The key of the dict that was read, such as "state_dict". Empty if it
+                                              ///< was the whole.
   std::vector<std::string> left_out;          ///< Names in that dict that hold no tensors.
 };
 

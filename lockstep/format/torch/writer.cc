@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kStep = "step";
 
-// What PyTorch's param_groups hold besides what Lockstep has settings for, at PyTorch's defaults.
+// Entries of PyTorch's param_groups that Lockstep has no settings for, at PyTorch's defaults.
 constexpr std::string_view kSgdDefaults =
     R"({"maximize": false, "foreach": null, "differentiable": false, "fused": null})";
 constexpr std::string_view kAdamDefaults =
@@ -54,7 +54,7 @@ class CheckpointPickle {
   }
 
   std::string finished() { return pickle_.finished(); }
-  /// In the order of their keys: "0", "1"…
+  /// In the order of their keys "0", "1"…
   const std::vector<std::span<const std::byte>>& storages() const { return storages_; }
 
  private:

@@ -14,7 +14,7 @@ namespace lockstep {
 
 /// An optimizer as a snapshot holds it.
 struct SavedOptimizer {
-  /// Parameters with one set of settings, under PyTorch's names: {"lr": 0.1, "betas": [0.9, 0.999], …}.
+  /// Parameters with one set of settings, under PyTorch's names, such as {"lr": 0.1, "betas": [0.9, 0.999], …}.
   struct Group {
     nlohmann::json settings;
     std::vector<std::string> parameters;
@@ -22,13 +22,13 @@ struct SavedOptimizer {
 
   std::string name;  ///< sgd adam adamw
   std::vector<Group> groups;
-  std::vector<TensorEntry> state;  ///< Named "PARAMETER.PART", parts as PyTorch names them: exp_avg, step…
+  std::vector<TensorEntry> state;  ///< Named "PARAMETER.PART", with PyTorch's names of parts, such as exp_avg and step.
 };
 
-/// Writes what torch.load reads with weights_only=True, its default: with an optimizer {"model": state_dict,
-/// "optimizer": state_dict}, else the state_dict alone. The optimizer's has PyTorch's layout, so that torch.optim's
-/// load_state_dict takes it: parameters by number in the order of the groups, "step" as a float32 tensor. Tensors are
-/// written from where they lie, without a copy. `path` then holds all of it, or what it held before.
+/// Writes a file that torch.load reads with weights_only=True, its default. With an optimizer it holds {"model":
+/// state_dict, "optimizer": state_dict}, else the state_dict alone. The optimizer's part has PyTorch's layout, so that
+/// torch.optim's load_state_dict accepts it. Parameters are numbered in the order of the groups, and "step" is a
+/// float32 tensor. Tensors are written without a copy. `path` then holds all of it, or what it held before.
 ///
 /// Blocks: until the data is on disk.
 /// Throws: Error(kIo); Error(kData) for a dtype without a storage class in torch, and for optimizer state that belongs

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// Where the directory lies, as the file's end tells.
+/// The location of the directory, as the file's end gives it.
 struct ZipFile::Directory {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
@@ -48,7 +48,7 @@ constexpr std::uint32_t kFolder = 4;
   throw Error(ErrorKind::kData, where + ": " + fact, hint);
 }
 
-/// The number at byte `at`, or nothing where the bytes end before.
+/// Returns the number at byte `at`, or nothing if the bytes end before.
 template <typename Number>
 std::optional<Number> number_at(Bytes bytes, std::uint64_t at) {
   if (at > bytes.size() || bytes.size() - at < sizeof(Number)) return std::nullopt;
@@ -129,7 +129,7 @@ void ZipFile::read_entry(std::uint64_t& at) {
   };
   const auto method = field(10, std::uint16_t{});
   const auto flags = field(8, std::uint16_t{});
-  // Where a Unix made the file, the upper half of the attributes is the file's mode.
+  // If a Unix made the file, the upper half of the attributes is the file's mode.
   const std::uint32_t kind = field(5, std::uint8_t{}) == kMadeByUnix ? (field(38, std::uint32_t{}) >> 28U) : 0;
   Entry entry{.header = field(42, std::uint32_t{}),
               .bytes = field(24, std::uint32_t{}),
@@ -160,7 +160,8 @@ Bytes ZipFile::packed(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail(where, "is missing");
   const Entry& entry = found->second;
-  // Its own header repeats the name, but may leave the sizes to what follows the data: the directory's are taken.
+  // The entry's own header repeats the name, but may leave the sizes to a record after the data. So the directory's are
+  // used.
   const auto magic = number_at<std::uint32_t>(bytes_, entry.header);
   const auto name_bytes = number_at<std::uint16_t>(bytes_, entry.header + 26);
   const auto extra_bytes = number_at<std::uint16_t>(bytes_, entry.header + 28);

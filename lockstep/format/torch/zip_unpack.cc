@@ -38,7 +38,7 @@ void check_entry(const std::string& where, const std::string& name, const ZipFil
   if (!entry.is_stored && !entry.is_deflated) refuse(where, "is encrypted, or compressed in a way that is not known");
 }
 
-/// One entry on its way to a file: counted, and summed up.
+/// Writes one entry to a file, and counts and checksums its bytes.
 class EntryWriter {
  public:
   EntryWriter(const fs::path& path, std::string where, const ZipFile::Entry& entry)
@@ -72,7 +72,7 @@ class EntryWriter {
 
 /// zlib's state, ended with the object.
 struct Inflater {
-  // Negative: the bare stream, without zlib's own header.
+  // A negative number selects the bare stream, without zlib's own header.
   Inflater() { LOCKSTEP_ASSERT(::inflateInit2(&stream, -MAX_WBITS) == Z_OK); }
   ~Inflater() { ::inflateEnd(&stream); }
   Inflater(const Inflater&) = delete;
@@ -88,7 +88,7 @@ void inflate_to(EntryWriter& writer, Bytes packed, const std::string& where) {
   while (state != Z_STREAM_END) {
     constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
     const std::size_t given = std::min(packed.size(), kMost);
-    // zlib takes what it only reads as not const.
+    // zlib declares input that it only reads as not const.
     inflater.stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     inflater.stream.avail_in = static_cast<uInt>(given);
     inflater.stream.next_out = reinterpret_cast<Bytef*>(buffer.data());

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// Unpacks a zip file into `folder`, which exists. Names are checked before the first byte is written: one that is
+/// Unpacks a zip file into `folder`, which exists. Names are checked before the first byte is written. A name that is
 /// absolute, holds "..", or is neither a file's nor a folder's makes the whole archive an error.
 ///
-/// `tell` is told the bytes written so far and those of all files, after each file.
-/// Throws: Error(kData) naming the entry where its name leaves the folder, its checksum is another, it is damaged,
+/// Calls `tell` after each file, with the bytes written so far and those of all files.
+/// Throws: Error(kData) naming the entry if its name leaves the folder, its checksum is another, it is damaged,
 /// encrypted or a link; Error(kIo).
 void unpack_zip(const std::filesystem::path& archive, const std::filesystem::path& folder,
                 const std::function<void(std::uint64_t done, std::uint64_t all)>& tell);

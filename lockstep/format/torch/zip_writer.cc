@@ -41,7 +41,8 @@ class Record {
 
 std::uint64_t narrow(std::uint64_t value) { return std::min(value, kSeeExtra); }
 
-/// What the headers of an entry have in common: version, flags, method, time, checksum, sizes, the name's length.
+/// Writes the fields that an entry's headers share, which are version, flags, method, time, checksum, sizes and the
+/// name's length.
 void put_common(Record& record, std::uint32_t crc, std::uint64_t bytes, const std::string& name) {
   record.u16(kVersion).u16(0).u16(0).u32(kFirstDay).u32(crc).u32(narrow(bytes)).u32(narrow(bytes)).u16(name.size());
 }

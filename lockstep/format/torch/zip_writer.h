@@ -13,13 +13,13 @@ namespace lockstep {
 /// The same entries give the same bytes, whenever and wherever they are written.
 class ZipWriter {
  public:
-  /// `fd` is open for writing at its start; `path` is for messages.
+  /// `fd` is open for writing at its start. `path` is for messages.
   ZipWriter(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
-  /// `entry` is ASCII, and given once. Throws: Error(kIo).
+  /// Adds an entry. `entry` is ASCII and unique. Throws: Error(kIo).
   void add(const std::string& entry, std::span<const std::byte> bytes);
 
-  /// Writes the directory; nothing is synced. Throws: Error(kIo).
+  /// Writes the directory. It does not sync. Throws: Error(kIo).
   void finish();
 
  private:

@@ -32,7 +32,7 @@ bool starts_with(Bytes bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-/// What else a file is that people keep weights in, by its first bytes.
+/// Recognizes other formats of weights by their first bytes, and refuses them by name.
 void refuse_known(Bytes bytes, const fs::path& path) {
   if (starts_with(bytes, "\x89HDF")) {
     fail(path, "it is an HDF5 file, want safetensors or torch.save's", "save Keras weights as safetensors first");
@@ -47,7 +47,7 @@ void refuse_known(Bytes bytes, const fs::path& path) {
   if (starts_with(bytes, "\x1f\x8b")) fail(path, "it is compressed by gzip, want it unpacked", "gunzip it first");
 }
 
-// A header's length of 8 bytes, then JSON: what safetensors files start with, damaged or not.
+// True if the bytes begin as a safetensors file, damaged or not, with a header's length of 8 bytes and then JSON.
 bool is_safetensors(Bytes bytes) { return bytes.size() > 8 && bytes[8] == std::byte{'{'}; }
 
 bool is_there(const fs::path& path) {

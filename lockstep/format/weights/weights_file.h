@@ -15,19 +15,20 @@
 
 namespace lockstep {
 
-/// Weights by name out of whatever holds them. Tensors point into mapped files: the object must outlive them.
+/// Weights by name, from any supported file. Tensors point into mapped files, so this object must outlive them.
 class WeightsFile {
  public:
-  /// In the order of the file. A tensor may lie at any address: copy it out with memcpy.
+  /// In the order of the file. A tensor may be unaligned, so copy it with memcpy.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
-  /// Nothing where there is no such tensor.
+  /// Returns nothing if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
-  /// What there is in the file's dict of weights besides tensors.
+  /// Returns the names of entries in the file's dict of weights that are not tensors.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
-  /// Takes a prefix off the names, and returns it, where the model's own names then fit better: "model." that Lightning
-  /// puts before each, "module." of DistributedDataParallel, "_orig_mod." of torch.compile, or any other. Names without
-  /// it stay. Empty where the names fit as they are, or several prefixes fit alike.
+  /// Removes a prefix from the names if the model's own names then match better, and returns the prefix. It may be
+  /// "model." of Lightning, "module." of DistributedDataParallel, "_orig_mod." of torch.compile, or any other. Names
+  /// without it are unchanged. Returns an empty text if the names match as they are, or if several prefixes match
+  /// equally well.
   std::string fit(std::span<const std::string> model_names);
 
  private:
@@ -46,12 +47,12 @@ class WeightsFile {
   std::unordered_map<std::string_view, std::size_t> places_;  ///< In tensors_, by the names there.
 };
 
-/// Opens weights, told by their content and not by their name: a safetensors file; a file of torch.save, of which a
-/// checkpoint's `state_dict`, `model_state_dict` or `model` is taken; a folder of Hugging Face with either, in shards
-/// too; a snapshot of Lockstep; a run, whose newest whole snapshot it is.
+/// Opens weights, recognized by their content and not by their name. It takes a safetensors file; a file of torch.save,
+/// where it reads a checkpoint's `state_dict`, `model_state_dict` or `model`; a Hugging Face folder with either, in
+/// shards too; a snapshot of Lockstep; and a run, where it takes the newest intact snapshot.
 ///
-/// Throws: Error(kIo) where it cannot be opened; Error(kData) with the value found and wanted where it holds no
-/// weights, or is damaged, or names what Lockstep does not know. Nothing in it is ever run.
+/// Throws: Error(kIo) if it cannot be opened; Error(kData) with the value found and wanted if it holds no weights, or
+/// is damaged, or names what Lockstep does not know. Nothing in it is ever run.
 WeightsFile open_weights(const std::filesystem::path& path);
 
 }  // namespace lockstep

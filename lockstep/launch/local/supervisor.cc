@@ -1,4 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+// How one process runs the ranks of this machine. It has one thread and one poll(), over a signalfd, the ranks' pipes,
+// and its own standard output and error. Each rank is a child in its own process group, and dies with this process
+// (PR_SET_PDEATHSIG). The process is a subreaper, so helpers that a rank leaves behind become its children, and it can
+// end them.
+//
+// States of the run:
+//
+// - Running. Output is passed on line by line. A signal to this process goes to the ranks, not to their groups.
+// - Asked to stop. After SIGTERM or SIGINT the ranks have `stop_grace` to end by themselves. Then their groups are
+//   killed.
+// - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
+// - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
+//   follow.
+// - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
+//
+// If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
+// room is not read from, so a slow reader blocks the ranks and not this process's memory. Of several ranks found dead
+// at once, those that only lost a peer come last.
 #include "lockstep/launch/local/supervisor.h"
 
 #include <fcntl.h>

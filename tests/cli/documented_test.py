@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/commands.md has every command and flag, and docs/profile-keys.md every key of a profile, as the program prints them:
+documented_test.py LOCKSTEP [--update]"""
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+UPDATE = "--update" in sys.argv and not sys.argv.remove("--update")
+LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+COMMANDS = """# Every command and every flag
+
+As `lockstep COMMAND --help` prints them; a test holds this page against it. What they are for stands on the other pages.
+"""
+
+
+KEYS = """# Every key of a profile
+
+As `lockstep profile ls` prints them; a test holds this page against it. [clusters.md](clusters.md) says how a profile is written and found.
+
+| key | what it is | takes |
+|---|---|---|
+"""
+
+
+def told(*words):
+    return subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=True, env={"PATH": "/usr/bin:/bin", "COLUMNS": "1000"}).stdout
+
+
+def sections(words=()):
+    """A section for each command and each of its own, in the order of --help."""
+    text = told(*words, "--help")
+    title = " ".join(("lockstep", *words))
+    yield f"## {title}\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
+    _, _, below = text.partition("\nSubcommands:")
+    for name in re.findall(r"^  ([a-z][a-z-]*)\s", below, re.M):
+        yield from sections((*words, name))
+
+
+def rows():
+    _, _, keys = told("profile", "ls").partition("\nKeys,")
+    for key, what, takes in re.findall(r"^  (\S+) +(.*) \(([^()]*(?:\([^()]*\))?[^()]*)\)$", keys, re.M):
+        yield f"| `{key}` | {what} | {takes} |\n"
+
+
+class Documented(unittest.TestCase):
+    maxDiff = None
+
+    def hold(self, page, text):
+        if UPDATE:
+            (DOCS / page).write_text(text)
+        self.assertEqual(text, (DOCS / page).read_text(), f"{pathlib.Path(__file__).name} LOCKSTEP --update writes the page anew")
+
+    def test_each_command_and_flag_stands_in_the_page(self):
+        text = COMMANDS + "\n" + "\n".join(sections())
+        self.assertGreater(text.count("\n## "), 30)
+        self.hold("commands.md", text)
+
+    def test_each_key_of_a_profile_stands_in_the_page(self):
+        text = KEYS + "".join(rows())
+        _, _, keys = told("profile", "ls").partition("\nKeys,")
+        self.assertEqual(text.count("\n| `"), keys.strip().count("\n"), "a key for each line")
+        self.hold("profile-keys.md", text)
+
+
+unittest.main(verbosity=2)
