@@ -144,6 +144,16 @@ void install(const fs::path& build, const fs::path& source, const fs::path& fold
   for (const char* part : {"recipes", "datasets", "python/lockstep_host"}) lay_down(part);
 }
 
+/// Says why the build has no part for Python models, if that is so.
+void tell_what_is_missing(const fs::path& log_file, const Log& log) {
+  constexpr std::string_view kMissing = "-- Building without Python models: ";
+  for (const auto& line : split(text_of_file(log_file), '\n')) {
+    if (line.starts_with(kMissing)) {
+      log.warning("recipes with a python: model or loss cannot be trained by it: " + line.substr(kMissing.size()));
+    }
+  }
+}
+
 /// Returns the training half for that PyTorch, an existing build or a new one.
 TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   const auto start = starter(options, context);
@@ -165,6 +175,7 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
                    "': some minutes, in " + folder.string());
   const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::ssize(cpus_of_process()));
   build(start, build_script(source, folder / "build", torch.folder, jobs, torch.python), folder / "build.log", context);
+  tell_what_is_missing(folder / "build.log", context.log);
   try {
     install(folder / "build", source, folder);
   } catch (const fs::filesystem_error& error) {
