@@ -54,7 +54,6 @@ function(lockstep_python_extension torch)
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   lockstep_optimize(lockstep_python 1)
-  set_property(GLOBAL PROPERTY LOCKSTEP_PYTHON_TARGET lockstep_python)
   add_dependencies(lockstep-train lockstep_python)
   message(STATUS "Python models: for Python ${version} with the headers in ${include}")
 endfunction()

@@ -91,6 +91,15 @@ class Examples(unittest.TestCase):
         self.run_command(BIN / "lockstep", "snapshot", "export", run, "--to", self.folder / "weights.pt", "--weights")
         self.assertGreater(self.accuracy(self.run_command(python, here / "check.py", self.folder / "weights.pt")), 0.94)
 
+    def test_09_python_module(self):
+        if not peers.PYTHON or not list(BIN.glob("liblockstep_python*.so")):
+            self.skipTest(peers.REASON if not peers.PYTHON else "this Lockstep was built without Python models")
+        here, run = HERE / "09_python_module", self.folder / "run"
+        hosted = ["env", f"LOCKSTEP_PYTHON={peers.PYTHON}", BIN / "lockstep"]
+        self.run_command(*hosted, "train", here / "digits.toml", "--devices", "2", "--run-dir", run)
+        self.run_command(BIN / "lockstep", "snapshot", "export", run, "--to", self.folder / "weights.pt", "--weights")
+        self.assertGreater(self.accuracy(self.run_command(peers.PYTHON, here / "check.py", self.folder / "weights.pt")), 0.94)
+
     def test_10_python_loop(self):
         python = python_with("torch")
         if not python:

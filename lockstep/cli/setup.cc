@@ -137,8 +137,20 @@ void install(const fs::path& build, const fs::path& source, const fs::path& fold
   }
   const auto share = folder / "share" / "lockstep";
   make_folder(share);
-  for (const char* part : {"recipes", "datasets"}) {
-    fs::copy(source / part, share / part, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const auto lay_down = [&](const fs::path& part) {
+    fs::copy(source / part, share / part.filename(),
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  };
+  for (const char* part : {"recipes", "datasets", "python/lockstep_host"}) lay_down(part);
+}
+
+/// Says why the build has no part for Python models, if that is so.
+void tell_what_is_missing(const fs::path& log_file, const Log& log) {
+  constexpr std::string_view kMissing = "-- Building without Python models: ";
+  for (const auto& line : split(text_of_file(log_file), '\n')) {
+    if (line.starts_with(kMissing)) {
+      log.warning("recipes with a python: model or loss cannot be trained by it: " + line.substr(kMissing.size()));
+    }
   }
 }
 
@@ -162,7 +174,8 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   context.log.info("building for PyTorch " + torch.version + " (" + torch.device + ") in '" + torch.folder.string() +
                    "': some minutes, in " + folder.string());
   const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::ssize(cpus_of_process()));
-  build(start, build_script(source, folder / "build", torch.folder, jobs), folder / "build.log", context);
+  build(start, build_script(source, folder / "build", torch.folder, jobs, torch.python), folder / "build.log", context);
+  tell_what_is_missing(folder / "build.log", context.log);
   try {
     install(folder / "build", source, folder);
   } catch (const fs::filesystem_error& error) {

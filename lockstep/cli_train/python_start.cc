@@ -46,7 +46,7 @@ fs::path host_folder() {
 
 }  // namespace
 
-bool needs_python(const Recipe& recipe) { return recipe.python_name("model.name").has_value(); }
+bool needs_python(const Recipe& recipe) { return recipe.python_name("model.name") || recipe.python_name("loss.name"); }
 
 void become_python_if_needed(const Recipe& recipe, const TrainerProcess& process) {
   if (process.python != nullptr || !needs_python(recipe)) return;

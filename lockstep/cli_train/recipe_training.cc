@@ -19,6 +19,8 @@
 namespace lockstep {
 namespace {
 
+using TaskLoss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
 OptimizerSettings optimizer_of(const Recipe& recipe) {
   OptimizerSettings optimizer;
   optimizer.name = recipe.text("optimizer.name");
@@ -77,6 +79,23 @@ std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOption
   if (!file) return make_network(network);
   return network.name.starts_with("script:") ? make_script_network(*file, network)
                                              : make_plugin_network(*file, network);
+}
+
+TaskLoss loss_of(const Recipe& recipe, PythonHost* python) {
+  const auto refuse = [&](const std::string& other, const std::string& hint) {
+    throw Error(ErrorKind::kRecipe,
+                "loss.name (" + recipe.origin("loss.name").where + ") takes the place of the loss that " + other, hint);
+  };
+  if (recipe.text("data.kind") == "text")
+    refuse("a text's masked places have", "leave it out for data.kind = \"text\"");
+  for (const auto& transform :
+       recipe.has("data.transforms") ? recipe.texts("data.transforms") : std::vector<std::string>{}) {
+    if (transform.starts_with("mixup") || transform.starts_with("cutmix")) {
+      refuse(transform + " mixes", "leave one of the two out");
+    }
+  }
+  LOCKSTEP_ASSERT(python != nullptr);
+  return python->loss(recipe);
 }
 
 std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
@@ -189,6 +208,7 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.seed = seed_of(recipe);
   task.is_recordable = recipe.text("model.name").find(':') == std::string::npos;
   task.rebuild = [recipe, network, python] { return built_network(recipe, network, python); };
+  if (recipe.has("loss.name")) task.loss = loss_of(recipe, python);
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
   std::unique_ptr<NetworkTask> module;

@@ -212,7 +212,9 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     main_rank = std::make_unique<MainRank>(*folder, recipe, env);
     if (const auto& holder = main_rank->lock.taken_from()) log.warning("took the run folder over from " + *holder);
     if (const auto from = resume_point(request, *folder, log)) resume_from = from->string();
-    main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), layout_json(group.placement()).dump(1) + "\n"},
+    auto layout = layout_json(group.placement());
+    if (process.python != nullptr) layout["python"] = process.python->executable();
+    main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), layout.dump(1) + "\n"},
                               request.resume == "auto", log);
   });
   resume_from = group.broadcast_text(resume_from);

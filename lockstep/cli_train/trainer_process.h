@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ class PythonHost {
   /// Throws: Error(kRecipe) for a class, file or argument that is not there, and for a network that does not fit the
   /// data.
   virtual std::shared_ptr<Network> network(const Recipe& recipe, const NetworkOptions& options) = 0;
+
+  /// Returns the function of `loss.name`. It throws ModelException with the traceback where Python does.
+  ///
+  /// Throws: Error(kRecipe) if it is not there.
+  virtual std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss(const Recipe& recipe) = 0;
+
+  /// Returns the path of the Python that runs.
+  virtual std::string executable() const = 0;
 };
 
 /// The process that trains.

@@ -114,7 +114,9 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
 }
 
 void adopt(torch::nn::Module& to, const torch::nn::Module& from) {
-  for (const auto& own : from.named_parameters(/*recurse=*/false)) to.register_parameter(own.key(), own.value());
+  for (const auto& own : from.named_parameters(/*recurse=*/false)) {
+    to.register_parameter(own.key(), own.value(), own.value().requires_grad());
+  }
   for (const auto& own : from.named_buffers(/*recurse=*/false)) to.register_buffer(own.key(), own.value());
   for (const auto& child : from.named_children()) to.register_module(child.key(), child.value());
 }

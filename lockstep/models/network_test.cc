@@ -126,6 +126,16 @@ TEST(ConvertFloating, LeavesNumbersThatCountAsTheyAre) {
   EXPECT_EQ(norm->forward(at::ones({2, 3}, at::kDouble)).scalar_type(), at::kDouble);
 }
 
+TEST(Adopt, KeepsAFrozenParameterFrozen) {
+  torch::nn::Module from;
+  from.register_parameter("frozen", at::ones({2}), /*requires_grad=*/false);
+  from.register_parameter("trained", at::ones({2}));
+  torch::nn::Module to;
+  adopt(to, from);
+  EXPECT_FALSE(to.named_parameters()["frozen"].requires_grad());
+  EXPECT_TRUE(to.named_parameters()["trained"].requires_grad());
+}
+
 TEST(ParameterCount, CountsTiedWeightsOnceAndFrozenOnesNot) {
   torch::nn::Module module;
   const auto shared = module.register_parameter("a", at::zeros({3, 4}));

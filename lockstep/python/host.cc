@@ -8,6 +8,7 @@
 #include "lockstep/models/model_exception.h"
 #include "lockstep/python/in_python.h"
 #include "lockstep/python/network.h"
+#include "lockstep/python/tensors.h"
 
 namespace py = pybind11;
 
@@ -46,6 +47,29 @@ std::shared_ptr<Network> ThisPython::network(const Recipe& recipe, const Network
     throw Error(ErrorKind::kRecipe, recipe.text("model.name") + " cannot be built: " + error.what(),
                 "the last lines of the traceback say where");
   }
+}
+
+std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> ThisPython::loss(const Recipe& recipe) {
+  const auto name = *recipe.python_name("loss.name");
+  try {
+    // A std::function has copies; they share the one object.
+    const auto function = std::make_shared<PythonObject>(in_python([&] {
+      return PythonObject(py::module_::import("lockstep_host.modules").attr("loss")(name.source, name.object));
+    }));
+    return [function](const at::Tensor& output, const at::Tensor& target) {
+      return in_python([&] {
+        const py::object loss = (**function)(to_python(output), to_python(target));
+        return at::Tensor(to_tensor(loss));
+      });
+    };
+  } catch (const ModelException& error) {
+    throw Error(ErrorKind::kRecipe, recipe.text("loss.name") + " cannot be loaded: " + error.what(),
+                "the last lines of the traceback say where");
+  }
+}
+
+std::string ThisPython::executable() const {
+  return in_python([] { return py::module_::import("sys").attr("executable").cast<std::string>(); });
 }
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@ namespace lockstep {
 class ThisPython final : public PythonHost {
  public:
   std::shared_ptr<Network> network(const Recipe& recipe, const NetworkOptions& options) override;
+  std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> loss(const Recipe& recipe) override;
+  std::string executable() const override;
 };
 
 }  // namespace lockstep

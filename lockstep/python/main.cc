@@ -6,19 +6,34 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/log.h"
 #include "lockstep/base/map_each.h"
 #include "lockstep/cli_train/program.h"
 #include "lockstep/python/host.h"
 
 namespace {
 
+// LibTorch leaves what a backward of Python's threw where Python looks for it, and tells only its words.
+void tell_what_is_left() {
+  if (PyErr_Occurred() == nullptr) return;
+  const pybind11::error_already_set error;
+  if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+  const auto text = pybind11::module_::import("lockstep_host.errors").attr("told")(error.value()).cast<std::string>();
+  lockstep::Log(2, "lockstep: ").info(text);
+}
+
 int run(const std::vector<std::string>& arguments) {
   auto words = lockstep::map_each(arguments, [](const std::string& word) { return word.c_str(); });
   const auto count = static_cast<int>(words.size());
   words.push_back(nullptr);
-  const pybind11::gil_scoped_release unlocked;
-  lockstep::ThisPython python;
-  return lockstep::run_program(count, words.data(), &python);
+  int code = 0;
+  {
+    const pybind11::gil_scoped_release unlocked;
+    lockstep::ThisPython python;
+    code = lockstep::run_program(count, words.data(), &python);
+  }
+  tell_what_is_left();
+  return code;
 }
 
 }  // namespace

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/python/network.h"
 
-#include <torch/csrc/autograd/python_variable.h>
+#include <ATen/CPUGeneratorImpl.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "lockstep/python/tensors.h"
 
 namespace py = pybind11;
 
 namespace lockstep {
 namespace {
-
-const at::Tensor& tensor_of(py::handle object) { return THPVariable_Unpack(object.ptr()); }
 
 std::string key_of(const std::pair<py::handle, py::handle>& item) { return py::cast<std::string>(item.first); }
 
@@ -21,16 +23,16 @@ class Mirror {
   void add(py::handle from, torch::nn::Module& to) {
     for (const auto& item : py::cast<py::dict>(from.attr("_parameters"))) {
       if (item.second.is_none()) continue;
-      const auto& tensor = tensor_of(item.second);
+      const auto& tensor = to_tensor(item.second);
       to.register_parameter(key_of(item), tensor, tensor.requires_grad());
     }
     const auto passing = py::cast<py::set>(from.attr("_non_persistent_buffers_set"));
     for (const auto& item : py::cast<py::dict>(from.attr("_buffers"))) {
       if (item.second.is_none()) continue;
       if (passing.contains(item.first)) {
-        passing_.push_back(tensor_of(item.second));
+        passing_.push_back(to_tensor(item.second));
       } else {
-        to.register_buffer(key_of(item), tensor_of(item.second));
+        to.register_buffer(key_of(item), to_tensor(item.second));
       }
     }
     for (const auto& item : py::cast<py::dict>(from.attr("_modules"))) {
@@ -57,7 +59,9 @@ class PythonNetwork final : public Network {
       const py::object inner = py::getattr(*module_, "_orig_mod", *module_);
       mirror.add(inner, *this);
       passing_ = std::move(mirror).passing();
-      output_of_ = std::make_unique<PythonObject>(py::module_::import("lockstep_host.modules").attr("output_of"));
+      const auto modules = py::module_::import("lockstep_host.modules");
+      output_of_ = std::make_unique<PythonObject>(modules.attr("output_of"));
+      seed_ = std::make_unique<PythonObject>(modules.attr("seed_other_generators"));
     });
   }
 
@@ -66,12 +70,12 @@ class PythonNetwork final : public Network {
   at::Tensor forward(const at::Tensor& input) override {
     follow(input);
     return in_python([&] {
-      const auto given = py::reinterpret_steal<py::object>(THPVariable_Wrap(input));
-      if (!given) throw py::error_already_set();
+      seed_other_generators();
+      const auto given = to_python(input);
       auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg((*module_).ptr(), given.ptr()));
       if (!output) throw py::error_already_set();
-      if (!THPVariable_Check(output.ptr())) output = (**output_of_)(output);
-      return tensor_of(output);
+      if (!is_tensor(output)) output = (**output_of_)(output);
+      return at::Tensor(to_tensor(output));
     });
   }
 
@@ -91,8 +95,20 @@ class PythonNetwork final : public Network {
     }
   }
 
+  // The trainer seeds LibTorch's generators for each step, so that a resumed run draws what it would have drawn.
+  // Python's and NumPy's follow.
+  void seed_other_generators() {
+    if (!is_training()) return;
+    const auto seed = at::detail::getDefaultCPUGenerator().current_seed();
+    if (seed == last_seed_) return;
+    last_seed_ = seed;
+    (**seed_)(seed);
+  }
+
   PythonObject module_;
   std::unique_ptr<PythonObject> output_of_;
+  std::unique_ptr<PythonObject> seed_;
+  std::optional<std::uint64_t> last_seed_;
   std::vector<at::Tensor> passing_;
 };
 

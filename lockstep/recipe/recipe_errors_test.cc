@@ -64,11 +64,11 @@ TEST(RecipeErrors, NameTheNearestSetting) {
 
 TEST(RecipeErrors, NameTheNearestTable) {
   expect_refused("\n[optimiser]\nlr = 3\n",
-                 "r.toml:2: unknown table [optimiser], want one of model, data, trainer, optimizer, scheduler, "
+                 "r.toml:2: unknown table [optimiser], want one of model, data, trainer, loss, optimizer, scheduler, "
                  "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean [optimizer]?");
   expect_refused(
       "lr = 3\n",
-      "r.toml:1: 'lr' is in no table, want it in one of model, data, trainer, optimizer, scheduler, "
+      "r.toml:1: 'lr' is in no table, want it in one of model, data, trainer, loss, optimizer, scheduler, "
       "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean optimizer.lr? Put it under [optimizer]");
 }
 
@@ -151,10 +151,11 @@ TEST(RecipeErrors, NameWhatMustBeSet) {
   expect_refused("[model]\nname = 'cnn'\n[data]\nkind = 'idx'\n",
                  "r.toml: data.path has no value, want a path: folder or file of the data set\n"
                  "  hint: say --set data.path=…, or write it under [data] in the recipe");
-  expect_refused("",
-                 "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
-                 "resnet152, vit_b_16, bert, python:FILE:CLASS, script:FILE, plugin:FILE: the network; the data determines its "
-                 "number of classes\n  hint: say --set model.name=…, or write it under [model] in the recipe");
+  expect_refused(
+      "",
+      "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
+      "resnet152, vit_b_16, bert, python:FILE:CLASS, script:FILE, plugin:FILE: the network; the data determines its "
+      "number of classes\n  hint: say --set model.name=…, or write it under [model] in the recipe");
 }
 
 TEST(RecipeErrors, RefuseNesterovWithoutMomentum) {

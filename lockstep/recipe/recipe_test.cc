@@ -211,6 +211,46 @@ TEST(Recipe, ResolvesTheFileThatAModelsNameHolds) {
   EXPECT_THROW(Recipe::parse("[model]\nname = 'script:'\n", "r.toml", "/recipes", Environment{}), Error);
 }
 
+TEST(Recipe, KeepsTheArgumentsOfAPythonModelWithTheirTypes) {
+  const std::string text =
+      "[model]\nname = 'python:nets/a.py:Net'\n[model.args]\nwidth = 24\nscale = 1.0\nnames = ['a', 'b']\n'odd name' = "
+      "true\n"
+      "config.depth = 2\n[data]\nkind = 'synthetic'\n";
+  const auto recipe = Recipe::parse(text, "r.toml", "/recipes", {}, {set("model.args.width", "25")});
+  const auto name = recipe.python_name("model.name");
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->source, "/recipes/nets/a.py");
+  EXPECT_EQ(name->object, "Net");
+  EXPECT_TRUE(name->is_file);
+  EXPECT_FALSE(recipe.named_file("model.name"));
+  const auto again = Recipe::parse(recipe.to_toml(), "again.toml", "/elsewhere", {});
+  EXPECT_EQ(again.python_name("model.name")->source, "/recipes/nets/a.py");
+  for (const auto& [key, value] : std::map<std::string, SettingValue>{{"width", std::int64_t{25}},
+                                                                      {"scale", 1.0},
+                                                                      {"names", std::vector<std::string>{"a", "b"}},
+                                                                      {"odd name", true},
+                                                                      {"config.depth", std::int64_t{2}}}) {
+    EXPECT_EQ(recipe.settings().at("model.args." + key).value, value) << key;
+    EXPECT_EQ(again.settings().at("model.args." + key).value, value) << key << "\n" << recipe.to_toml();
+  }
+}
+
+TEST(Recipe, TakesAPythonModulesNameForNoPath) {
+  const auto recipe = Recipe::parse(
+      "[model]\nname = 'python:torchvision.models:resnet18'\n[data]\nkind = 'synthetic'\n", "r.toml", "/recipes", {});
+  EXPECT_EQ(recipe.python_name("model.name")->source, "torchvision.models");
+  EXPECT_NE(recipe.to_toml().find("name = \"python:torchvision.models:resnet18\""), std::string::npos);
+}
+
+TEST(Recipe, RefusesArgumentsThatNoPythonModelTakes) {
+  for (const auto* text :
+       {"[model]\nname = 'mlp'\n[model.args]\nwidth = 1\n[data]\nkind = 'synthetic'\n",
+        "[model]\nname = 'python:net.py'\n[data]\nkind = 'synthetic'\n",
+        "[model]\nname = 'python:net.py:Net'\n[model.args]\nat = 07:30:00\n[data]\nkind = 'synthetic'\n"}) {
+    EXPECT_THROW(Recipe::parse(text, "r.toml", "/recipes", {}), Error) << text;
+  }
+}
+
 TEST(Recipe, WritesAPathWithAVariableAsItWasWritten) {
   const std::string text = digits({set("data.path", "$SCRATCH/mnist")}).to_toml();
   EXPECT_NE(text.find("path = \"$SCRATCH/mnist\""), std::string::npos) << text;

@@ -157,6 +157,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "timeout of one collective; then the run ends with exit code 7", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "size of a bucket of gradients that are averaged in one all-reduce"},
 
+    {"loss.name", kText, "", one_of("python:FILE:FUNCTION"), "",
+     "a Python function of output and target that returns the mean loss; default: cross entropy, or the squared error in a regression"},
+
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "optimizer, as PyTorch defines it"},
     {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
     {"optimizer.momentum", kReal, "0", kAtLeast0, "", "momentum factor", only_for("sgd")},

@@ -47,8 +47,8 @@ TEST(Schema, TiesKeysOnlyToKeysAndNamesThatExist) {
 
 TEST(Schema, KeepsTheRowsOfATableTogether) {
   const auto tables = setting_tables();
-  EXPECT_EQ(tables, (std::vector<std::string>{"model", "data", "trainer", "optimizer", "scheduler", "early_stopping",
-                                              "guard", "snapshot", "observe", "cluster"}));
+  EXPECT_EQ(tables, (std::vector<std::string>{"model", "data", "trainer", "loss", "optimizer", "scheduler",
+                                              "early_stopping", "guard", "snapshot", "observe", "cluster"}));
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import pathlib
+import random
 import sys
 
 import torch
@@ -49,7 +51,8 @@ def found(source, name):
     names = [each for each in vars(module) if not each.startswith("_") and callable(getattr(module, each))]
     near = nearest(name, names)
     if value is not None:
-        raise Refusal(RECIPE, f"'{name}' in '{source}' is {type(value).__name__}, want a class or function", "")
+        raise Refusal(RECIPE, f"'{name}' in '{source}' is {type(value).__name__}, want a class or function",
+                      "name the class itself, or a function that builds it")
     raise Refusal(RECIPE, f"'{source}' has no class or function '{name}'",
                   f"did you mean '{near}'?" if near else "it has " + ", ".join(sorted(names)[:8]))
 
@@ -82,8 +85,8 @@ def called(name, make, signature, arguments):
     return make(**arguments)
 
 
-def with_classes(name, make, arguments, classes):
-    """Fills in the data's number of classes where the signature has a name for it."""
+def with_classes(name, make, arguments, classes, unnamed="num_classes"):
+    """Fills in the data's number of classes where the signature has a name for it; `unnamed` where it takes any."""
     signature = signature_of(make)
     if any(each in arguments for each in CLASSES):
         return called(name, make, signature, arguments)
@@ -95,12 +98,20 @@ def with_classes(name, make, arguments, classes):
     # torchvision's functions hand on what they do not name.
     seed = torch.initial_seed()
     try:
-        return called(name, make, signature, arguments | {"num_classes": classes})
+        return called(name, make, signature, arguments | {unnamed: classes})
     except TypeError as error:
-        if "num_classes" not in str(error):
+        if unnamed not in str(error):
             raise
         torch.manual_seed(seed)
         return called(name, make, signature, arguments)
+
+
+def tell_what_is_not_called(name, module):
+    """A class made for Lightning trains by its forward here; that its steps are left out is not to be found out late."""
+    left = [each for each in ("training_step", "validation_step", "configure_optimizers") if callable(getattr(module, each, None))]
+    if left and os.environ.get("RANK", "0") == "0":
+        print(f"lockstep: warning: {name} has {', '.join(left)}: not called; [loss], [optimizer] and [scheduler] say what happens",
+              file=sys.stderr)
 
 
 def built(source, name, arguments, classes):
@@ -108,12 +119,21 @@ def built(source, name, arguments, classes):
     config = getattr(make, "config_class", None)
     if config is not None and inspect.isclass(make) and "config" not in arguments:
         # Of Hugging Face, whose models take their settings as one object.
-        module = make(with_classes(config.__name__, config, arguments, classes))
+        module = make(with_classes(config.__name__, config, arguments, classes, "num_labels"))
     else:
         module = with_classes(name, make, arguments, classes)
+    tell_what_is_not_called(name, module)
     if not isinstance(module, torch.nn.Module):
-        raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module", "")
+        raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module",
+                      "name a class that derives from torch.nn.Module, or a function that returns one")
     return module
+
+
+def seed_other_generators(seed):
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
 
 
 def output_of(output):
@@ -150,3 +170,18 @@ def require_fit(module, shape, classes, takes_text):
                       f"give its last layer {classes} outputs" + (" for each place of the text" if takes_text else ""))
     if not any(each.requires_grad for each in module.parameters()):
         raise Refusal(RECIPE, f"{name} has no parameter to train", "is each layer an attribute of the module, not in a plain list?")
+
+
+def loss(source, name):
+    """The function of `loss.name`, whose answer is looked at."""
+    function = found(source, name)
+    if isinstance(function, type) and issubclass(function, torch.nn.Module):
+        function = function()
+
+    def checked(output, target):
+        value = function(output, target)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            shape = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise TypeError(f"{name}() returns {shape}, want one number as a tensor: the mean over the batch's samples")
+        return value.reshape(())
+    return checked

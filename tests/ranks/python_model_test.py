@@ -35,34 +35,9 @@ import json, sys, torch
 golden, nets, exported, book = sys.argv[1:5]
 window, batch, seed, epochs = map(int, sys.argv[5:])
 sys.path[:0] = [golden, nets]
-from epoch_order import EpochOrder, MASK64, mixed
+from epoch_order import EpochOrder
+from masked_text import sample
 text = open(book, "rb").read()
-
-class Draws:
-    def __init__(self, *key):
-        self.state, self.count = seed, 0
-        for each in (*key, 0):
-            self.state = mixed(self.state, each)
-    def bits(self):
-        self.count += 1
-        return mixed(self.state, self.count - 1)
-    def uniform(self):
-        return (self.bits() >> 11) * 2.0**-53
-
-def sample(epoch, place):
-    draws = Draws(epoch, place)
-    ids = list(text[place * window : (place + 1) * window])
-    target = [-100] * window
-    def mask(i):
-        target[i] = ids[i]
-        which = draws.uniform()
-        ids[i] = 256 if which < 0.8 else draws.bits() * 256 >> 64 if which < 0.9 else ids[i]
-    for i in range(window):
-        if draws.uniform() < 0.15:
-            mask(i)
-    if all(each == -100 for each in target):
-        mask(draws.bits() * window >> 64)
-    return ids, target
 
 net = torch.jit.load(exported).double().train()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
@@ -71,7 +46,7 @@ size = len(text) // window
 for epoch in range(epochs):
     order = EpochOrder(size, seed, epoch)
     for begin in range(0, size, batch):
-        ids, target = map(torch.tensor, zip(*(sample(epoch, order[i]) for i in range(begin, min(begin + batch, size)))))
+        ids, target = map(torch.tensor, zip(*(sample(text, window, seed, epoch, order[i]) for i in range(begin, min(begin + batch, size)))))
         each = torch.nn.functional.cross_entropy(net(ids).transpose(1, 2), target, reduction="none")
         loss = (each.sum(1) / (target != -100).sum(1)).mean()
         optimizer.zero_grad()

@@ -32,7 +32,7 @@ exec(open(os.path.join(folder, "version.py")).read(), facts)
 config = os.path.join(folder, "share", "cmake", "Torch", "TorchConfig.cmake")
 abi = re.search(r"_GLIBCXX_USE_CXX11_ABI=(\d)", open(config).read()) if os.path.exists(config) else None
 device = "rocm-" + facts["hip"] if facts.get("hip") else "cuda-" + facts["cuda"] if facts.get("cuda") else "cpu"
-print(json.dumps({"folder": folder, "version": str(facts["__version__"]), "abi": abi.group(1) if abi else "1",
+print(json.dumps({"python": sys.executable, "folder": folder, "version": str(facts["__version__"]), "abi": abi.group(1) if abi else "1",
                   "device": device, "headers": os.path.isdir(os.path.join(folder, "include", "torch"))}))
 )py";
 
@@ -78,7 +78,8 @@ TorchInstall torch_in(std::string_view probe_output, const std::string& python) 
   TorchInstall torch{.folder = object.at("folder").get<std::string>(),
                      .version = object.at("version"),
                      .abi = object.at("abi"),
-                     .device = object.at("device")};
+                     .device = object.at("device"),
+                     .python = object.value("python", "")};
   const auto parts = split(torch.version, '.');
   const int major = parsed_int<int>(parts.front()).value_or(0);
   const int minor = parts.size() > 1 ? parsed_int<int>(parts[1]).value_or(0) : 0;
@@ -128,6 +129,16 @@ std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view v
     return fs::last_write_time(record_of(folder_of(build)), ignored);
   });
   return builds;
+}
+
+std::optional<TrainerBuild> build_of_named_python(const Environment& env, std::string_view version) {
+  const auto python = env.get("LOCKSTEP_PYTHON");
+  if (!python || python->find('/') == std::string::npos) return std::nullopt;
+  const auto folder = fs::path(*python).parent_path().parent_path();
+  for (const auto& build : kept_builds(env, version)) {
+    if (build.torch.container.empty() && lies_in(build.torch.folder, folder)) return build;
+  }
+  return std::nullopt;
 }
 
 std::optional<TrainerBuild> chosen_build(const Environment& env, std::string_view version, const std::string& image) {

@@ -18,6 +18,7 @@ struct TorchInstall {
   std::string abi{};               ///< ABI of the C++ library, "1" for the new one, "0" for the old.
   std::string device{};            ///< "cpu", "cuda-13.0", "rocm-6.4"
   std::string container{};         ///< The image that PyTorch is in. Empty outside an image.
+  std::string python{};            ///< The Python that has it: "/venv/bin/python3".
 };
 
 /// A training half that `lockstep setup` has built.
@@ -52,6 +53,9 @@ void keep_build(const TrainerBuild& build);
 
 /// All builds of this version that are there.
 std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view version);
+
+/// Returns the build for the PyTorch of the environment that LOCKSTEP_PYTHON lies in. Nothing if it names none.
+std::optional<TrainerBuild> build_of_named_python(const Environment& env, std::string_view version);
 
 /// The build for the image, or for the container that this process runs in. Outside of one for the PyTorch of the
 /// active environment, else the one that was made last. Nothing if there is none.

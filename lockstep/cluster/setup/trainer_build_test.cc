@@ -129,6 +129,9 @@ TEST(TrainerSource, BuildsWithWhatIsThereAndSaysWhatIsNot) {
   EXPECT_EQ(said.exit_code, 90);
   EXPECT_EQ(said.output, "there is no cmake\n");
   EXPECT_HAS(script, "-B '/a build'");
+  EXPECT_EQ(script.find("LOCKSTEP_PYTHON"), std::string::npos);
+  EXPECT_HAS(build_script("/src", "/a build", "/env/torch", 4, "/my env/bin/python"),
+             "-DLOCKSTEP_PYTHON='/my env/bin/python'");
 }
 
 }  // namespace

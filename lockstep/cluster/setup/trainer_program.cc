@@ -14,6 +14,10 @@ std::string trainer_program(const LockstepProgram& lockstep, const Environment& 
     throw Error(ErrorKind::kEnvironment, "LOCKSTEP_TRAINER is '" + *given + "', want the program lockstep-train",
                 "unset it, or build it again: lockstep setup");
   }
+  // A Python that is named wants the build for its own PyTorch, where `lockstep setup` has made one.
+  if (env.get("LOCKSTEP_PYTHON")) {
+    if (const auto built = build_of_named_python(env, lockstep.version)) return built->program;
+  }
   const auto beside = lockstep.path.parent_path() / "lockstep-train";
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   if (const auto built = chosen_build(env, lockstep.version)) return built->program;

@@ -52,5 +52,25 @@ TEST_F(TrainerProgram, LiesBesideLockstepOrIsABuildOfTheSameVersion) {
   EXPECT_EQ(trainer_program(lockstep_, env_), beside);
 }
 
+TEST_F(TrainerProgram, IsTheBuildForThePythonThatIsNamed) {
+  make_program(folder_.path() / "bin" / "lockstep-train");
+  for (const char* name : {"one", "other"}) {
+    const TorchInstall torch{.folder = folder_.path() / name / "lib/python3.11/site-packages/torch",
+                             .version = std::string("2.11.0+") + name,
+                             .abi = "1",
+                             .device = "cpu",
+                             .container = {}};
+    const auto built = program_of_build(builds_folder(env_) / build_key(torch, "0.1.0"));
+    make_program(built);
+    keep_build({.program = built, .torch = torch});
+  }
+  auto values = env_.all();
+  values["LOCKSTEP_PYTHON"] = (folder_.path() / "one/bin/python").string();
+  EXPECT_HAS(trainer_program(lockstep_, Environment(values)), "2.11.0+one");
+  values["LOCKSTEP_PYTHON"] = "/without/a/build/bin/python";
+  EXPECT_HAS(trainer_program(lockstep_, Environment(values)), "bin/lockstep-train");
+  EXPECT_EQ(trainer_program(lockstep_, Environment(values)).find("2.11.0"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep

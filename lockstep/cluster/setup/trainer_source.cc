@@ -69,7 +69,8 @@ fs::path source_tree(const fs::path& program, std::string_view version, const En
       "LOCKSTEP_SOURCE names the bundle or the source folder; `make dist` makes the bundle");
 }
 
-std::string build_script(const fs::path& source, const fs::path& build, const fs::path& torch, int jobs) {
+std::string build_script(const fs::path& source, const fs::path& build, const fs::path& torch, int jobs,
+                         const std::string& python) {
   const auto quoted = [](const fs::path& path) { return shell_quoted(path.string()); };
   return "set -e\n"
          "command -v cmake > /dev/null || { echo 'there is no cmake'; exit 90; }\n"
@@ -88,7 +89,7 @@ std::string build_script(const fs::path& source, const fs::path& build, const fs
          "cmake -S " +
          quoted(source) + " -B " + quoted(build) +
          " -G \"${generator:-Unix Makefiles}\" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DLOCKSTEP_TORCH=" +
-         quoted(torch) +
+         quoted(torch) + (python.empty() ? "" : " -DLOCKSTEP_PYTHON=" + quoted(python)) +
          " 2>&1\n"
          "exec cmake --build " +
          quoted(build) + " --parallel \"$jobs\" --target lockstep-train 2>&1\n";

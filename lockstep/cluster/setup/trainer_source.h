@@ -18,9 +18,10 @@ std::filesystem::path source_tree(const std::filesystem::path& program, std::str
                                   const Environment& env);
 
 /// A program for `sh` that configures and builds lockstep-train in `build`, as many files at once as `jobs` says, fewer
-/// if memory is small. Ends with 90 if there is no cmake, 91 if it is too old, 92 if there is no compiler.
+/// if memory is small. `python` hosts the trainer of Python models; empty for the one that `torch` lies below. Ends
+/// with 90 if there is no cmake, 91 if it is too old, 92 if there is no compiler.
 std::string build_script(const std::filesystem::path& source, const std::filesystem::path& build,
-                         const std::filesystem::path& torch, int jobs);
+                         const std::filesystem::path& torch, int jobs, const std::string& python = {});
 
 /// Returns the requirements of a build, for a hint.
 std::string_view build_needs();

@@ -45,6 +45,7 @@ at::Tensor Classifier::logits(const Batch& batch) { return scores(prepared(batch
 
 at::Tensor Classifier::training_step(const Batch& batch) {
   if (options().mixing.mixup_alpha > 0 || options().mixing.cutmix_alpha > 0) return mixed_loss(batch);
+  if (options().loss) return options().loss(logits(batch), batch.target());
   return at::cross_entropy_loss(logits(batch), batch.target(), {}, at::Reduction::Mean, -100,
                                 options().label_smoothing);
 }
@@ -89,7 +90,7 @@ void Classifier::validation_step(const Batch& batch) {
   const auto guesses = logits(batch).to(at::kDouble);
   const auto& target = batch.target();
   const auto predicted = guesses.argmax(1);
-  log("val_loss", at::cross_entropy_loss(guesses, target));
+  log("val_loss", options().loss ? options().loss(guesses, target) : at::cross_entropy_loss(guesses, target));
   log("val_accuracy", predicted.eq(target).to(at::kDouble).mean());
   if (classes_ > kTop) {
     const auto best = std::get<1>(guesses.topk(kTop, 1));

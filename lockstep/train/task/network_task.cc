@@ -28,6 +28,7 @@ std::string NetworkTask::why_not_recorded() const {
   if (!options_.is_recordable) {
     if (auto reason = network_->why_not_recorded(); !reason.empty()) return reason;
   }
+  if (options_.loss) return "the loss is not the task's own";
   if (options_.mixing.mixup_alpha > 0 || options_.mixing.cutmix_alpha > 0) {
     return "the host draws how mixup and cutmix mix each batch";
   }

@@ -33,6 +33,8 @@ struct TaskOptions {
   std::optional<Normalisation> normalisation{};                    ///< Normalises images.
   Mixing mixing{};                                                 ///< Mixes the samples of a training batch.
   double label_smoothing = 0;
+  /// Returns the mean loss over samples, in place of the task's own. Shape: returns [].
+  std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss{};
   std::uint64_t seed = 0;                               ///< Seed of the mixing.
   std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
   /// True if the network does the same for every input of a shape and reads no tensor's numbers, so that a device may

@@ -6,13 +6,17 @@
 namespace lockstep {
 
 at::Tensor Regressor::training_step(const Batch& batch) {
-  return at::mse_loss(scores(batch.input().to(options().type)), batch.target().to(options().type));
+  const auto output = scores(batch.input().to(options().type));
+  const auto target = batch.target().to(options().type);
+  return options().loss ? options().loss(output, target) : at::mse_loss(output, target);
 }
 
 // In double, so that samples add up to the same whatever batches they come in.
 void Regressor::validation_step(const Batch& batch) {
-  const auto error = predict_step(batch) - batch.target().to(at::kDouble);
-  log("val_loss", error.square().mean());
+  const auto output = predict_step(batch);
+  const auto target = batch.target().to(at::kDouble);
+  const auto error = output - target;
+  log("val_loss", options().loss ? options().loss(output, target) : error.square().mean());
   log("val_mae", error.abs().mean());
 }
 

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A Python class that the C++ trainer trains loses what it loses under PyTorch's DistributedDataParallel, step by step;
+resumed it comes out bit for bit, and its weights go back into the class."""
+import json
+
+from python_models import HERE, NETS, PYTHON, PythonModelsTest, harness, main, peer_losses
+
+LOADED = """
+import json, sys, torch
+sys.path.insert(0, sys.argv[1])
+import nets
+net = getattr(nets, sys.argv[2])(**json.loads(sys.argv[3]))
+net.load_state_dict(torch.load(sys.argv[4], weights_only=True), strict=True)
+print(int(net.seen) if hasattr(net, "seen") else 0)
+"""
+
+
+class Losses(PythonModelsTest):
+    def compare(self, model, peer, ranks=(1, 2), delta=1e-6, **recipe):
+        path = self.recipe(model, **recipe)
+        for world in ranks:
+            self.trained("trainer.precision=fp64", recipe=path, ranks=world, run=f"run-{world}")
+            ours, theirs = self.step_losses(f"run-{world}"), peer_losses(world=world, dtype="float64", **peer)
+            self.assertEqual(len(ours), len(theirs))
+            for step, (one, other) in enumerate(zip(ours, theirs)):
+                self.assertAlmostEqual(one, other, delta=delta, msg=f"step {step} on {world} ranks")
+
+    def test_a_plain_class_loses_what_ddp_loses(self):
+        self.compare(f"python:{NETS}:Plain", {"source": str(NETS), "object": "Plain", "args": {"width": 24}}, args="width = 24")
+
+    def test_a_rich_class_loses_what_ddp_loses_and_goes_back(self):
+        self.compare(f"python:{NETS}:Rich", {"source": str(NETS), "object": "Rich", "args": {"num_classes": 10}})
+        weights = self.folder / "weights.pt"
+        done = self.start("snapshot", "export", self.folder / "run-1", "--to", weights, "--weights").finish()
+        self.assertEqual(done.code, 0, done.err)
+        seen = self.python("-c", LOADED, HERE, "Rich", json.dumps({"num_classes": 10}), weights)
+        # The buffer that the module counts in itself, over the 50 steps of which one is short.
+        self.assertEqual(int(seen), harness.digits_samples(50))
+
+    def test_a_class_that_draws_by_other_generators_loses_what_ddp_loses(self):
+        self.compare(f"python:{NETS}:Drawing", {"source": str(NETS), "object": "Drawing"})
+
+    def test_a_function_of_ones_own_is_the_loss(self):
+        self.compare(f"python:{NETS}:Plain", {"source": str(NETS), "object": "Plain", "loss": "weighted_loss"},
+                     more=f'[loss]\nname = "python:{NETS}:weighted_loss"\n')
+
+    def test_the_runs_folder_keeps_the_python(self):
+        self.trained("trainer.max_steps=1", recipe=self.recipe(f"python:{NETS}:Plain"), ranks=1)
+        self.assertEqual(json.loads((self.folder / "run/layout.json").read_text())["python"], PYTHON)
+
+    def test_a_module_that_torch_compile_wraps_keeps_its_names(self):
+        path = self.recipe(f"python:{NETS}:compiled")
+        self.trained(recipe=path, ranks=1)
+        weights = self.folder / "weights.pt"
+        self.start("snapshot", "export", self.folder / "run", "--to", weights, "--weights").finish()
+        self.python("-c", LOADED, HERE, "Plain", "{}", weights)
+
+    def test_torchvisions_resnet_18_loses_what_ddp_loses(self):
+        made = {"classes": 10, "shape": [3, 32, 32], "samples": 100}
+        data = 'kind = "synthetic"\nsamples = 100\nclasses = 10\nshape = [3, 32, 32]\nglobal_batch = 8\n'
+        self.compare("python:torchvision.models:resnet18", data=data, more="",
+                     peer={"source": "torchvision.models", "object": "resnet18", "args": {"num_classes": 10}, "data": made,
+                           "global_batch": 8})
+
+    def test_hugging_faces_bert_loses_what_ddp_loses(self):
+        book = self.folder / "book.txt"
+        book.write_bytes((harness.SOURCE / "LICENSE").read_bytes()[:4000])
+        args = {"vocab_size": 257, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+                "max_position_embeddings": 32, "attn_implementation": "eager"}
+        self.compare("python:transformers:BertForMaskedLM", args="\n".join(f"{key} = {json.dumps(value)}" for key, value in args.items()),
+                     data=f'kind = "text"\npath = "{book}"\nwindow = 32\nglobal_batch = 8\n',
+                     peer={"source": "transformers", "object": "BertForMaskedLM", "args": args, "global_batch": 8,
+                           "data": {"book": str(book), "window": 32}})
+
+    def test_a_resumed_run_comes_out_bit_for_bit(self):
+        for name in ("Rich", "Drawing"):
+            path = self.recipe(f"python:{NETS}:{name}", args="num_classes = 10")
+            for ranks in (1, 2):
+                whole = self.trained(recipe=path, ranks=ranks, run=f"{name}-whole-{ranks}")
+                self.trained("trainer.max_steps=20", recipe=path, ranks=ranks, run=f"{name}-{ranks}")
+                resumed = self.trained(recipe=path, ranks=ranks, run=f"{name}-{ranks}")
+                self.assertIsNotNone(resumed["resumed_from"])
+                self.assertEqual(resumed["weights_digest"], whole["weights_digest"], f"{name} on {ranks} ranks")
+                self.assertEqual(resumed["sample_digest"], whole["sample_digest"])
+
+
+if __name__ == "__main__":
+    main()
