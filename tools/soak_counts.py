@@ -10,7 +10,6 @@ part, seeds, trials, bad, commit, date. Parts:
   corruptions  snapshots that are damaged at random places
   strangers  connections to the store of those who know no secret, while a rank uses it
   held  trainings whose state is held in their parent's memory, killed at random moments
-  resumes  trainings with everything on, on 2, 3 and 4 ranks, resumed after each of their 80 steps
   moments  trainings on the Slurm test bed, stopped at random moments in all the ways that a job can be
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
 `tools/soak counts` shows the sums.
@@ -130,21 +129,6 @@ def soak_python_kills(deadline):
     keep("python_kills", f"{first}:{after}", trials, bad)
 
 
-def soak_resumes(deadline):
-    first = max((int(line["seeds"].partition(":")[2]) for line in counted("resumes")), default=0)
-    after, bad = first, 0
-    while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_SOAK": "1", "LOCKSTEP_RESUME_SEED": str(after)}
-        done = subprocess.run([BUILD / "bin/lockstep_train_test", "--gtest_filter=ResumedAfterEachStep.*", "--gtest_brief=1"], env=env,
-                              text=True, cwd=ROOT, capture_output=True, check=False)
-        logged("resumes", done.stdout + done.stderr)
-        faults = len(set(re.findall(r"resumed after step (\d+)", done.stdout)))
-        if done.returncode != 0 and not faults:
-            sys.exit(f"error: the test of resumes did not run: {done.stdout[-500:]}")
-        after, bad = after + 1, bad + faults
-    keep("resumes", f"{first}:{after}", (after - first) * 240, bad)
-
-
 def soak_moments(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("moments")), default=0)
     after, bad = first, 0
@@ -230,7 +214,7 @@ def main():
              "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000),
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
-             "resumes": soak_resumes, "moments": soak_moments,
+             "moments": soak_moments,
              "python_kills": soak_python_kills}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])

@@ -141,16 +141,8 @@ TrainingState state_from(const std::filesystem::path& file) {
   }
 }
 
-using TensorMap = std::map<std::string, at::Tensor>;
-
-TensorMap by_name(const std::vector<SavedTensor>& tensors) {
-  TensorMap out;
-  for (const auto& each : tensors) out.emplace(each.name, each.tensor);
-  return out;
-}
-
-TensorMap tensors_in(const SafetensorsFile& file) {
-  TensorMap out;
+std::map<std::string, at::Tensor> tensors_in(const SafetensorsFile& file) {
+  std::map<std::string, at::Tensor> out;
   for (const auto& entry : file.tensors()) out.emplace(entry.name, tensor_from(entry.dtype, entry.shape, entry.bytes));
   return out;
 }
@@ -160,7 +152,9 @@ TensorMap tensors_in(const SafetensorsFile& file) {
               "resume with the recipe that wrote it, or start from scratch with --resume none");
 }
 
-void restore_module(const std::filesystem::path& snapshot, TensorMap saved, torch::nn::Module& module) {
+void restore_module(const std::filesystem::path& snapshot, torch::nn::Module& module) {
+  const auto file = SafetensorsFile::open(snapshot / kModelFile);
+  auto saved = tensors_in(file);
   const torch::NoGradGuard no_grad;
   const auto restore = [&](const auto& named) {
     for (const auto& item : named) {
@@ -178,11 +172,6 @@ void restore_module(const std::filesystem::path& snapshot, TensorMap saved, torc
   restore(module.named_parameters());
   restore(module.named_buffers());
   if (!saved.empty()) fail_fit(snapshot, "'" + saved.begin()->first + "' is not in the model");
-}
-
-void restore_module(const std::filesystem::path& snapshot, torch::nn::Module& module) {
-  const auto file = SafetensorsFile::open(snapshot / kModelFile);
-  restore_module(snapshot, tensors_in(file), module);
 }
 
 }  // namespace
@@ -223,12 +212,6 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
     }
   }
   return content;
-}
-
-void restore_content(const SnapshotContent& content, torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
-  restore_module("the copy of step " + std::to_string(content.state.step), by_name(content.model), module);
-  optimizer.state().clear();
-  restore_optimizer(optimizer, parameter_names(module), by_name(content.optimizer));
 }
 
 SnapshotParts snapshot_parts(const SnapshotContent& content) {

@@ -105,10 +105,6 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
 
-/// Puts weights, buffers and optimizer state back as they were when content_of() copied them. The optimizer's state of
-/// before is dropped. Throws: Error(kData) if the module or the optimizer is another one.
-void restore_content(const SnapshotContent& content, torch::nn::Module& module, torch::optim::Optimizer& optimizer);
-
 /// Returns the content of a snapshot's files. The bytes are the content's own.
 SnapshotParts snapshot_parts(const SnapshotContent& content);
 

@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
+constexpr const char* kLeftOut = "guard.left_out";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
 
@@ -93,7 +94,6 @@ void FitLoop::start() {
   graph_.emplace(model_, *steps_, forward_, losses_, options_);
   guard_.emplace(model_, data_, forward_, losses_, options_.guard);
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
-  guard_->keep_good(state_.step, participants_.extensions());
   first_ = state_;
   graph_->plan(data_);
   if (group_.is_main()) {
@@ -173,7 +173,7 @@ void FitLoop::make_step(const StepBatches& batches) {
                          .may_try = !forward_.is_synchronised(),
                          .precision = options_.step.precision});
   }
-  guard_->after_step(batches, place(), state_.numbers);
+  if (!guard_->after_step(batches, place())) ++state_.numbers[kLeftOut];
   lead_.after_step(group_.watch());
   for (const auto& batch : batches.batches) {
     for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
@@ -306,11 +306,7 @@ void FitLoop::save_open_epoch() {
 }
 
 void FitLoop::save() {
-  if (!keeper_.is_saved(state_)) write();
-  guard_->keep_good(state_.step, participants_.extensions());
-}
-
-void FitLoop::write() {
+  if (keeper_.is_saved(state_)) return;
   timer_.await_device();
   guard_->compare(state_.step, timer_.longest_step(), /*is_save=*/true);
   refresh_statistics();
@@ -388,7 +384,9 @@ FitResult FitLoop::finish() {
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
-  found.merge(StepGuard::findings(state_.numbers));
+  if (const auto it = state_.numbers.find(kLeftOut); it != state_.numbers.end()) {
+    found["steps_left_out"] = std::to_string(static_cast<std::int64_t>(it->second));
+  }
   if (graph_->finding()) found["graph"] = *graph_->finding();
   return found;
 }

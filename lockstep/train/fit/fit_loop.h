@@ -50,7 +50,6 @@ class FitLoop {
   bool is_best(double value);
   void save_open_epoch();
   void save();
-  void write();
   void hold();
   void tell(const std::optional<SnapshotWritten>& event);
   void refresh_statistics();

@@ -15,11 +15,6 @@ namespace {
 constexpr std::int64_t kMostTold = 3;
 // Steps that are all left out get nowhere.
 constexpr std::int64_t kMostInARow = 10;
-// Nor does a run that goes back again and again.
-constexpr std::int64_t kMostReturns = 10;
-
-constexpr const char* kLeftOut = "guard.left_out";
-constexpr const char* kReturns = "guard.rollbacks";
 
 std::string named(const StepPlace& place) {
   return "training step " + std::to_string(place.step + 1) + " (epoch " + std::to_string(place.epoch) + ")";
@@ -36,21 +31,11 @@ StepGuard::StepGuard(TrainedModel& model, const TrainingData& data, ForwardPass&
       options_(options),
       comparison_(model.module(), model.optimizer(), model.group(), options.compare),
       watches_(options.on_nonfinite != OnNonfinite::kIgnore && model.scaler() == nullptr) {
-  if (watches_) model_.leave_out_nonfinite(leaves_out());
-}
-
-bool StepGuard::leaves_out() const {
-  return options_.on_nonfinite == OnNonfinite::kSkip || options_.on_nonfinite == OnNonfinite::kRollback;
-}
-
-void StepGuard::keep_good(std::int64_t step, const std::vector<Extension*>& extensions) {
-  if (!watches_ || options_.on_nonfinite != OnNonfinite::kRollback) return;
-  if (!good_) good_.emplace(model_.module(), model_.optimizer(), model_.device_update(), extensions);
-  good_->keep(step);
+  if (watches_) model_.leave_out_nonfinite(options.on_nonfinite == OnNonfinite::kSkip);
 }
 
 void StepGuard::before_step() {
-  if (!watches_ || !leaves_out()) return;
+  if (!watches_ || options_.on_nonfinite != OnNonfinite::kSkip) return;
   auto& module = model_.module();
   if (!before_) {
     before_.emplace();
@@ -63,24 +48,23 @@ void StepGuard::before_step() {
   for (std::size_t i = 0; i < buffers.size(); ++i) before_->buffers[i].copy_(buffers[i]);
 }
 
-void StepGuard::after_step(const StepBatches& batches, const StepPlace& place, Numbers& numbers) {
-  if (!watches_) return;
-  if (leaves_out()) {
+bool StepGuard::after_step(const StepBatches& batches, const StepPlace& place) {
+  if (!watches_) return true;
+  if (options_.on_nonfinite == OnNonfinite::kSkip) {
     if (!model_.was_left_out(/*waits=*/true)) {
       in_a_row_ = 0;
-    } else if (good_) {
-      go_back({batches, place}, numbers);
-    } else {
-      skip({batches, place}, numbers);
+      return true;
     }
-    return;
+    leave_out({batches, place});
+    return false;
   }
   if (!model_.tells_late()) {
     if (model_.was_left_out(/*waits=*/false)) stop({batches, place});
-    return;
+    return true;
   }
   const auto before = std::exchange(made_, Made{batches, place});
   if (model_.was_left_out(/*waits=*/false)) stop(before ? *before : *made_);
+  return true;
 }
 
 void StepGuard::settle() {
@@ -94,52 +78,23 @@ void StepGuard::compare(std::int64_t step, double step_seconds, bool is_save) {
   if (!healed.empty() && model_.group().is_main()) Log(2, "lockstep: ").warning(healed);
 }
 
-std::map<std::string, std::string> StepGuard::findings(const Numbers& numbers) {
-  std::map<std::string, std::string> found;
-  const auto take = [&](const char* number, const char* name) {
-    const auto it = numbers.find(number);
-    if (it != numbers.end()) found[name] = std::to_string(static_cast<std::int64_t>(it->second));
-  };
-  take(kLeftOut, "steps_left_out");
-  take(kReturns, "rollbacks");
-  return found;
-}
-
-void StepGuard::skip(const Made& made, Numbers& numbers) {
-  if (++in_a_row_ > kMostInARow) {
-    stop(made, ", as were those of the " + std::to_string(kMostInARow) + " steps before it");
-  }
-  ++numbers[kLeftOut];
-  const bool is_told = ++told_ <= kMostTold;
+void StepGuard::leave_out(const Made& made) {
+  ++left_out_;
+  if (++in_a_row_ > kMostInARow) stop(made);
+  const bool is_told = left_out_ <= kMostTold;
   const auto why = is_told ? origin(made).text : std::string();
   restore();
   if (!is_told || !model_.group().is_main()) return;
   Log(2, "lockstep: ")
       .warning("the gradient of " + named(made.place) + " is not finite: " + why + "; the step is left out" +
-               (told_ == kMostTold ? "; later ones are only counted" : ""));
+               (left_out_ == kMostTold ? "; later ones are only counted" : ""));
 }
 
-// No copy for a save reads the weights any more: the update that was left out has waited for that.
-void StepGuard::go_back(const Made& made, Numbers& numbers) {
-  if (++numbers[kReturns] > kMostReturns) {
-    stop(made, ", and the run has gone back " + std::to_string(kMostReturns) + " times already");
-  }
-  const auto why = origin(made).text;
-  restore();
-  const auto to = good_->step();
-  const auto here = made.place.step + 1;
-  good_->put_back(here);
-  numbers[kLeftOut] += static_cast<double>(here - to);
-  if (!model_.group().is_main()) return;
-  Log(2, "lockstep: ")
-      .warning("the gradient of " + named(made.place) + " is not finite: " + why +
-               "; the run goes on with the state of step " + std::to_string(to) + " and the next batch, without the " +
-               std::to_string(here - to) + " steps since");
-}
-
-void StepGuard::stop(const Made& made, const std::string& before) {
+void StepGuard::stop(const Made& made) {
   const auto found = origin(made);
-  throw Error(found.kind, "the gradient of " + named(made.place) + " is not finite" + before + ": " + found.text,
+  const auto many =
+      in_a_row_ > kMostInARow ? ", as were those of the " + std::to_string(kMostInARow) + " steps before it" : "";
+  throw Error(found.kind, "the gradient of " + named(made.place) + " is not finite" + many + ": " + found.text,
               found.hint);
 }
 

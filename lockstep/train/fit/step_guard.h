@@ -2,16 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/forward_pass.h"
 #include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/trained_model.h"
-#include "lockstep/train/guard/good_state.h"
 #include "lockstep/train/guard/nonfinite_trace.h"
 #include "lockstep/train/guard/state_comparison.h"
 
@@ -24,24 +21,16 @@ namespace lockstep {
 /// be skipped. With loss scaling (fp16) such gradients are usual, and the scaler handles them.
 class StepGuard {
  public:
-  /// Numbers of a training's state, by name, which a resumed run goes on with.
-  using Numbers = std::map<std::string, double>;
-
   /// All must outlive this object. `model` is connected.
-  /// Throws: as TrainedModel::leave_out_nonfinite().
   StepGuard(TrainedModel& model, const TrainingData& data, ForwardPass& forward, LossCounter& losses,
             const GuardOptions& options);
 
   /// Saves the values that a skipped step must not change. Call it before each step.
   void before_step();
-  /// Keeps the state after step `step` as one to go back to, if the options allow that. `extensions` are the same each
-  /// time. Call it at the start of a run and at each save. Blocks: until the state is copied.
-  void keep_good(std::int64_t step, const std::vector<Extension*>& extensions);
-  /// Checks the step that was just made. If the step is left out, `numbers` says so, and names the steps before it that
-  /// are left out too.
+  /// Checks the step that was just made. Returns false if it was skipped and does not count.
   /// Collective: yes. Throws: Error(kData), Error(kRecipe) or Error(kEnvironment) on every rank, as NonfiniteOrigin
-  /// says. Throws the same if too many steps in a row are left out, or if the run has gone back too often.
-  void after_step(const StepBatches& batches, const StepPlace& place, Numbers& numbers);
+  /// says; Error(kRecipe) if too many steps in a row are left out.
+  bool after_step(const StepBatches& batches, const StepPlace& place);
   /// Checks the last step if after_step() could not yet, on a device. Call it before the weights are used.
   /// Collective: yes. Blocks: until the device is done. Throws: as after_step().
   void settle();
@@ -49,9 +38,6 @@ class StepGuard {
   /// step. Collective: yes. Blocks: as StateComparison::compare(). Throws: as StateComparison::compare(); as settle()
   /// if `is_save`.
   void compare(std::int64_t step, double step_seconds, bool is_save);
-
-  /// Returns what is worth telling of a run's numbers: steps that were left out, returns to an earlier state.
-  static std::map<std::string, std::string> findings(const Numbers& numbers);
 
  private:
   struct Before {
@@ -64,10 +50,8 @@ class StepGuard {
     StepPlace place;
   };
 
-  bool leaves_out() const;
-  void skip(const Made& made, Numbers& numbers);
-  void go_back(const Made& made, Numbers& numbers);
-  [[noreturn]] void stop(const Made& made, const std::string& before = {});
+  void leave_out(const Made& made);
+  [[noreturn]] void stop(const Made& made);
   NonfiniteOrigin origin(const Made& made);
   void restore();
 
@@ -79,9 +63,8 @@ class StepGuard {
   StateComparison comparison_;
   bool watches_;  ///< Gradients are looked at.
   std::optional<Before> before_;
-  std::optional<Made> made_;  ///< On a device, the step whose gradients are not known yet.
-  std::optional<GoodState> good_;
-  std::int64_t told_ = 0;  ///< Skipped steps of this start that were told of.
+  std::optional<Made> made_;   ///< On a device, the step whose gradients are not known yet.
+  std::int64_t left_out_ = 0;  ///< Steps of this start.
   std::int64_t in_a_row_ = 0;
 };
 

@@ -85,13 +85,6 @@ void TrainedModel::raise(const StepSignals& signals) {
 
 void TrainedModel::leave_out_nonfinite(bool waits) {
   if (scaler_ || weights_.empty()) return;
-  if (waits && options_.parallel.compression.kind == Compression::kPowerSgd) {
-    throw Error(
-        ErrorKind::kRecipe,
-        "trainer.compression is powersgd, and guard.on_nonfinite leaves steps out: what powersgd keeps would be "
-        "spoilt by a gradient that is not finite",
-        "use compression fp16 or bf16, or guard.on_nonfinite = \"stop\"");
-  }
   const bool is_cpu = group_.device().is_cpu();
   watch_ = waits || is_cpu ? Watch::kAtOnce : Watch::kLate;
   if (!is_cpu) found_ = at::zeros({1}, at::TensorOptions(weights_[0].device()).dtype(at::kFloat));

@@ -46,8 +46,7 @@ class TrainedModel {
   /// change nothing. Blocks: with a loss scaler on a CPU, until they are known.
   void update();
   /// Makes update() leave out gradients that are not finite, unless there is a loss scaler, which does so itself. If
-  /// `waits`, each update waits for the device to know, so that an optimizer of any kind can be held back, and training
-  /// can go on. Throws: Error(kRecipe) for powersgd if `waits`.
+  /// `waits`, each update waits for the device to know, so that an optimizer of any kind can be held back.
   void leave_out_nonfinite(bool waits);
   /// True if update() skipped the last gradients since they are not finite. On a device, without `waits`, this is about
   /// the update before the last one, and the host does not wait for the last. Call it once after each update.

@@ -13,11 +13,8 @@ namespace lockstep {
 
 /// The reaction if a loss or gradient is not finite.
 enum class OnNonfinite {
-  kStop,  ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
-  kSkip,  ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
-  /// All ranks go back to the state of the newest save, or of the start, and continue with the next batch. The steps
-  /// since that save are left out too. At most ten times in a run. Each rank keeps a copy of its state in host memory.
-  kRollback,
+  kStop,    ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
+  kSkip,    ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
   kIgnore,  ///< Ignore it.
 };
 

@@ -53,9 +53,6 @@ class DeviceUpdate {
 
   /// Copies the counts of steps from the device, for a snapshot. Blocks: until they are here.
   virtual void settle() {}
-  /// Forgets the counts on the device. Call it before the optimizer's state is replaced: the host's counts, which come
-  /// with it, then go on.
-  virtual void forget_counts() {}
 
  protected:
   virtual torch::optim::Optimizer& optimizer() = 0;

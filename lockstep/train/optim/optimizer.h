@@ -38,7 +38,6 @@ class FusedAdam : public torch::optim::Adam, public DeviceUpdate {
   using Adam::Adam;
   at::Tensor step(LossClosure closure = nullptr) override;
   void settle() override;
-  void forget_counts() override { counts_ = {}; }
 
  private:
   torch::optim::Optimizer& optimizer() override { return *this; }
@@ -51,7 +50,6 @@ class FusedAdamW : public torch::optim::AdamW, public DeviceUpdate {
   using AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
   void settle() override;
-  void forget_counts() override { counts_ = {}; }
 
  private:
   torch::optim::Optimizer& optimizer() override { return *this; }
