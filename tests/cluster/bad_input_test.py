@@ -149,7 +149,7 @@ class BadInput(unittest.TestCase):
         for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):
             done = self.lockstep(*words, "--account", account, "--", "true")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(f"the account '{account}' has not the form of those of lumi-g (lumi-g.toml:" in done.stderr, is_odd, done.stderr)
+            self.assertEqual(f"the account '{account}' does not have the form of the accounts of lumi-g (lumi-g.toml:" in done.stderr, is_odd, done.stderr)
             self.assertEqual("hint: want project_ and nine digits" in done.stderr, is_odd)
         self.kept = ("mine.toml",)
         (self.folder / "mine.toml").write_text("[slurm]\naccount_pattern = '('\n")
