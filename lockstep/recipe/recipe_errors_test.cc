@@ -113,7 +113,7 @@ TEST(RecipeErrors, NameTheRangeThatWasLeft) {
 TEST(RecipeErrors, NameTheWordsThatAreAllowed) {
   expect_refused("[model]\nname = 'mpl'\n",
                  "r.toml:2: model.name = 'mpl' (text), want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
-                 "resnet152, vit_b_16, bert, script:FILE, plugin:FILE\n  hint: did you mean 'mlp'?");
+                 "resnet152, vit_b_16, bert, python:FILE:CLASS, script:FILE, plugin:FILE\n  hint: did you mean 'mlp'?");
   expect_set_refused("data.path", "a\xFF", "--set: data.path = text that is not UTF-8, want a path");
 }
 
@@ -151,10 +151,11 @@ TEST(RecipeErrors, NameWhatMustBeSet) {
   expect_refused("[model]\nname = 'cnn'\n[data]\nkind = 'idx'\n",
                  "r.toml: data.path has no value, want a path: folder or file of the data set\n"
                  "  hint: say --set data.path=…, or write it under [data] in the recipe");
-  expect_refused("",
-                 "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
-                 "resnet152, vit_b_16, bert, script:FILE, plugin:FILE: the network; the data determines its "
-                 "number of classes\n  hint: say --set model.name=…, or write it under [model] in the recipe");
+  expect_refused(
+      "",
+      "r.toml: model.name has no value, want one of mlp, cnn, resnet18, resnet34, resnet50, resnet101, "
+      "resnet152, vit_b_16, bert, python:FILE:CLASS, script:FILE, plugin:FILE: the network; the data determines its "
+      "number of classes\n  hint: say --set model.name=…, or write it under [model] in the recipe");
 }
 
 TEST(RecipeErrors, RefuseNesterovWithoutMomentum) {
