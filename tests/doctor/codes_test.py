@@ -6,7 +6,7 @@ import re
 import sys
 
 CODE = r"[a-z]+(?:-[a-z]+)+"
-FAMILIES = "layout devices network variable cache limit shm space library log container nodes check".split()
+FAMILIES = "budget layout devices network variable cache limit shm space library log container nodes check".split()
 
 
 def reported(root):
