@@ -89,7 +89,7 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   try {
     append_exit(run_dir, exit);
   } catch (const Error& error) {
-    log.warning(std::string("how this rank ended is not kept: ") + error.what());
+    log.warning(std::string("cannot record how this rank ended: ") + error.what());
   }
 }
 
@@ -99,7 +99,7 @@ FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log&
   const auto path = task.run_dir / "logs" / (rank_name(task.at.rank) + ".log");
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file) {
-    log.warning("what this rank writes is not kept apart: " + path.string() + ": " + std::strerror(errno));
+    log.warning("cannot write this rank's own log: " + path.string() + ": " + std::strerror(errno));
     return file;
   }
   const std::string text = "== job " + env.get("SLURM_JOB_ID").value_or("none") + ", start " +

@@ -97,7 +97,7 @@ Study study_of(ScaleOptions& options, const Context& context) {
       throw Error(ErrorKind::kUsage, "'" + folder.string() + "' holds another study: " + there->command,
                   "name another folder with --study-dir");
     }
-    context.log.info("goes on with the study in " + folder.string() + "; remove it to start anew");
+    context.log.info("continues the study in " + folder.string() + "; remove it to start again");
     return *there;
   }
   return {.folder = folder,

@@ -238,7 +238,7 @@ TEST_F(MetricsTest, LeavesAnotherProgramsFileAlone) {
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kEnvironment);
-    EXPECT_NE(std::string(error.what()).find("no metrics line of Lockstep"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("not a metrics line of Lockstep"), std::string::npos) << error.what();
   }
   EXPECT_EQ(text_of_file(path()), theirs);
 }

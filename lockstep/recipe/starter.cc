@@ -35,9 +35,9 @@ bool is_worth_a_line(const SettingRow& row, const Recipe& recipe) {
 std::string starter_recipe(const std::vector<Override>& overrides) {
   const Recipe recipe = Recipe::parse(kSmallest, "starter", ".", {}, overrides);
   std::string out =
-      "# Says what this recipe trains, how long that takes, and what to expect of it.\n"
+      "# Describe here what this recipe trains, how long it takes, and which result to expect.\n"
       "#\n"
-      "# A line that begins with `#` shows a default; take the `#` away to set it. `lockstep recipe check FILE` checks "
+      "# A line that begins with `#` shows a default. Remove the `#` to set it. `lockstep recipe check FILE` checks "
       "the file,\n"
       "# `lockstep recipe show FILE` prints every value with its origin.\n";
   for (const auto& table : setting_tables()) {

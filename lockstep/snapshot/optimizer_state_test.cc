@@ -92,10 +92,10 @@ TEST(OptimizerState, ThatBelongsToNobodyIsNamed) {
   };
   EXPECT_HAS(refused("fc9.weight.momentum_buffer"), "state for 'fc9.weight', which is not trained");
   EXPECT_HAS(refused("0/first.weight.momentum_buffer"), "state for '0/first.weight', which is not trained");
-  EXPECT_HAS(refused("first.weight.secret"), "holds 'first.weight.secret', which is no part");
-  EXPECT_HAS(refused("first.bias.momentum_buffer"), "'first.bias.momentum_buffer' has another shape");
-  EXPECT_HAS(refused("first.bias.momentum_buffer", {.index = 0, .count = 2}), "which is no part");
-  EXPECT_HAS(refused("2/first.bias.momentum_buffer", {.index = 0, .count = 2}), "which is no part");
+  EXPECT_HAS(refused("first.weight.secret"), "holds 'first.weight.secret', which is not part");
+  EXPECT_HAS(refused("first.bias.momentum_buffer"), "'first.bias.momentum_buffer' does not have its parameter's shape");
+  EXPECT_HAS(refused("first.bias.momentum_buffer", {.index = 0, .count = 2}), "which is not part");
+  EXPECT_HAS(refused("2/first.bias.momentum_buffer", {.index = 0, .count = 2}), "which is not part");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ class Data(harness.RanksTest):
         self.assertEqual([part["bad"] for part in verified["parts"]], [[] for _ in verified["parts"]])
 
     def test_made_up_data_and_odd_paths_are_refused(self):
-        self.assertIn("made up", self.data("info", "digits", "--set", "data.kind=synthetic", code=3).err)
+        self.assertIn("are generated", self.data("info", "digits", "--set", "data.kind=synthetic", code=3).err)
         self.assertIn("is not there", self.data("info", "no/such/folder", code=2).err)
         (self.folder / "empty").mkdir()
         self.assertIn("--kind", self.data("info", self.folder / "empty", code=2).err)

@@ -13,26 +13,31 @@ LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 COMMANDS = """# Every command and every flag
 
-As `lockstep COMMAND --help` prints them; a test holds this page against it. What they are for stands on the other pages.
+As `lockstep COMMAND --help` prints them. A test compares this page with it. The other pages explain their use.
 """
 
 
 KEYS = """# Every key of a profile
 
-As `lockstep profile ls` prints them; a test holds this page against it. [clusters.md](clusters.md) says how a profile is written and found.
+As `lockstep profile ls` prints them. A test compares this page with it. [clusters.md](clusters.md) says how a
+profile is written and found.
 
 | key | what it is | takes |
 |---|---|---|
 """
 
 
-def told(*words):
-    return subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=True, env={"PATH": "/usr/bin:/bin", "COLUMNS": "1000"}).stdout
+WIDE, OF_THE_PAGE = 1000, 96  # A code block of the page is indented by four, and the page has 100 columns.
+
+
+def told(*words, columns=WIDE):
+    return subprocess.run([LOCKSTEP, *words], text=True, capture_output=True, check=True,
+                          env={"PATH": "/usr/bin:/bin", "COLUMNS": str(columns)}).stdout
 
 
 def sections(words=()):
     """A section for each command and each of its own, in the order of --help."""
-    text = told(*words, "--help")
+    text = told(*words, "--help", columns=OF_THE_PAGE)
     title = " ".join(("lockstep", *words))
     yield f"## {title}\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
     _, _, below = text.partition("\nSubcommands:")

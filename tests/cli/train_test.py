@@ -44,7 +44,7 @@ class Train(harness.RanksTest):
         result = self.command(harness.SOURCE / "recipes/mnist.toml", "--set", "data.path=nowhere", "--dry-run", code=6)
         self.assertIn("data.path (--set): open '", result.err)
         self.assertIn("nowhere' failed: No such file or directory", result.err)
-        self.assertIn("hint: set it to where the data lie", result.err)
+        self.assertIn("hint: set it to the data's path", result.err)
 
     def test_a_dry_run_in_json_says_what_would_run_where(self):
         result = self.command(harness.DIGITS, "--devices", 2, "--run-dir", "run", "--dry-run", "--json")

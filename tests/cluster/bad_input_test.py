@@ -62,7 +62,7 @@ class BadInput(unittest.TestCase):
     def test_a_time_over_the_limit_for_that_many_nodes(self):
         self.refused(4, "gives 2 nodes at most 02:00:00", "--time 02:00:00 --chain 2",
                      "submit", "--cluster", "frontier", "--account", "p", "--nodes", "2", "--time", "03:00:00", "--", "true")
-        self.refused(2, "--time is '90', want HH:MM:SS", "look alike", "submit", "--time", "90", "--", "true")
+        self.refused(2, "--time is '90', want HH:MM:SS", "cannot be told apart", "submit", "--time", "90", "--", "true")
 
     def test_no_account(self):
         self.refused(4, "no account is named, and juwels-booster wants one", "--account NAME",
@@ -149,7 +149,7 @@ class BadInput(unittest.TestCase):
         for account, is_odd in (("465000001", True), ("project_465000001", False), ("project_46500000", True)):
             done = self.lockstep(*words, "--account", account, "--", "true")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(f"the account '{account}' has not the form of those of lumi-g (lumi-g.toml:" in done.stderr, is_odd, done.stderr)
+            self.assertEqual(f"the account '{account}' does not have the form of the accounts of lumi-g (lumi-g.toml:" in done.stderr, is_odd, done.stderr)
             self.assertEqual("hint: want project_ and nine digits" in done.stderr, is_odd)
         self.kept = ("mine.toml",)
         (self.folder / "mine.toml").write_text("[slurm]\naccount_pattern = '('\n")
@@ -227,7 +227,7 @@ class BadInput(unittest.TestCase):
 
     def test_a_sweep_that_varies_nothing(self):
         self.refused(2, "varies nothing, want KEY=VALUE", "--sweep optimizer.lr=0.1,0.01", "submit", str(RECIPE), "--sweep", "a.b")
-        self.refused(2, "--sweep varies 'a.b', but the command has no {a.b}", "write {a.b} where its value is to stand", "submit",
+        self.refused(2, "--sweep varies 'a.b', but the command has no {a.b}", "write {a.b} where its value belongs", "submit",
                      "--sweep", "a.b=1,2", "--", "true")
         self.refused(3, "unknown setting 'optimizer.lrr'", "did you mean optimizer.lr?", "submit", str(RECIPE), "--run-dir", "run",
                      "--sweep", "optimizer.lrr=1,2")

@@ -94,7 +94,7 @@ class Forms(unittest.TestCase):
         self.refused("packed trials of a program are not warned", "leave out --pack", "--pack", "--sweep", "lr=1,2", "--signal", "USR1@60", "--", "true", "{lr}")
         self.refused("there is no folder '/no/data'", "the folder that holds the data", "--stage-data", "/no/data", "--", "true")
         self.refused("names '/data' in a container, but the job has none", "under $LOCKSTEP_DATA", "--stage-data", "/usr/bin:/data", "--", "true")
-        self.refused("'data' is no whole path", "DIR:/INSIDE", "--stage-data", "/usr/bin:data", "--", "true")
+        self.refused("'data' is not an absolute path", "DIR:/INSIDE", "--stage-data", "/usr/bin:data", "--", "true")
         self.refused("data.path '/x' does not lie in '/usr/bin'", "one above it", str(RECIPES / "mnist.toml"), "--set", "data.path=/x", "--stage-data",
                      "/usr/bin")
         self.refused("there is no folder '/no/env'", "a venv by its folder", "--stage", "/no/env", "--", "true")

@@ -170,7 +170,7 @@ class Stop(harness.RanksTest):
                 self.assertEqual((answer["request"], answer["state"], answer["step"]), ("stop", "done", result.object["steps"]))
                 self.assertTrue(pathlib.Path(answer["snapshot"]).is_dir())
                 late = self.start("stop", run).finish()
-                self.assert_failed(late, 4, "nobody trains in")
+                self.assert_failed(late, 4, "no training runs in")
 
     def test_a_snapshot_is_written_when_somebody_asks_and_changes_no_bit(self):
         steps = ("trainer.max_epochs=100000", "trainer.max_steps=4000", "trainer.validate_every=0")
@@ -187,7 +187,7 @@ class Stop(harness.RanksTest):
         result = command.finish()
         self.assertEqual(result.code, 0, result.err[-3000:])
         self.assertEqual(result.object["weights_digest"], alone["weights_digest"])
-        self.assert_failed(self.start("snapshot", "now", run).finish(), 4, "nobody trains in")
+        self.assert_failed(self.start("snapshot", "now", run).finish(), 4, "no training runs in")
 
     def test_a_run_ends_before_its_job_does(self):
         end = int(time.time()) + 33

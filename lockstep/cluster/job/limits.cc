@@ -196,7 +196,7 @@ void warn_of_request(const JobPlan& plan, const Profile& profile, const std::str
   tell_idle_devices(plan, profile, log);
   const auto& [account, pattern] = std::tie(plan.queue.account, profile.slurm.account_pattern);
   if (!account.empty() && !pattern.empty() && !std::regex_search(account, std::regex(pattern))) {
-    log.warning("the account '" + account + "' has not the form of those of " + profile.name + " (" +
+    log.warning("the account '" + account + "' does not have the form of the accounts of " + profile.name + " (" +
                 profile.origin("slurm.account_pattern") + "): Slurm may refuse the job\n  hint: want " +
                 profile.slurm.account_form);
   }

@@ -192,7 +192,7 @@ TEST(OwnProfiles, AreRefusedWithTheirLine) {
   EXPECT_HAS(refusal("[devices]\nbackend = \"rocn\"\n"), "want one of cuda, rocm\n  hint: did you mean 'rocm'?");
   EXPECT_HAS(refusal("[detect]\nhosts = ['^a(']\n"), "'^a(' is not a regular expression");
   EXPECT_HAS(refusal("base = \"frontir\"\n"), "did you mean 'frontier'?");
-  EXPECT_HAS(refusal("base = \"mine\"\n"), "profile 'mine' stands on itself");
+  EXPECT_HAS(refusal("base = \"mine\"\n"), "profile 'mine' is its own base");
   EXPECT_HAS(refusal("[slurm\n"), file + ":1: not TOML");
 }
 
