@@ -75,8 +75,9 @@ void add_trackers(ScriptText& out, const JobPlan& plan) {
 
 /// Runs the step once. `indent` stands before each line.
 ///
-/// A warned step runs in the background, so that the shell heeds the warning at once. If the step ends while the warning
-/// interrupts the shell's wait, bash loses its exit status (5.2 then reports -1), so the background notes it in a file.
+/// A warned step runs in the background, so that the shell heeds the warning at once. If the step ends while the
+/// warning interrupts the shell's wait, bash loses its exit status (5.2 then reports -1), so the background notes it in
+/// a file.
 void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& indent) {
   if (!is_warned_program(plan)) return out.line(indent + step(plan) + " || status=$?");
   const std::string kept = "\"$LOCKSTEP_RUN_DIR/status-$SLURM_JOB_ID\"";
