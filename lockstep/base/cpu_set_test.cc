@@ -29,7 +29,7 @@ TEST(CpuSets, AreWrittenAsTheyAreRead) {
 TEST(CpuSets, RefuseWhatIsNone) {
   for (const char* text : {"3-1", "a", "1-", "1,,2", "-1", "0-70000"}) {
     EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { cpus_of_list(text); }),
-               "'" + std::string(text) + "' is no set");
+               "'" + std::string(text) + "' is not a set of CPUs");
   }
   for (const char* text : {"0x", "", "0xfg", "1 2"}) {
     EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { cpus_of_mask(text); }), "want a hexadecimal mask");

@@ -99,6 +99,20 @@ std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& e
   return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
 }
 
+/// Counts the xGMI links that KFD lists for a GPU, a folder each.
+/// Source: the kernel's drivers/gpu/drm/amd/amdkfd/kfd_crat.h: CRAT_IOLINK_TYPE_XGMI is 11. The driver lists a link to
+/// every GPU of the same hive, and a GPU whose links did not train is in none.
+int xgmi_links_in(const fs::path& links) {
+  constexpr std::uint64_t kXgmi = 11;
+  int count = 0;
+  for (const auto& link : names_in(links)) {
+    const auto properties = properties_in(text_or_nothing(links / link / "properties"));
+    const auto type = properties.find("type");
+    if (type != properties.end() && type->second == kXgmi) ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::vector<Gpu> Topology::gpus() const {
@@ -135,7 +149,10 @@ std::vector<Gpu> Topology::amd_gpus() const {
     std::snprintf(pci.data(), pci.size(), "%04x:%02x:%02x.%x", static_cast<unsigned>(value("domain")),
                   (location >> 8U) & 0xffU, (location >> 3U) & 0x1fU, location & 7U);
     const auto id = value("unique_id");
-    found.push_back({.maker = GpuMaker::kAmd, .pci = pci.data(), .uuid = id == 0 ? "" : "GPU-" + hex64(id)});
+    found.push_back({.maker = GpuMaker::kAmd,
+                     .pci = pci.data(),
+                     .uuid = id == 0 ? "" : "GPU-" + hex64(id),
+                     .xgmi_links = xgmi_links_in(folder / std::to_string(node) / "io_links")});
   }
   return found;
 }

@@ -20,6 +20,8 @@ struct Gpu {
   std::string pci{};   ///< "0000:c1:00.0".
   std::string uuid{};  ///< Such as "GPU-8a1c…", as in a list of visible devices. Empty if the driver reports none.
 
+  int xgmi_links = 0;  ///< AMD: links to other GPUs of the node, as KFD lists them.
+
   bool operator==(const Gpu&) const = default;
 };
 

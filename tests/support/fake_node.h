@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +97,7 @@ class FakeNode {
             "simd_count 440\ndomain 0\nlocation_id " + std::to_string((0xc1 + i) << 8) + "\nunique_id " +
                 std::to_string(1000 + i) + "\ndrm_render_minor " + minor + "\ngfx_target_version " +
                 std::to_string(architecture) + "\n");
+      for (int link = 0; link < count; ++link) set_link(i + 1, link, link == 0 ? 2 : 11);
       write("/dev/dri/renderD" + minor, "");
       write(pci(0xc1 + i) + "/vendor", "0x1002\n");
       write(pci(0xc1 + i) + "/class", "0x038000\n");
@@ -106,6 +105,12 @@ class FakeNode {
       write(pci(0xc1 + i) + "/mem_info_vram_used", "10485760\n");
       write(pci(0xc1 + i) + "/mem_info_vram_total", "68702699520\n");
     }
+  }
+
+  /// A GPU's link as KFD lists it: type 2 is PCI Express, to the processor, and 11 xGMI, to another GPU.
+  void set_link(int gpu, int link, int type) {
+    const auto gpus = "/sys/class/kfd/kfd/topology/nodes/" + std::to_string(gpu);
+    write(gpus + "/io_links/" + std::to_string(link) + "/properties", "type " + std::to_string(type) + "\n");
   }
 
   void nvidia_gpus(int count) {
@@ -193,55 +198,4 @@ inline std::string listed(const std::vector<Finding>& findings) {
   return text;
 }
 
-using Change = std::function<void(FakeNode&)>;
-
-inline Change variable(const std::string& name, const std::string& value) {
-  return [=](FakeNode& node) { node.set(name, value); };
-}
-inline Change no_variable(const std::string& name) {
-  return [=](FakeNode& node) { node.unset(name); };
-}
-inline Change file(const std::string& name, const std::string& text) {
-  return [=](FakeNode& node) { node.write(name, text); };
-}
-inline Change no_file(const std::string& name) {
-  return [=](FakeNode& node) { node.remove(name); };
-}
-
-/// A fault of a node, and the finding that `doctor` must report.
-struct Fault {
-  std::string name{};  ///< Of its test.
-  std::string code{};
-  std::string fact{};  ///< A part of it.
-  Change broken{};
-  Change mended{};  ///< If that takes more than undoing the fault.
-};
-
-inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.code; }
-
-/// Expects that `node` has not the fault, has it once it is broken, and has it no more once mended.
-inline void expect_fault(FakeNode& node, const Fault& fault) {
-  EXPECT_EQ(found(node.findings(), fault.code), nullptr) << "before it was broken";
-  fault.broken(node);
-  const auto findings = node.findings();
-  const auto* finding = found(findings, fault.code);
-  ASSERT_NE(finding, nullptr) << "found instead:\n" << listed(findings);
-  EXPECT_HAS(finding->fact, fault.fact);
-  EXPECT_FALSE(finding->fix.empty());
-  if (!fault.mended) return;
-  fault.mended(node);
-  EXPECT_EQ(found(node.findings(), fault.code), nullptr) << "after it was mended:\n" << listed(node.findings());
-}
-
-template <typename Node>
-struct FaultTest : ::testing::TestWithParam<Fault> {
-  Node node;
-};
-
 }  // namespace lockstep::testing
-
-/// A test `suite.IsFound/NAME` for each of `faults`, on a fresh `Node` of its own.
-#define FAULT_TESTS(suite, Node, faults)                     \
-  struct suite : ::lockstep::testing::FaultTest<Node> {};    \
-  TEST_P(suite, IsFound) { expect_fault(node, GetParam()); } \
-  INSTANTIATE_TEST_SUITE_P(, suite, ::testing::ValuesIn(faults), [](const auto& fault) { return fault.param.name; })

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/support/fake_node.h"
+#include "tests/support/node_faults.h"
 #include "tests/support/process.h"
 
 namespace lockstep {

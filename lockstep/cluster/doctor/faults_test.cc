@@ -3,6 +3,7 @@
 
 #include "lockstep/base/text.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/node_faults.h"
 
 namespace lockstep {
 namespace {
@@ -51,6 +52,8 @@ const std::vector<Fault> kOnLumi = {
      [](FakeNode& node) { node.slurm(2, 2, 8); }},
     {"NoComputeFileForAmd", "devices-amd-no-files", "/dev/kfd is not there", no_file("/dev/kfd")},
     {"NoRenderFileForAmd", "devices-amd-no-files", "/dev/dri/renderD130", no_file("/dev/dri/renderD130")},
+    {"AnXgmiLinkThatDidNotTrain", "devices-links-down", "0000:c3:00.0 has 6 xGMI links, others of the node have 7",
+     [](FakeNode& node) { node.set_link(3, 4, 2); }, [](FakeNode& node) { node.set_link(3, 4, 11); }},
     {"DevicesThatSlurmGaveAndNobodySees", "devices-missing", "gave the job 8 devices", no_file("/sys/class/kfd")},
     {"HipListCountedWithinRocrs", "devices-hidden", "ROCR_VISIBLE_DEVICES='3' and HIP_VISIBLE_DEVICES='3'",
      [](FakeNode& node) {

@@ -69,6 +69,19 @@ void check_links_between(const DoctorContext& of, const std::vector<DeviceHealth
   }
 }
 
+/// Reports a device with fewer xGMI links than another of its node. Collectives between the two then take PCI Express.
+void check_xgmi(const DoctorContext& of, const std::vector<Gpu>& gpus, Findings& findings) {
+  int most = 0;
+  for (const auto& gpu : gpus) most = std::max(most, gpu.xgmi_links);
+  for (const auto& gpu : gpus) {
+    if (gpu.xgmi_links == most) continue;
+    findings.warning("devices-links-down",
+                     "device " + gpu.pci + " has " + counted(gpu.xgmi_links, "xGMI link") +
+                         ", others of the node have " + std::to_string(most),
+                     left_out(of) + "; `rocm-smi --showtopo` shows which");
+  }
+}
+
 /// Slurm's count is of the job on this node. A node's only task sees them all, unless they are dealt out to tasks.
 void check_count(const DoctorContext& of, Findings& findings) {
   if (of.at.local_world > 1 || of.env.get("SLURM_GPUS_PER_TASK")) return;
@@ -169,7 +182,9 @@ void check_device_health(const DoctorContext& of, Findings& findings) {
 }
 
 void check_links(const DoctorContext& of, Findings& findings) {
-  for (const auto& gpu : usable_gpus(of)) check_pcie(of, gpu, findings);
+  const auto gpus = usable_gpus(of);
+  for (const auto& gpu : gpus) check_pcie(of, gpu, findings);
+  check_xgmi(of, gpus, findings);
   check_adapters(of, findings);
 }
 

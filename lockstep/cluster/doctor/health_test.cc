@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_node.h"
+#include "tests/support/node_faults.h"
 
 namespace lockstep {
 namespace {

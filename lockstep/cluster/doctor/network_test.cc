@@ -11,6 +11,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/launch/socket.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/node_faults.h"
 #include "tests/support/process.h"
 
 namespace lockstep {

@@ -13,6 +13,7 @@
 #include "lockstep/cluster/doctor/wire.h"
 #include "lockstep/launch/socket.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/node_faults.h"
 
 namespace lockstep {
 namespace {
