@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of data.kind = "text" in plain Python, as docs/data.md has them: windows of bytes, some of them masked."""
+"""The samples of data.kind = "text" in plain Python, as docs/guide/data.md has them: windows of bytes, some of them masked."""
 from epoch_order import mixed
 
 MASK_ID, IGNORED = 256, -100

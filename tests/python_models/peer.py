@@ -2,7 +2,7 @@
 """Trains a module with PyTorch's DistributedDataParallel as a recipe would: python peer.py SPEC prints the steps' losses.
 
 SPEC is JSON: {"source", "object", "args", "data", "world", "steps", "seed", "global_batch", "lr", "momentum", "dtype"}. The
-order, the parts of a batch and the seed of each step are those of docs/batches.md.
+order, the parts of a batch and the seed of each step are those of docs/formats/batches.md.
 """
 import gzip
 import importlib
