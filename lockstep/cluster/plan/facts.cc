@@ -17,11 +17,18 @@ PassKernels kernels_of(const json& from, const std::string& pass) {
   return {.all = from.value(pass + "_kernels", 0.0), .products = from.value(pass + "_products", 0.0)};
 }
 
+/// Absent for one rank, on a device, and in what an earlier version printed.
+std::optional<double> averaging_of(const json& from) {
+  const auto found = from.find("averaging_s");
+  return found == from.end() ? std::nullopt : std::optional(found->get<double>());
+}
+
 BatchCost batch_of(const json& from) {
   return {.samples = from.at("samples"),
           .forward_s = from.at("forward_s"),
           .backward_s = from.at("backward_s"),
           .update_s = from.at("update_s"),
+          .averaging_s = averaging_of(from),
           .spread = from.at("spread"),
           .flops = from.at("flops"),
           .activation_bytes = from.at("activation_bytes"),
@@ -86,11 +93,16 @@ BatchCost cost_at(const TrainingFacts& facts, double samples) {
   const auto& high = *above;
   const auto& low = is_single ? none : *(above - 1);
   const double share = (samples - static_cast<double>(low.samples)) / static_cast<double>(high.samples - low.samples);
+  std::optional<double> averaging = high.averaging_s;
+  if (averaging && low.averaging_s) {
+    averaging = std::max(0.0, *low.averaging_s + share * (*averaging - *low.averaging_s));
+  }
   const auto between = [share](double a, double b) { return std::max(0.0, a + share * (b - a)); };
   return {.samples = static_cast<std::int64_t>(samples),
           .forward_s = between(low.forward_s, high.forward_s),
           .backward_s = between(low.backward_s, high.backward_s),
           .update_s = is_single ? high.update_s : between(low.update_s, high.update_s),
+          .averaging_s = averaging,
           .spread = is_single ? high.spread : between(low.spread, high.spread),
           .flops = between(low.flops, high.flops),
           .activation_bytes = between(low.activation_bytes, high.activation_bytes),

@@ -51,13 +51,16 @@ StepQuestion step_question(const PlanQuestion& question, RankLayout at, double b
   const auto cost = cost_at(question.facts, batch);
   auto links = question.machine.links;
   links.slowness *= pace.network;
+  const bool is_timed =
+      question.machine.basis == PlanBasis::kMeasuredHere && at.nodes == 1 && at.per_node == links.measured_ranks;
   return {.work = work_of(cost, question, pace),
           .buckets = plan_buckets(question.facts.gradients, question.schedule.bucket_bytes),
           .at = at,
           .links = links,
           .spread = question.machine.spread,
           .overlaps = question.machine.overlaps,
-          .reads_ahead = question.facts.workers > 0};
+          .reads_ahead = question.facts.workers > 0,
+          .averaging_s = is_timed ? cost.averaging_s : std::nullopt};
 }
 
 /// A run that was measured, and how much longer than the average its slowest rank takes.

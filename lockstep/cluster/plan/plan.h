@@ -105,7 +105,7 @@ struct PlanPoint {
 
 /// The relative error of a number by its source. It was measured on the cluster in question, published for it, or
 /// computed from its hardware.
-inline constexpr double kMeasuredError = 0.10;
+inline constexpr double kMeasuredError = 0.20;
 inline constexpr double kPublishedError = 0.20;
 inline constexpr double kHardwareError = 0.25;
 

@@ -129,6 +129,15 @@ TEST(SimulatedSteps, AddAllReducesWhereNoCoreIsFreeForThem) {
   EXPECT_DOUBLE_EQ(simulated_step(question).seconds, 4.5);
 }
 
+TEST(SimulatedSteps, TakeTheAveragingThatWasTimedInsteadOfBuckets) {
+  auto question = step_of({{.bytes = 1, .ready = 0.1}, {.bytes = 1, .ready = 1}});
+  question.averaging_s = 0.75;
+  const auto step = simulated_step(question);
+  EXPECT_DOUBLE_EQ(step.seconds, 1 + 2 + 0.75 + 0.5);
+  EXPECT_DOUBLE_EQ(step.exposed_s, 0.75);
+  EXPECT_DOUBLE_EQ(step.reduce_s, 0.75);
+}
+
 TEST(SimulatedSteps, BeginWithTheirDataWhereNothingReadsAhead) {
   auto question = step_of({});
   question.work.read_s = 0.25;
@@ -179,6 +188,24 @@ TEST(Plans, GoOnFromAMeasuredStepWhereNothingWasTimedHere) {
   EXPECT_GT(points[1].step.seconds, 0.5);
   EXPECT_LT(points[1].step.seconds, 0.6);
   EXPECT_LE(*points[1].error, 0.25);
+}
+
+TEST(Plans, OfThisMachineTakeTheAveragingOfItsOwnRanksOnly) {
+  auto facts = some_facts();
+  facts.ranks = 2;
+  facts.reduces = {{.bytes = 1, .seconds = 1}};
+  facts.batches[0].averaging_s = 0.01;
+  facts.batches[1].averaging_s = 0.04;
+  PlanQuestion question{.facts = facts, .schedule = {.batch = 32, .epochs = 1}};
+  const auto generic = profile_named("generic");
+  question.machine = plan_machine(generic, facts, {.ranks = 2, .is_here = true});
+  question.nodes = {1, 2};
+  const auto points = predicted(question);
+  EXPECT_DOUBLE_EQ(points[0].step.exposed_s, 0.02);
+  EXPECT_NE(points[1].step.exposed_s, 0.02) << "two nodes average over a network";
+
+  question.machine = plan_machine(generic, facts, {.ranks = 4, .is_here = true});
+  EXPECT_NE(predicted(question)[0].step.exposed_s, 0.02) << "other ranks than were timed";
 }
 
 /// A network of 600 kernels whose arithmetic takes a second for a million samples.
@@ -339,6 +366,20 @@ TEST(PlanMachines, WantARateForTheDevice) {
   profile.devices.peak_tflops = {"bf16"};
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { plan_machine(profile, facts, {}); }),
              "devices.peak_tflops has 'bf16', want \"PRECISION TFLOPS\"");
+}
+
+TEST(Facts, HoldTheAveragingIfItWasTimed) {
+  const auto text_with = [](const std::string& averaging) {
+    return R"({"model":"m","precision":"fp32","device":"d","ranks":2,"threads":1,"cores":2,"is_timed":true,)"
+           R"("parameters":1,"weight_bytes":4,"gradient_bytes":4,"optimizer_bytes":0,"buffer_bytes":0,)"
+           R"("train_samples":10,"validation_samples":0,"read_s":0,"start_s":0,"gradients":[],"reduces":[],)"
+           R"("batches":[{"samples":8,"forward_s":1,"backward_s":1,"update_s":1,"spread":0,"flops":1,)" +
+           averaging + R"("activation_bytes":1}]})";
+  };
+  EXPECT_EQ(facts_of_json(text_with(R"("averaging_s":0.5,)"), "f").batches[0].averaging_s, 0.5);
+  const auto facts = facts_of_json(text_with(""), "f");
+  EXPECT_EQ(facts.batches[0].averaging_s, std::nullopt);
+  EXPECT_EQ(cost_at(facts, 4).averaging_s, std::nullopt);
 }
 
 TEST(Facts, AreReadFromTheLastLineAndMissNothing) {

@@ -26,25 +26,31 @@ class SampleRng {
   std::uint64_t count_ = 0;
 };
 
+/// One step in which the slowest rank takes `factor` times the average, and averaging `exposed_s` more.
+StepTime step_of_parts(const StepQuestion& question, double factor, double exposed_s) {
+  const auto& work = question.work;
+  StepTime step;
+  step.exposed_s = exposed_s;
+  step.waiting_s = (factor - 1) * work.compute_s();
+  step.compute_s = work.compute_s();
+  step.seconds = work.compute_s() * factor + exposed_s;
+  step.data_s = question.overlaps && question.reads_ahead ? std::max(0.0, work.read_s - step.seconds) : work.read_s;
+  step.seconds += step.data_s;
+  return step;
+}
+
 /// One step in which the slowest rank takes `factor` times the average.
 StepTime one_step(const StepQuestion& question, const std::vector<double>& reduces, double factor) {
   const auto& work = question.work;
   const double backward_from = work.forward_s * factor;
   const double backward_to = backward_from + work.backward_s * factor;
+  if (question.averaging_s) return step_of_parts(question, factor, *question.averaging_s);
   double sent = question.overlaps ? 0 : backward_to;
   for (std::size_t i = 0; i < reduces.size(); ++i) {
     const double ready = backward_from + question.buckets[i].ready * work.backward_s * factor;
     sent = std::max(sent, ready) + reduces[i];
   }
-  const double averaged = std::max(backward_to, sent);
-  StepTime step;
-  step.exposed_s = averaged - backward_to;
-  step.waiting_s = (factor - 1) * work.compute_s();
-  step.compute_s = work.compute_s();
-  step.seconds = averaged + work.update_s * factor;
-  step.data_s = question.overlaps && question.reads_ahead ? std::max(0.0, work.read_s - step.seconds) : work.read_s;
-  step.seconds += step.data_s;
-  return step;
+  return step_of_parts(question, factor, std::max(0.0, sent - backward_to));
 }
 
 }  // namespace
@@ -90,7 +96,8 @@ std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
 StepTime simulated_step(const StepQuestion& question, const std::vector<double>& slowest) {
   std::vector<double> reduces;
   StepTime mean;
-  for (const auto& bucket : question.buckets) {
+  if (question.averaging_s) mean.reduce_s = *question.averaging_s;
+  for (const auto& bucket : question.averaging_s ? std::vector<PlanBucket>{} : question.buckets) {
     reduces.push_back(all_reduce_seconds(bucket.bytes, question.at, question.links));
     mean.reduce_s += reduces.back();
   }

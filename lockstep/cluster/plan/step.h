@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lockstep/cluster/plan/network.h"
@@ -42,6 +43,8 @@ struct StepQuestion {
   RankSpread spread{};
   bool overlaps = true;     ///< All-reduces and loaders do not take time from the computation.
   bool reads_ahead = true;  ///< A batch is read while the step before runs.
+  /// What averaging adds to a step, if it was timed among these ranks. Then no bucket is simulated.
+  std::optional<double> averaging_s{};
 };
 
 /// A mean step and its parts.
