@@ -51,6 +51,7 @@ nlohmann::json json_of(const JobPlan& plan, const std::string& job = {}) {
           {"log", log_path(plan).string()},
           {"cluster", plan.cluster},
           {"nodes", plan.size.nodes},
+          {"least_nodes", plan.size.is_range() ? plan.size.least_nodes : plan.size.nodes},
           {"tasks", plan.size.world()},
           {"billing", {{"unit", plan.billing.unit}, {"most", most_billed(plan)}}}};
 }
@@ -207,16 +208,24 @@ CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, con
       help);
 }
 
+/// "4", "2-16" or "2-16:2". A number of nodes that is none is refused where settings are.
+void add_nodes(std::vector<Override>& settings, const std::string& value) {
+  const Origin flag{SettingSource::kFlag, "--nodes"};
+  const auto dash = value.find('-', 1);
+  if (dash == std::string::npos) return settings.push_back({"cluster.nodes", value, flag});
+  const auto colon = value.find(':', dash);
+  settings.push_back({"cluster.min_nodes", value.substr(0, dash), flag});
+  settings.push_back({"cluster.nodes", value.substr(dash + 1, colon - dash - 1), flag});
+  if (colon != std::string::npos) settings.push_back({"cluster.node_step", value.substr(colon + 1), flag});
+}
+
 /// The same for a whole number, and for a time, which Slurm would read in minutes without colons.
 void add_numbers(CLI::App& command, std::vector<Override>& settings) {
   command
       .add_option_function<std::string>(
-          "--nodes",
-          [&settings](const std::string& value) {
-            settings.push_back({"cluster.nodes", value, {SettingSource::kFlag, "--nodes"}});
-          },
-          "Number of nodes")
-      ->type_name("N");
+          "--nodes", [&settings](const std::string& value) { add_nodes(settings, value); },
+          "Number of nodes; A-B takes what the queue has, and A-B:S only every S-th number between them")
+      ->type_name("N|A-B[:S]");
   command
       .add_option_function<std::string>(
           "--time",

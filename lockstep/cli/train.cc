@@ -47,10 +47,11 @@ Part part_of_run(const Recipe& recipe, const Environment& env) {
                     std::to_string(part.local_ranks),
                 "set trainer.strategy = \"ddp\", or one device");
   }
-  if (is_alone && recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") > 1) {
+  const char* const least_key = recipe.has("cluster.min_nodes") ? "cluster.min_nodes" : "cluster.nodes";
+  if (is_alone && recipe.has(least_key) && recipe.integer(least_key) > 1) {
     throw Error(ErrorKind::kEnvironment,
-                "cluster.nodes (" + recipe.origin("cluster.nodes").where + ") is " +
-                    std::to_string(recipe.integer("cluster.nodes")) + ", but this is one process on one node",
+                least_key + (" (" + recipe.origin(least_key).where) + ") is " +
+                    std::to_string(recipe.integer(least_key)) + ", but this is one process on one node",
                 "start it with srun on as many nodes, or leave cluster.nodes out");
   }
   return part;

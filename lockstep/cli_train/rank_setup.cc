@@ -41,10 +41,13 @@ void check_ranks(const Recipe& recipe, const Placement& placement) {
                     std::to_string(recipe.integer("trainer.devices")),
                 "start as many tasks on each node as trainer.devices says, or leave that out");
   }
-  if (recipe.has("cluster.nodes") && recipe.integer("cluster.nodes") != placement.nodes) {
+  const auto most = recipe.has("cluster.nodes") ? recipe.integer("cluster.nodes") : placement.nodes;
+  const auto least = recipe.has("cluster.min_nodes") ? recipe.integer("cluster.min_nodes") : most;
+  if (placement.nodes < least || placement.nodes > most) {
     throw Error(ErrorKind::kEnvironment,
                 placement.source + " started ranks on " + std::to_string(placement.nodes) + " nodes, cluster.nodes (" +
-                    recipe.origin("cluster.nodes").where + ") wants " + std::to_string(recipe.integer("cluster.nodes")),
+                    recipe.origin("cluster.nodes").where + ") wants " +
+                    (least < most ? std::to_string(least) + " to " : std::string()) + std::to_string(most),
                 "start on as many nodes as cluster.nodes says, or leave that out");
   }
 }

@@ -18,8 +18,10 @@ constexpr int kMostRankLogs = 256;
 
 std::string summary(const JobPlan& plan) {
   const auto& size = plan.size;
-  std::string text = plan.program.name + ": " + counted(size.nodes, "node") + " of " + plan.cluster + ", " +
-                     counted(size.world(), "task");
+  const std::string few = size.is_range() ? std::to_string(size.least_nodes) + " to " : "";
+  const std::string few_tasks = size.is_range() ? std::to_string(size.least_nodes * size.tasks) + " to " : "";
+  std::string text = plan.program.name + ": " + few + counted(size.nodes, "node") + " of " + plan.cluster + ", " +
+                     few_tasks + counted(size.world(), "task");
   const bool is_one = size.world() == 1;
   std::vector<std::string> parts;
   if (size.devices > 0) parts.push_back(counted(size.devices / size.tasks, "device"));
@@ -30,6 +32,13 @@ std::string summary(const JobPlan& plan) {
 
 std::string step(const JobPlan& plan) {
   std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
+  if (plan.size.is_range()) {
+    const auto tasks = std::to_string(plan.size.tasks);
+    if (plan.queue.restarts == 0)
+      text += " --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + tasks + "))";
+    text += " --ntasks-per-node=" + tasks;
+    if (plan.size.cores_per_task == 0) text += " --cpus-per-task=1";
+  }
   // Since Slurm 22.05 srun does not take it over from sbatch.
   if (plan.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(plan.size.cores_per_task);
   text += step_flags(plan);
@@ -94,7 +103,9 @@ void add_step_loop(ScriptText& out, const JobPlan& plan) {
   const auto tasks = std::to_string(plan.size.tasks);
   out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +
            " times at most, without the node to blame.");
-  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=()");
+  const std::string where =
+      plan.size.is_range() ? "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + tasks + "))" : "";
+  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=(" + where + ")");
   out.line("while :; do");
   out.line("  export LOCKSTEP_RESTARTS=$restart");
   out.line("  status=0 begun=$SECONDS");

@@ -39,12 +39,24 @@ int tasks_of(const RequestedShape& shape, int devices) {
   return std::max(devices, 1);
 }
 
+void check_range(const RequestedShape& shape) {
+  const int least = shape.least_nodes.value_or(shape.nodes);
+  const bool is_whole = shape.node_step >= 1 && (shape.nodes - least) % shape.node_step == 0;
+  if (least >= 1 && least <= shape.nodes && is_whole) return;
+  throw Error(ErrorKind::kUsage,
+              "--nodes asks for " + std::to_string(least) + " to " + std::to_string(shape.nodes) +
+                  " nodes in steps of " + std::to_string(shape.node_step) +
+                  ", want a range that rises and ends on a step",
+              "for example --nodes 2-16, or --nodes 2-16:2");
+}
+
 void require_positive(const RequestedShape& shape) {
   const auto refuse = [](const char* flag, int value, const char* least) {
     throw Error(ErrorKind::kUsage, std::string(flag) + " is " + std::to_string(value) + ", want " + least + " or more",
                 "leave it out to take what the profile says");
   };
   if (shape.nodes < 1) refuse("--nodes", shape.nodes, "1");
+  check_range(shape);
   if (shape.devices && *shape.devices < 0) refuse("--devices", *shape.devices, "0");
   if (shape.tasks && *shape.tasks < 1) refuse("--tasks-per-node", *shape.tasks, "1");
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
@@ -64,6 +76,8 @@ ResolvedShape size_of(const RequestedShape& shape, const JobQueue& queue, const 
   require_positive(shape);
   ResolvedShape size;
   size.nodes = shape.nodes;
+  size.least_nodes = shape.least_nodes.value_or(shape.nodes);
+  size.node_step = shape.node_step;
   size.devices = shape.devices.value_or(static_cast<int>(profile.devices.count));
   size.tasks = tasks_of(shape, size.devices);
   if (size.devices > 0 && size.devices % size.tasks != 0) {
@@ -237,6 +251,12 @@ void check_env(const std::vector<std::string>& env) {
 }
 
 }  // namespace
+
+std::string ResolvedShape::nodes_text() const {
+  if (!is_range()) return std::to_string(nodes);
+  const auto range = std::to_string(least_nodes) + "-" + std::to_string(nodes);
+  return node_step == 1 ? range : range + ":" + std::to_string(node_step);
+}
 
 JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   JobPlan plan;

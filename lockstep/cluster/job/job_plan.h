@@ -18,7 +18,9 @@ namespace lockstep {
 
 /// The requested size of a job. The profile fills in what is missing.
 struct RequestedShape {
-  int nodes = 1;
+  int nodes = 1;                        ///< The most.
+  std::optional<int> least_nodes{};     ///< The job takes what the queue has between this and `nodes`.
+  int node_step = 1;                    ///< It takes only the least number and a multiple of this more.
   std::optional<int> devices{};         ///< On each node. 0 for a job without devices.
   std::optional<int> tasks{};           ///< On each node. By default one per device.
   std::optional<int> cores_per_task{};  ///< As Slurm counts cores there.
@@ -80,7 +82,9 @@ struct JobRequest {
 
 /// A job's numbers, each worked out once.
 struct ResolvedShape {
-  int nodes = 1;
+  int nodes = 1;           ///< The most.
+  int least_nodes = 0;     ///< The fewest, if the job takes what the queue has. Else 0, or the same.
+  int node_step = 1;       ///< Between two sizes that it takes.
   int devices = 0;         ///< On each node.
   int tasks = 1;           ///< On each node.
   int cores_per_task = 0;  ///< 0 if unknown. Slurm then gives one.
@@ -88,6 +92,9 @@ struct ResolvedShape {
   bool has_whole_nodes = false;
 
   int world() const { return nodes * tasks; }
+  bool is_range() const { return least_nodes > 0 && least_nodes < nodes; }
+  /// Returns the sizes as sbatch takes them, such as "4", "2-16" or "2-16:2".
+  std::string nodes_text() const;
 };
 
 /// One job as a value, with everything that the batch script needs.

@@ -108,6 +108,35 @@ TEST(JobNumbers, MustGoTogether) {
   EXPECT_HAS(refusal(request(0), "lumi-g", ErrorKind::kUsage), "--nodes is 0, want 1 or more");
 }
 
+TEST(JobNumbers, MayBeARangeOfNodes) {
+  auto asked = request(8);
+  asked.shape.least_nodes = 2;
+  const auto plan = planned(asked, "lumi-g");
+  EXPECT_TRUE(plan.size.is_range());
+  EXPECT_EQ(plan.size.nodes_text(), "2-8");
+  const auto script = batch_script(plan);
+  EXPECT_HAS(script, "#SBATCH --nodes=2-8\n");
+  EXPECT_HAS(script, "2 to 8 nodes of lumi-g, 16 to 64 tasks");
+  EXPECT_HAS(script, "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * 8))");
+  asked.shape.node_step = 3;
+  EXPECT_EQ(planned(asked, "lumi-g").size.nodes_text(), "2-8:3");
+  asked.shape.node_step = 4;
+  EXPECT_HAS(refusal(asked, "lumi-g", ErrorKind::kUsage), "2 to 8 nodes in steps of 4, want a range that rises");
+  asked.shape = {.nodes = 2, .least_nodes = 4};
+  EXPECT_HAS(refusal(asked, "lumi-g", ErrorKind::kUsage), "4 to 2 nodes in steps of 1");
+  asked.shape = {.nodes = 4, .least_nodes = 4};
+  EXPECT_HAS(batch_script(planned(asked, "lumi-g")), "#SBATCH --nodes=4\n");
+}
+
+TEST(JobNumbers, OfARangeFitTheQueueAtBothEnds) {
+  auto asked = request(4);
+  asked.queue.partition = "largest";
+  asked.shape.least_nodes = 2;
+  Profile profile = kLibrary.named("lumi-g");
+  profile.partitions["largest"] = {.limits = {{.min_nodes = 4, .max_nodes = 100, .time = 24h}}};
+  EXPECT_HAS(message_of(ErrorKind::kEnvironment, [&] { job_plan(asked, profile); }), "takes at least 4 nodes");
+}
+
 TEST(JobSignal, ComesEarlierTheLongerTheJob) {
   const auto lead = [](std::chrono::seconds time) {
     auto asked = request(1);

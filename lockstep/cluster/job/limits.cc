@@ -161,6 +161,11 @@ std::string shared_queue(const JobPlan& plan, const Profile& profile) {
 }
 
 void check_limits(const JobPlan& plan, const Profile& profile) {
+  if (plan.size.is_range()) {
+    JobPlan smallest = plan;
+    smallest.size.nodes = plan.size.least_nodes;
+    check_limits(smallest, profile);
+  }
   if (profile.devices.count > 0 && plan.size.devices > profile.devices.count) {
     const auto devices = std::int64_t{plan.size.nodes} * plan.size.devices;
     const auto nodes = (devices + profile.devices.count - 1) / profile.devices.count;

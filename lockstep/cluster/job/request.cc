@@ -73,6 +73,10 @@ JobQueue queue_of(const Recipe& settings, const Environment& env) {
 RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
   RequestedShape shape;
   if (settings.has("cluster.nodes")) shape.nodes = static_cast<int>(settings.integer("cluster.nodes"));
+  if (settings.has("cluster.min_nodes")) {
+    shape.least_nodes = static_cast<int>(settings.integer("cluster.min_nodes"));
+    shape.node_step = static_cast<int>(settings.integer("cluster.node_step"));
+  }
   std::optional<int> devices = flags.devices;
   if (!devices && settings.has("trainer.devices")) devices = static_cast<int>(settings.integer("trainer.devices"));
   shape.devices = devices;
@@ -106,10 +110,21 @@ bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const E
   return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
 }
 
+/// A job of several sizes needs a batch that does not grow with them.
+void require_global_batch(const Recipe& settings, const RequestedShape& shape) {
+  if (shape.least_nodes.value_or(shape.nodes) == shape.nodes || settings.has("data.global_batch")) return;
+  throw Error(ErrorKind::kRecipe,
+              "a job of " + std::to_string(*shape.least_nodes) + " to " + counted(shape.nodes, "node") +
+                  " needs one batch for each size, but data.batch (" + settings.origin("data.batch").where +
+                  ") counts per rank",
+              "set data.global_batch, which counts for all ranks together");
+}
+
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env) {
   JobRequest request;
   request.shape = shape_of(settings, flags);
+  if (!flags.recipe.empty()) require_global_batch(settings, request.shape);
   request.queue = queue_of(settings, env);
   request.software = software_of(settings, flags, profile, env);
   request.sbatch = settings.texts("cluster.sbatch");

@@ -170,16 +170,20 @@ std::string smoke_test_command(const JobPlan& plan) {
   return "sh -c 'command -v \"$0\"' \"$program\"" + output;
 }
 
-/// srun for a short step before or after the ranks' step, one task on each of `nodes`, which takes no core, memory or
-/// device from the ranks.
+/// srun for a short step before or after the ranks' step, one task on each of `count` nodes, which takes no core,
+/// memory or device from the ranks.
 ///
 /// Slurm frees the resources of a step a moment after its srun has returned. A next step that finds too little may be
 /// refused for good, since Slurm 22.05 treats cores that are not free yet as if they never would be
 /// (src/slurmctld/step_mgr.c, _pick_step_nodes). `--overlap` exists since Slurm 20.11.
-std::string short_step(const JobPlan& plan, int nodes, const std::string& cores = "") {
-  const auto count = std::to_string(nodes);
+std::string short_step(const JobPlan& plan, const std::string& count, const std::string& cores = "") {
   return "srun --overlap --nodes=" + count + " --ntasks=" + count + " --ntasks-per-node=1" + cores +
          " --cpu-bind=none" + step_flags(plan);
+}
+
+/// Only Slurm knows how many nodes a job of a range has.
+std::string all_nodes(const JobPlan& plan) {
+  return plan.size.is_range() ? "\"$SLURM_JOB_NUM_NODES\"" : std::to_string(plan.size.nodes);
 }
 
 constexpr const char* kOneCore = " --cpus-per-task=1";
@@ -204,7 +208,7 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   if (is_python_script(plan)) add_python_of_script(out);
   out.line("code=0");
   // Else a site's default ends the other nodes' look with the first sick one's.
-  out.line("sick=$(" + short_step(plan, nodes, kOneCore) + " --kill-on-bad-exit=0 \\");
+  out.line("sick=$(" + short_step(plan, all_nodes(plan), kOneCore) + " --kill-on-bad-exit=0 \\");
   out.line("  " + shell_quoted(plan.paths.lockstep.string()) + " doctor --cluster " + shell_quoted(plan.paths.profile) +
            " --node" + (is_python(plan) || is_python_script(plan) ? " --torch" : "") + " -- \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " |");
@@ -249,6 +253,21 @@ std::string next_job(const JobPlan& plan) {
          " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"" + or_tell;
 }
 
+/// Adds the flags for the tasks of a node.
+///
+/// From --ntasks-per-node sbatch takes the number of tasks for the fewest nodes of a range, and then gives the job no
+/// more nodes than these tasks need (tried with Slurm 22.05). So a range has one task on each node, with all cores.
+void add_tasks(std::vector<std::string>& flags, const ResolvedShape& size) {
+  const int cores = size.cores_per_task;
+  if (size.is_range()) {
+    flags.push_back(cores > 0 ? "--cpus-per-task=" + std::to_string(cores * size.tasks)
+                              : "--mincpus=" + std::to_string(size.tasks));
+    return;
+  }
+  flags.push_back("--ntasks-per-node=" + std::to_string(size.tasks));
+  if (cores > 0) flags.push_back("--cpus-per-task=" + std::to_string(cores));
+}
+
 }  // namespace
 
 std::vector<std::string> allocation_flags(const JobPlan& plan) {
@@ -262,10 +281,9 @@ std::vector<std::string> allocation_flags(const JobPlan& plan) {
   add("--partition", plan.queue.partition);
   add("--qos", plan.queue.qos);
   add("--time", hh_mm_ss(*plan.queue.time));
-  add("--nodes", std::to_string(size.nodes));
+  add("--nodes", size.nodes_text());
   if (!plan.devices_flag.empty()) flags.push_back(plan.devices_flag);
-  add("--ntasks-per-node", std::to_string(size.tasks));
-  if (size.cores_per_task > 0) add("--cpus-per-task", std::to_string(size.cores_per_task));
+  add_tasks(flags, size);
   add("--mem", size.memory);
   add("--chdir", plan.paths.work_dir.string());
   return flags;
@@ -315,7 +333,7 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   out.paragraph("One task on one node first: a program that is not there, or does not start, fails once" +
                 (world > 1 ? ", not " + std::to_string(world) + " times." : std::string(".")));
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
-  out.line(short_step(plan, 1, kOneCore) + " \\");
+  out.line(short_step(plan, "1", kOneCore) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
   add_not_started(out, plan);
   out.line("}");
@@ -342,7 +360,7 @@ std::string arguments_of(const JobPlan& plan) {
 
 std::string step_flags(const JobPlan& plan) { return plan.exports_nothing ? " --export=ALL" : ""; }
 
-std::string step_on_each_node(const JobPlan& plan) { return short_step(plan, plan.size.nodes); }
+std::string step_on_each_node(const JobPlan& plan) { return short_step(plan, all_nodes(plan)); }
 
 bool is_warned_program(const JobPlan& plan) {
   return !plan.program.is_recipe && (plan.queue.chain > 1 || plan.queue.signal);

@@ -36,14 +36,21 @@ std::string message_of(const ProcessResult& result) {
   return joined(lines, "; ");
 }
 
-std::string submitted_id(const fs::path& script, const Environment& env, const std::string& after) {
+std::string submitted_id(const JobPlan& plan, const Environment& env, const std::string& after) {
   std::vector<std::string> command = {"sbatch", "--parsable"};
   if (!after.empty()) command.push_back("--dependency=afterany:" + after);
-  command.push_back(script.string());
+  command.push_back(script_path(plan).string());
   const auto result = run_process(command, environment_for_sbatch(env));
   if (result.exit_code == 127) {
     throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message_of(result),
                 "submit from a login node of the cluster; --dry-run prints the script anywhere");
+  }
+  // Slurm 22.05 says "is not a valid node count".
+  if (result.exit_code != 0 && plan.size.node_step > 1 && message_of(result).find("node count") != std::string::npos) {
+    throw Error(
+        ErrorKind::kUsage,
+        "this Slurm takes no steps between numbers of nodes, but --nodes is " + plan.size.nodes_text(),
+        "leave the step out: --nodes " + std::to_string(plan.size.least_nodes) + "-" + std::to_string(plan.size.nodes));
   }
   if (result.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "sbatch refuses the job: " + message_of(result),
@@ -138,7 +145,7 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
                 .memory = plan.size.memory,
                 .has_whole_nodes = plan.size.has_whole_nodes}};
   try {
-    record.job = submitted_id(script, env, after);
+    record.job = submitted_id(plan, env, after);
     SlurmQueue(env).forget();
   } catch (const Error&) {
     if (!was_there) fs::remove_all(run_dir, ignored);

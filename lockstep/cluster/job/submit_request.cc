@@ -113,6 +113,9 @@ std::vector<std::string> train_command(const SubmitRequest& request, const Targe
   for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
   if (target.settings.has("cluster.nodes")) {
     command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(job.shape.nodes)});
+    if (const auto least = job.shape.least_nodes) {
+      command.insert(command.end(), {"--set", "cluster.min_nodes=" + std::to_string(*least)});
+    }
   }
   if (job.shape.devices.value_or(0) > 0) {
     command.insert(command.end(), {"--devices", std::to_string(*job.shape.devices)});
@@ -288,7 +291,7 @@ JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Sub
 std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
   const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
-  if (shape.nodes != 1) {
+  if (shape.nodes != 1 || shape.least_nodes.value_or(1) != 1) {
     refuse("--nodes is " + std::to_string(shape.nodes) + ", but packed trials have one device each",
            "leave --nodes out: there is a job for each node that is needed");
   }

@@ -186,6 +186,7 @@ Json run_json(const RunReport& report, const std::string& tunnel) {
           {"job", job_json(report.job)},
           {"end", end_json(report)},
           {"nodes", report.nodes},
+          {"sizes", report.sizes.empty() ? Json(nullptr) : Json(report.sizes)},
           {"tasks", unless_0(report.tasks)},
           {"started", or_null(report.started)},
           {"last", or_null(report.last)},

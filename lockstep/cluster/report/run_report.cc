@@ -2,7 +2,9 @@
 #include "lockstep/cluster/report/run_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -84,6 +86,21 @@ void take_times(const std::vector<RunSegment>& starts, RunReport& report) {
   }
   // Agents live as long as their tasks, also before the first and after the last step.
   report.alive_s = std::max(report.alive_s, longest);
+}
+
+/// Sets the sizes of a run whose starts had different numbers of ranks. A node has as many of them in each start.
+void take_sizes(const std::vector<RunSegment>& starts, RunReport& report) {
+  const double per_node = std::max(1.0, static_cast<double>(report.tasks) / report.nodes);
+  std::vector<int> sizes;
+  double node_s = 0;
+  for (const auto& start : starts) {
+    const double nodes = std::ceil(number_of(start.started, "world", report.tasks) / per_node);
+    sizes.push_back(static_cast<int>(nodes));
+    node_s += nodes * (number_of(start.ended, "time_to_first_step_s", 0) + start.seconds());
+  }
+  if (std::ranges::adjacent_find(sizes, std::ranges::not_equal_to()) == sizes.end()) return;
+  report.sizes = std::move(sizes);
+  report.node_s = node_s;
 }
 
 /// Returns whether the process that last held the folder lives, as far as this machine can tell.
@@ -182,6 +199,13 @@ std::string_view name_of(RunState state) {
   return {};
 }
 
+double RunReport::billed_hours() const {
+  if (sizes.empty()) return billing().hours(alive_s, nodes);
+  // The price is that of a job with the most nodes that it may have.
+  const int most = job ? std::max(1, job->nodes) : nodes;
+  return billing().hours(node_s / most, most);
+}
+
 double RunReport::energy_joules() const {
   double joules = 0;
   for (const auto& node : telemetry.nodes) joules += node.energy_joules();
@@ -214,6 +238,7 @@ RunReport run_report(const fs::path& run_dir, const std::optional<QueuedJobs>& q
   take_size(report);
   take_starts(starts, report);
   take_times(starts, report);
+  take_sizes(starts, report);
   take_end(report, queue, learned);
   if (report.training) {
     report.training->figures.path = fs::absolute(run_dir);

@@ -44,6 +44,8 @@ struct RunReport {
   std::optional<double> last{};     ///< The time of its last line.
   double alive_s = 0;               ///< Of all starts together, without what lies between.
   int starts = 0;
+  std::vector<int> sizes{};  ///< The nodes of each start, if they differ.
+  double node_s = 0;         ///< Seconds of all nodes together, if starts have different sizes.
   std::string stopped_by{};
   std::map<std::string, std::string> facts{};
   std::map<std::string, std::string> settings{};  ///< Settings of its recipe.toml, by key. Empty if that cannot be
@@ -56,9 +58,9 @@ struct RunReport {
                                           ///< end.
   bool has_event_files = false;
 
-  double node_hours() const { return alive_s * nodes / 3600; }
+  double node_hours() const { return (sizes.empty() ? alive_s * nodes : node_s) / 3600; }
   JobBilling billing() const { return job ? job->billing : JobBilling{}; }
-  double billed_hours() const { return billing().hours(alive_s, nodes); }
+  double billed_hours() const;
   double energy_joules() const;  ///< Of the devices that report power.
   /// Nothing without steps or without a device that reports power. Of all starts, so of samples of all of them.
   std::optional<double> kwh_per_sample() const;

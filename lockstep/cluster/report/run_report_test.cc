@@ -107,6 +107,20 @@ TEST(RunReports, TellWhatTheFirstEpochsSlownessIsMadeOf) {
   EXPECT_HAS(words, "500 ms to the first step");
 }
 
+TEST(RunReports, AddUpOverStartsOfDifferentSizes) {
+  const TemporaryFolder folder;
+  auto later = started(200, 30) + ended(210.25);
+  later.replace(later.find(R"("world":2)"), 9, R"("world":4)");
+  const auto path = run_with(folder.path() / "run", three_epochs() + ended(110.25) + later, true);
+  write_whole(path / "layout.json", R"({"nodes":2,"world":4})", false);
+  const auto report = reported(path);
+  // Each start took 10.75 s, the first on one node and the second on two.
+  EXPECT_EQ(report.sizes, (std::vector<int>{1, 2}));
+  EXPECT_DOUBLE_EQ(report.node_hours(), 3 * 10.75 / 3600);
+  EXPECT_HAS(report_text({.runs = {report}, .tunnels = {""}}), "1, 2 nodes, start by start");
+  EXPECT_TRUE(reported(run_with(folder.path() / "same", three_epochs() + ended(110.25), true)).sizes.empty());
+}
+
 TEST(RunReports, GoAsFarAsARunThatHasNotEnded) {
   const TemporaryFolder folder;
   const auto text = three_epochs();

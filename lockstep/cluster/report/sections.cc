@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/base/unit_column.h"
@@ -66,6 +67,10 @@ ReportSection run_section(const RunReport& report) {
     const double span = *report.last - *report.started;
     if (report.starts > 1 && span > report.alive_s) time += ", within " + seconds_text(span);
     facts.push_back({"wall time", time + "; " + billed_text(report.billed_hours(), report.billing().unit)});
+  }
+  if (!report.sizes.empty()) {
+    facts.push_back({"sizes", joined(map_each(report.sizes, [](int nodes) { return std::to_string(nodes); }), ", ") +
+                                  " nodes, start by start"});
   }
   if (report.starts > 0) {
     facts.push_back({"starts", std::to_string(report.starts) +
