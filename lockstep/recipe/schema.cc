@@ -245,7 +245,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"cluster.nodes", kInteger, "", kCount, "nodes", "number of nodes to request", {}, kAside},
     {"cluster.min_nodes", kInteger, "", kCount, "nodes",
      "fewest nodes that the job accepts, if the queue does not have all of cluster.nodes", {}, kAside},
-    {"cluster.node_step", kInteger, "1", kCount, "nodes",
+    {"cluster.node_step", kInteger, "", kCount, "nodes",
      "accept only cluster.min_nodes plus a multiple of this; needs Slurm 23.02 or later", {}, kAside},
     {"cluster.time", kDuration, "", kSpan, "", "time limit of a job; a run continues in the next job", {}, kAside},
     {"cluster.account", kText, "", {}, "", "Slurm account to charge", {}, kAside},

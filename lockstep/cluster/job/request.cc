@@ -75,7 +75,7 @@ RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
   if (settings.has("cluster.nodes")) shape.nodes = static_cast<int>(settings.integer("cluster.nodes"));
   if (settings.has("cluster.min_nodes")) {
     shape.least_nodes = static_cast<int>(settings.integer("cluster.min_nodes"));
-    shape.node_step = static_cast<int>(settings.integer("cluster.node_step"));
+    if (settings.has("cluster.node_step")) shape.node_step = static_cast<int>(settings.integer("cluster.node_step"));
   }
   std::optional<int> devices = flags.devices;
   if (!devices && settings.has("trainer.devices")) devices = static_cast<int>(settings.integer("trainer.devices"));
