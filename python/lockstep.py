@@ -765,13 +765,63 @@ class _RunLock:
             os.close(self.fd)
 
 
+# ---- what this rank does, for its parent ----
+
+_PAGE_PHASE, _PAGE_NUMBER = struct.Struct("=I").pack_into, struct.Struct("=q").pack_into
+
+
+class _Page:
+    """What this rank does, for the parent that watches it: docs/formats/page.md. Without a parent it notes nothing."""
+
+    STARTING, LOADING, COMPUTING, BETWEEN, SAVING, ENDING = 0, 1, 2, 5, 6, 7
+    NAMES = ("starting", "loading", "forward", "backward", "update", "validation", "saving", "ending")
+    SIZE = 4096
+
+    def __init__(self, rank):
+        self._memory, self._changes, self._entered = None, 0, [0] * 8
+        self.rank, self.phase, self.step, self.since = rank, self.STARTING, 0, time.monotonic()
+        try:
+            file = os.open(os.environ["LOCKSTEP_PAGE"], os.O_RDWR | os.O_CLOEXEC)
+        except (KeyError, OSError):
+            return
+        with contextlib.closing(os.fdopen(file, "r+b", buffering=0)) as opened:
+            if os.fstat(file).st_size != self.SIZE:
+                return
+            self._memory = mmap.mmap(opened.fileno(), self.SIZE)
+        self._memory[:] = bytes(self.SIZE)
+        struct.pack_into("=ii", self._memory, 8, os.getpid(), rank)
+        struct.pack_into("=q", self._memory, 40, -1)
+        self._memory[:8] = b"KLPAGE1\0"
+
+    def enter(self, phase, step):
+        self.phase, self.step, self.since = phase, step, time.monotonic()
+        memory = self._memory
+        if memory is None:
+            return
+        self._entered[phase] += 1
+        self._changes += 1
+        _PAGE_PHASE(memory, 24, phase)
+        _PAGE_NUMBER(memory, 32, step)
+        _PAGE_NUMBER(memory, 56 + 8 * phase, self._entered[phase])
+        _PAGE_NUMBER(memory, 16, self._changes)
+
+    def answer(self):
+        """The answer to `lockstep why`, of this rank alone."""
+        name, seconds = self.NAMES[self.phase], time.monotonic() - self.since
+        text = "rank %d (process %d on %s): %s of step %d for %.0f s" % (self.rank, os.getpid(), socket.gethostname(), name, self.step, seconds)
+        rank = {"rank": self.rank, "host": socket.gethostname(), "pid": os.getpid(), "state": "?", "phase": name, "step": self.step,
+                "collective": None, "unchanged_s": seconds, "limit_s": None, "text": text}
+        return {"state": "done", "ranks": [rank], "verdict": None}
+
+
 # ---- requests of others: docs/formats/run-folder.md ----
 
 
 class _Requests:
-    """A thread of rank 0 that looks each second for RUN/requests/ID.stop and ID.save, and answers them."""
+    """A thread of rank 0 that looks each second for RUN/requests/ID.stop, ID.save and ID.why, and answers them."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, page):
+        self._page = page
         self.folder = os.path.join(folder, "requests")
         self.wants_stop = self.wants_save = False
         self._open = {}  # ID: [kind, the step whose snapshot answers it]
@@ -790,7 +840,7 @@ class _Requests:
             return
         for name in names:
             stem, dot, kind = name.rpartition(".")
-            if kind in ("stop", "save") and stem and not stem.startswith("."):
+            if kind in ("stop", "save", "why") and stem and not stem.startswith("."):
                 with contextlib.suppress(OSError):
                     found = os.lstat(os.path.join(self.folder, name))
                     if stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0):
@@ -802,6 +852,9 @@ class _Requests:
 
     def look(self):
         for name, kind in self._found():
+            if kind == "why":
+                self._answer(name, kind, self._page.answer())
+                continue
             with self._lock:
                 if name in self._open:
                     continue
@@ -1686,6 +1739,7 @@ class Run:
         self._epochs = None
         self._began = time.monotonic()
         self._ranks = _Ranks()
+        self._page = _Page(self._ranks.rank)
         self._objects.packed()  # What cannot be written is told now, and not at the first save.
         self._clock = _JobClock()
         self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
@@ -1714,7 +1768,7 @@ class Run:
         except OSError as error:
             raise Error("the run folder '%s' cannot be made: %s" % (self.folder, error), "give start() a folder that you may write to") from error
         self._saver = _Saver(self._snapshots, self.options["keep"])
-        self._requests = _Requests(self.folder)
+        self._requests = _Requests(self.folder, self._page)
 
     def _give_up(self):
         """Leaves the folder to another start."""
@@ -1840,9 +1894,11 @@ class Run:
             return
         try:
             while True:
+                self._page.enter(_Page.LOADING, self.step)
                 batch = next(batches, _END)
                 if batch is _END:
                     break
+                self._page.enter(_Page.COMPUTING, self.step)
                 self._begin_batch(batch)
                 try:
                     yield batch
@@ -1976,6 +2032,7 @@ class Run:
         return self.is_update_due
 
     def _close_pass(self):
+        self._page.enter(_Page.BETWEEN, self.step)
         self._position["over"] = True
         self._over_random = _random_states(self._loader["object"])
 
@@ -2066,6 +2123,7 @@ class Run:
 
     def save(self):
         """Writes a snapshot of this step while the program goes on. Collective."""
+        self._page.enter(_Page.SAVING, self.step)
         self._last_save = time.monotonic()
         is_best, self._is_best = self._is_best, False
         if self._saved == self._place():

@@ -59,6 +59,7 @@ void add_ls(CLI::App& app, Context& context);
 void add_follow(CLI::App& app, Context& context);
 void add_monitor(CLI::App& app, Context& context);
 void add_stop(CLI::App& app, Context& context);
+void add_why(CLI::App& app, Context& context);
 void add_plan(CLI::App& app, Context& context);
 void add_scale(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);

@@ -29,7 +29,7 @@ nlohmann::json json_of(const Placement& at) {
   return object;
 }
 
-std::string table_of(const Placement& at) {
+std::string placement_table(const Placement& at) {
   const auto of = [](int part, int whole) { return std::to_string(part) + " of " + std::to_string(whole); };
   std::string text;
   const auto line = [&text](const std::string& name, const std::string& value) {
@@ -58,7 +58,7 @@ void add_layout(CLI::App& app, Context& context) {
     if (*json) {
       print_json(json_of(at));
     } else {
-      print_text(table_of(at));
+      print_text(placement_table(at));
     }
   });
 }

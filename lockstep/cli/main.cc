@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
     lockstep::cli::add_follow(app, context);
     lockstep::cli::add_monitor(app, context);
     lockstep::cli::add_stop(app, context);
+    lockstep::cli::add_why(app, context);
     lockstep::cli::add_plan(app, context);
     lockstep::cli::add_scale(app, context);
     lockstep::cli::add_report(app, context);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
@@ -20,7 +25,42 @@ void stop_local(const std::filesystem::path& run) {
   print_text("the run writes a snapshot and ends\n");
 }
 
+/// The number of ranks of a run. 0 if its folder does not tell.
+std::int64_t world_of(const std::filesystem::path& run_dir) {
+  const auto layout = nlohmann::json::parse(text_or_nothing(run_dir / "layout.json"), nullptr, false);
+  return layout.is_object() ? layout.value("world", std::int64_t{0}) : 0;
+}
+
+std::string why_text(const nlohmann::json& answer, std::int64_t world) {
+  std::string text;
+  for (const auto& rank : answer.at("ranks")) text += rank.at("text").get<std::string>() + "\n";
+  const auto told = std::ssize(answer.at("ranks"));
+  if (told < world)
+    text += counted(world - told, "other rank") + " cannot be asked: no parent of theirs watches them\n";
+  const auto& verdict = answer.at("verdict");
+  return text + (verdict.is_null() ? "nobody holds up the others" : verdict.at("text").get<std::string>()) + "\n";
+}
+
+/// The run's folder, wherever it runs.
+std::filesystem::path folder_of(const std::string& run, const Environment& env) {
+  if (const auto local = local_run(run, run_places(env))) return *local;
+  return run_job(run, run_places(env)).path;
+}
+
 }  // namespace
+
+void add_why(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("why", "Show what each rank of a run does now, and who holds up the others");
+  auto run = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
+  command->add_flag("--json", *json, "Print one JSON object");
+  command->callback([run, json, &context] {
+    const auto folder = folder_of(*run, context.env);
+    const auto answer = ask_why(folder);
+    *json ? print_json(answer) : print_text(why_text(answer, world_of(folder)));
+  });
+}
 
 void add_stop(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("stop", "Stop a run; a recipe's run writes a snapshot first");

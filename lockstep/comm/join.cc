@@ -12,7 +12,9 @@
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
+#include "lockstep/comm/noted_process_group.h"
 #include "lockstep/comm/store_bytes.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 namespace {
@@ -87,7 +89,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
                                                              placement.rank, placement.world, options);
   // Each pair waits until it is connected at both ends, so nobody needs this rank's listener any more.
   listener.refuse_strangers();
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, placement.rank, placement.world);
+  c10::intrusive_ptr<c10d::ProcessGroup> group =
+      c10::make_intrusive<NotedProcessGroup>(store, placement.rank, placement.world);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   return group;
@@ -157,6 +160,7 @@ Group join(const JoinOptions& options) {
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options) {
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
+  Page::own().set_rank(placement.rank);
   const auto choose = [&, &chosen = impl->device] {
     chosen = chosen_device(device_request(placement, env, options), this_node());
   };

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/observe/request_watch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/system_files.h"
+#include "lockstep/observe/rank_answer.h"
 
 namespace lockstep {
 namespace {
@@ -17,8 +22,9 @@ nlohmann::json refusal(const char* reason) { return {{"state", "refused"}, {"rea
 
 }  // namespace
 
-RequestWatch::RequestWatch(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {
-  for (const auto& request : open_requests(run_dir_)) {
+RequestWatch::RequestWatch(std::filesystem::path run_dir)
+    : run_dir_(std::move(run_dir)), is_alone_(!Environment::of_process().get(kPageVariable)), watch_(host_name()) {
+  for (const auto& request : open_requests(run_dir_, {"stop", "save"})) {
     answer(request, refusal("it was left before the run started: ask again"));
   }
   thread_ = std::thread([this] { run(); });
@@ -50,12 +56,22 @@ void RequestWatch::run() {
 }
 
 void RequestWatch::look() {
-  for (const auto& request : open_requests(run_dir_)) {
+  if (is_alone_) answer_why();
+  for (const auto& request : open_requests(run_dir_, {"stop", "save"})) {
     const std::lock_guard lock(mutex_);
     if (std::ranges::any_of(open_, [&](const auto& each) { return each.request.id == request.id; })) continue;
     open_.push_back({.request = request});
     answer(request, {{"state", "seen"}});
     (request.kind == "stop" ? wants_stop_ : wants_save_) = true;
+  }
+}
+
+void RequestWatch::answer_why() {
+  // This thread runs while it looks, so the process's own state says nothing.
+  WatchedRank own{.rank = 0, .pid = ::getpid(), .page = sight_of(Page::own().layout()), .state = '?'};
+  watch_.look({own}, Clock::now());
+  for (const auto& request : open_requests(run_dir_, {"why"})) {
+    answer(request, answer_of(watch_.ranks(), watch_.verdict()));
   }
 }
 

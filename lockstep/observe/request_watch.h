@@ -11,10 +11,12 @@
 
 #include "lockstep/observe/events.h"
 #include "lockstep/observe/requests.h"
+#include "lockstep/watch/rank_watch.h"
 
 namespace lockstep {
 
-/// Looks for requests to a running training once a second, on its own thread, and answers them. Rank 0 has one.
+/// Looks for requests to a running training once a second, on its own thread, and answers them. Rank 0 has one. If no
+/// parent watches the ranks, it also answers for rank 0 what `lockstep why` asks.
 ///
 /// Requests from before it began are refused, since they were meant for an earlier start of the run.
 ///
@@ -45,10 +47,13 @@ class RequestWatch {
 
   void run();
   void look();
+  void answer_why();
   void answer(const Request& request, const nlohmann::json& answer) const;
   nlohmann::json done() const;
 
   const std::filesystem::path run_dir_;
+  const bool is_alone_;  ///< No parent watches this rank, so this thread says what it does.
+  RankWatch watch_;      ///< Of this thread.
   std::atomic<bool> wants_stop_ = false;
   std::atomic<bool> wants_save_ = false;
   std::mutex mutex_;

@@ -40,7 +40,7 @@ TEST(RequestWatch, AStopIsSeenAndAnsweredAtTheEnd) {
   EXPECT_EQ(answer["state"], "done");
   EXPECT_EQ(answer["step"], 7);
   EXPECT_EQ(answer["request"], "stop");
-  EXPECT_TRUE(open_requests(folder.path()).empty());
+  EXPECT_TRUE(open_requests(folder.path(), {"stop", "save"}).empty());
 }
 
 TEST(RequestWatch, ASaveIsAnsweredByTheSaveThatBeganAfterIt) {
@@ -81,14 +81,14 @@ TEST(OpenRequests, AreThoseOfThisUserAlone) {
     std::ofstream(requests / "4.stop") << "";
     ASSERT_EQ(::chown((requests / "4.stop").c_str(), 4711, 4711), 0);
   }
-  const auto open = open_requests(folder.path());
+  const auto open = open_requests(folder.path(), {"stop", "save"});
   ASSERT_EQ(open.size(), 1U);
   EXPECT_EQ(open[0].id, ours.id);
 }
 
 TEST(OpenRequests, AFolderThatIsNotThereHasNone) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(open_requests(folder.path() / "none").empty());
+  EXPECT_TRUE(open_requests(folder.path() / "none", {"stop"}).empty());
 }
 
 }  // namespace

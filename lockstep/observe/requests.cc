@@ -60,15 +60,15 @@ void withdraw_request(const fs::path& run_dir, const Request& request) {
   fs::remove(request_path(run_dir, request), ignored);
 }
 
-std::vector<Request> open_requests(const fs::path& run_dir) {
+std::vector<Request> open_requests(const fs::path& run_dir, const std::vector<std::string>& kinds) {
   std::vector<Request> requests;
   std::error_code error;
   for (fs::directory_iterator it(requests_folder(run_dir), error); !error && it != fs::directory_iterator();
        it.increment(error)) {
-    const auto kind = it->path().extension().string();
-    if ((kind == ".stop" || kind == ".save") && is_ours(it->path())) {
-      requests.push_back({.id = it->path().stem().string(), .kind = kind.substr(1)});
-    }
+    const auto ending = it->path().extension().string();
+    const auto kind = ending.empty() ? ending : ending.substr(1);
+    if (std::ranges::find(kinds, kind) == kinds.end() || !is_ours(it->path())) continue;
+    requests.push_back({.id = it->path().stem().string(), .kind = kind});
   }
   std::ranges::sort(requests, {}, &Request::id);
   return requests;

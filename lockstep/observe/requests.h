@@ -15,7 +15,7 @@ namespace lockstep {
 /// docs/formats/run-folder.md.
 struct Request {
   std::string id{};    ///< Unique in the folder. Letters, digits and '-'.
-  std::string kind{};  ///< "stop" or "save".
+  std::string kind{};  ///< "stop", "save" or "why".
 };
 
 /// The folder of a run's requests. It need not exist.
@@ -27,9 +27,9 @@ Request leave_request(const std::filesystem::path& run_dir, const std::string& k
 /// Withdraws a request that nobody has answered.
 void withdraw_request(const std::filesystem::path& run_dir, const Request& request);
 
-/// Returns the unanswered requests of this folder, oldest first. Only those of this process's user or of root count,
+/// Returns the unanswered requests of these kinds, oldest first. Only those of this process's user or of root count,
 /// since a folder may be writable for others.
-std::vector<Request> open_requests(const std::filesystem::path& run_dir);
+std::vector<Request> open_requests(const std::filesystem::path& run_dir, const std::vector<std::string>& kinds);
 
 /// Answers a request with `answer`, to which "schema", "id" and "request" are added. An answer with "state" "seen"
 /// leaves the request open, any other removes it. Throws: Error(kIo).

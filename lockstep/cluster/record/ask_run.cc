@@ -56,4 +56,14 @@ nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::m
   return *answer;
 }
 
+nlohmann::json ask_why(const std::filesystem::path& run_dir, std::chrono::milliseconds patience) {
+  if (!is_trained_in(run_dir)) fail_unheard(run_dir, "run.lock has no holder");
+  const auto request = leave_request(run_dir, "why");
+  auto answer = await_answer(run_dir, request, true, patience);
+  if (answer) return *std::move(answer);
+  withdraw_request(run_dir, request);
+  fail_unheard(run_dir, "no answer for " +
+                            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) + " s");
+}
+
 }  // namespace lockstep

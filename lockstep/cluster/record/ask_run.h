@@ -23,4 +23,9 @@ bool ask_to_stop(const std::filesystem::path& run_dir, std::chrono::milliseconds
 /// Throws: Error(kEnvironment) if no training runs there, if it has refused, or if the time is over; Error(kIo).
 nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::milliseconds patience);
 
+/// Asks what each rank of a run does, and who holds up the others. Returns the answer (docs/formats/run-folder.md).
+/// Blocks: for at most `patience`.
+/// Throws: Error(kEnvironment) if nobody answers; Error(kIo).
+nlohmann::json ask_why(const std::filesystem::path& run_dir, std::chrono::milliseconds patience = kSeenWithin);
+
 }  // namespace lockstep

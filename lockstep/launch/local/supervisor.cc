@@ -96,7 +96,12 @@ void end_descendants(const std::vector<pid_t>& spare) {
 }
 
 LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
-    : job_(job), env_(env), log_(log), program_(std::move(program)), ranks_(static_cast<std::size_t>(job.ranks)) {
+    : job_(job),
+      env_(env),
+      log_(log),
+      program_(std::move(program)),
+      ranks_(static_cast<std::size_t>(job.ranks)),
+      watch_(job.run_dir, log) {
   // A program that is not ours binds the port itself, some seconds later.
   if (job_.owns_store) store_ = bind_socket("127.0.0.1");
   port_ = job_.owns_store ? port_of(store_) : unclaimed_port();
@@ -144,6 +149,11 @@ void LocalSupervisor::start(int rank, const sigset_t& mask) {
   auto [out_read, out_write] = opened_pipe();
   auto [err_read, err_write] = opened_pipe();
   Rank& slot = ranks_[static_cast<std::size_t>(rank)];
+  try {
+    slot.page.emplace();
+  } catch (const Error& error) {
+    log_.warning(std::string(error.fact()) + ": nobody will know what rank " + std::to_string(rank) + " does");
+  }
   const pid_t pid = ::fork();
   if (pid < 0) {
     const int reason = errno;
@@ -193,7 +203,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
-           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE";
+           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable;
   });
   all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
   all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
@@ -207,10 +217,31 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   if (rank == 0) {
     for (const auto& [name, fd] : job_.descriptors) all[name] = std::to_string(fd);
   }
+  if (const auto& page = ranks_[static_cast<std::size_t>(rank)].page) all[kPageVariable] = page->give();
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);
   return entries;
+}
+
+int LocalSupervisor::milliseconds_to_wait() const {
+  auto next = terminate_at_ ? terminate_at_ : kill_at_;
+  if (live_ > 0) next = std::min(next.value_or(next_look_), next_look_);
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+}
+
+void LocalSupervisor::look_at_ranks() {
+  next_look_ = Clock::now() + RankWatch::kLookEvery;
+  std::vector<WatchedRank> ranks;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const auto& rank = ranks_[i];
+    if (rank.pid < 0) continue;
+    const auto page = rank.page ? rank.page->sight() : std::nullopt;
+    ranks.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .page = page, .state = process_state(rank.pid)});
+  }
+  watch_.look(ranks);
 }
 
 void LocalSupervisor::wait_for_events() {
@@ -219,18 +250,14 @@ void LocalSupervisor::wait_for_events() {
                                 {err_.is_waiting() ? err_.fd() : -1, POLLOUT, 0}};
   // A negative descriptor is not polled. A stream without room at the reader would otherwise wake us endlessly.
   for (const auto& source : sources_) polled.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
-  int timeout_ms = -1;
-  if (const auto& next = terminate_at_ ? terminate_at_ : kill_at_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
-    timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
-  }
-  if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) fail("poll", errno);
+  if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0 && errno != EINTR) fail("poll", errno);
   if (polled[1].revents != 0) out_.write_some();
   if (polled[2].revents != 0) err_.write_some();
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (polled[i + 3].revents != 0) sources_[i].read_some();
   }
   if (polled[0].revents != 0) take_signals();
+  if (live_ > 0 && Clock::now() >= next_look_) look_at_ranks();
   if (terminate_at_ && Clock::now() >= *terminate_at_) terminate();
   if (kill_at_ && Clock::now() >= *kill_at_) {
     if (!failed_) name_overdue();
@@ -267,6 +294,8 @@ void LocalSupervisor::take_signals() {
       // Sent to the rank and not to its group, since a program that stops in order still needs its helpers.
       forwarded_.push_back(signal);
       signal_all(signal, false);
+      // Else a frozen rank would not hear of it, and the others would wait for it.
+      if (signal == SIGTERM || signal == SIGINT) signal_all(SIGCONT, true);
       begin_grace(signal);
     }
   }

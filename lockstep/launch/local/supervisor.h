@@ -15,6 +15,8 @@
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"
+#include "lockstep/launch/local/watch_record.h"
+#include "lockstep/watch/page_reader.h"
 
 namespace lockstep {
 
@@ -44,6 +46,7 @@ class LocalSupervisor {
   struct Rank {
     pid_t pid = -1;  ///< Also its process group. -1 once it has ended.
     LastLines last;
+    std::optional<SharedPage> page;  ///< What the rank does. Nothing if the system has no memory for it.
   };
   struct Ending {
     int rank = 0;
@@ -55,6 +58,8 @@ class LocalSupervisor {
   [[noreturn]] void become_rank(int rank, const sigset_t& mask, int out, int err);
   std::vector<std::string> variables_of(int rank) const;
   void wait_for_events();
+  int milliseconds_to_wait() const;
+  void look_at_ranks();
   void take_signals();
   static bool only_lost_peer(const Ending& ending);
   bool is_cause(const Ending& ending) const;
@@ -92,6 +97,8 @@ class LocalSupervisor {
   int overdue_ = 0;                                // The same, once ranks had to be killed because of it.
   std::optional<Clock::time_point> terminate_at_;  // Put off while all that failed have lost a peer.
   std::optional<Clock::time_point> kill_at_;
+  Clock::time_point next_look_{};
+  WatchRecord watch_;  // Who holds up the others.
 };
 
 }  // namespace lockstep

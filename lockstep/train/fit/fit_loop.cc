@@ -11,6 +11,7 @@
 #include "lockstep/models/network.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 namespace {
@@ -152,6 +153,7 @@ void FitLoop::train_epoch() {
   feed_->seek(state_.epoch, state_.place);
   // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
+    Page::own().enter(Phase::kLoading, state_.step);
     const auto batches = feed_->next(state_.place);
     make_step(batches);
     if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
@@ -160,6 +162,7 @@ void FitLoop::train_epoch() {
 }
 
 void FitLoop::make_step(const StepBatches& batches) {
+  Page::own().begin_batch(state_.step, batches.batches.front().ids);
   model_.raise(signals());
   model_.prepare_step(state_.step, state_.epoch);
   timer_.note_work();
@@ -307,6 +310,7 @@ void FitLoop::save_open_epoch() {
 
 void FitLoop::save() {
   if (keeper_.is_saved(state_)) return;
+  Page::own().enter(Phase::kSaving, state_.step);
   timer_.await_device();
   guard_->compare(state_.step, timer_.longest_step(), /*is_save=*/true);
   refresh_statistics();
@@ -322,6 +326,7 @@ void FitLoop::save() {
 // Unlike save(), it does not compare the ranks first. The held state counts as the run's until a comparison finds
 // otherwise.
 void FitLoop::hold() {
+  Page::own().enter(Phase::kSaving, state_.step);
   timer_.await_device();
   graph_->interrupt();
   if (options_.max_time.count() > 0) state_.numbers[kSeconds] = timer_.seconds_of_run();
@@ -347,6 +352,7 @@ FitResult FitLoop::finish() {
     const bool all_epochs = options_.max_epochs > 0 && state_.epoch >= options_.max_epochs;
     stop_.end(all_epochs ? "max_epochs" : "max_steps");
   }
+  Page::own().enter(Phase::kEnding, state_.step);
   timer_.await_device();
   if (keeper_.is_saved(state_)) guard_->compare(state_.step, timer_.longest_step(), /*is_save=*/true);
   if (state_.place > 0 && !data_.is_epoch_over(state_.place)) state_.metrics["train_loss"] = losses_.epoch_mean();

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/range_mark.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 
@@ -33,6 +34,7 @@ void StepRunner::run(const StepBatches& step, const StepPlace& place) {
     }
   }
   const RangeMark mark(backend_, "update");
+  Page::own().enter(Phase::kUpdate, place.step);
   model_.update();
 }
 
@@ -41,6 +43,7 @@ void StepRunner::backward(const StepBatches& step, std::size_t index, const Step
   if (!replicas_) {
     const auto loss = loss_for_backward(batch, static_cast<std::int64_t>(index), place);
     const RangeMark mark(backend_, "backward");
+    Page::own().enter(Phase::kBackward, place.step);
     ForwardPass::name_failures(batch, place,
                                [&] { model_.parallel().backward(loss, batch.samples(), step.global_samples); });
     return;

@@ -9,6 +9,7 @@
 #include "lockstep/train/evaluation.h"
 #include "lockstep/train/pass_checks.h"
 #include "lockstep/train/statistics_pass.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 namespace {
@@ -25,6 +26,8 @@ Validator::Validator(TrainedModel& model, const TrainingData& data, ForwardPass&
 std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, StopRequest& stop,
                                                       const std::function<void()>& save) {
   auto& module = model_.module();
+  step_ = place.step;
+  Page::own().enter(Phase::kValidation, step_);
   model_.parallel().broadcast_buffers();
   auto training = std::exchange(module.metrics(), {});
   const auto is_stopped = [&] {
@@ -57,8 +60,10 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
   };
   bool is_whole = false;
   try {
-    is_whole = validate_batches(model_.module(), *data_.validation(), data_.validation_samples(), precision_,
-                                [&] { return checks.end_batch() && leaves(); });
+    is_whole = validate_batches(model_.module(), *data_.validation(), data_.validation_samples(), precision_, [&] {
+      Page::own().enter(Phase::kValidation, step_);
+      return checks.end_batch() && leaves();
+    });
   } catch (...) {
     failure = std::current_exception();
     if (is_peer_lost(failure)) throw;

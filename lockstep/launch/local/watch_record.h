@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "lockstep/base/log.h"
+#include "lockstep/watch/rank_watch.h"
+
+namespace lockstep {
+
+/// Watches the ranks of a launcher, and tells people. It says on the launcher's log and in the run folder's
+/// `watch.jsonl` who holds up the others, and answers `lockstep why` (docs/formats/run-folder.md).
+///
+/// Nothing that fails here may end the ranks. What cannot be written is left out.
+class WatchRecord {
+ public:
+  /// `run_dir` may be empty. Then only the log hears. `log` must outlive this object.
+  WatchRecord(std::filesystem::path run_dir, const Log& log);
+
+  /// Takes a look. Call it about once in RankWatch::kLookEvery.
+  void look(const std::vector<WatchedRank>& ranks);
+
+ private:
+  void tell(const std::string& news);
+  void answer_requests();
+
+  std::filesystem::path run_dir_;
+  const Log& log_;
+  RankWatch watch_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/file.h"
+#include "lockstep/watch/page.h"
+
+namespace lockstep {
+
+/// The newest collective of a rank.
+struct Collective {
+  std::uint64_t number = 0;  ///< Counts from 1. 0 for none so far.
+  std::string what;          ///< "all_reduce Float"
+  std::int64_t elements = 0;
+
+  bool operator==(const Collective&) const = default;
+};
+
+/// One reading of a page. Parts may be of neighbouring moments, since the rank goes on meanwhile. A collective is
+/// whole.
+struct PageSight {
+  pid_t pid = -1;
+  std::uint64_t changes = 0;
+  Phase phase = Phase::kStarting;
+  std::int64_t step = 0;
+  std::int64_t first_sample = -1;
+  std::int64_t samples = 0;
+  std::array<std::uint64_t, kPhases> entered{};
+  Collective collective;
+};
+
+/// Reads a page. Returns nothing if its rank has not written it yet, or holds up the reader by writing without end.
+std::optional<PageSight> sight_of(const PageLayout& page);
+
+/// The pages of ranks to come. They are memory without a name, and go with the last process that has them.
+class SharedPage {
+ public:
+  /// Throws: Error(kEnvironment) if the system gives no memory.
+  SharedPage();
+  ~SharedPage();
+  SharedPage(SharedPage&& other) noexcept;
+  SharedPage& operator=(SharedPage&&) = delete;
+  SharedPage(const SharedPage&) = delete;
+  SharedPage& operator=(const SharedPage&) = delete;
+
+  /// Lets this process's next program have the page. Call it in the child. Returns the value of LOCKSTEP_PAGE.
+  std::string give() const;
+
+  std::optional<PageSight> sight() const { return sight_of(*page_); }
+
+ private:
+  FileDescriptor file_;
+  const PageLayout* page_ = nullptr;
+};
+
+}  // namespace lockstep

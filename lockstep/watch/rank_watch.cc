@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/watch/rank_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+
+void PhaseHistory::add_long(Phase phase, double seconds) {
+  auto& all = longest_.at(static_cast<std::size_t>(phase));
+  all.insert(std::ranges::upper_bound(all, seconds), seconds);
+  if (all.size() > kMost) all.erase(all.begin());
+}
+
+double PhaseHistory::limit_s(Phase phase, std::uint64_t left) const {
+  constexpr double kWithoutHistory = 600;
+  constexpr double kLeast = 10;
+  constexpr std::uint64_t kFewest = 20;
+  if (left < kFewest) return kWithoutHistory;
+  const auto& all = longest_.at(static_cast<std::size_t>(phase));
+  // The place of the 99th percentile, counted from the longest.
+  const auto place = static_cast<std::size_t>(left / 100);
+  if (all.empty() || place >= all.size()) return kLeast;
+  return std::max(kLeast, 5 * all[all.size() - 1 - place]);
+}
+
+char process_state(pid_t pid) {
+  const auto text = text_or_nothing("/proc/" + std::to_string(pid) + "/stat");
+  // The name before the state may hold anything, brackets and blanks too.
+  const auto end = text.rfind(')');
+  return end == std::string::npos || end + 2 >= text.size() ? '?' : text[end + 2];
+}
+
+RankWatch::Followed& RankWatch::followed(const WatchedRank& rank, Clock::time_point now) {
+  const auto it = std::ranges::find(followed_, rank.rank, &Followed::rank);
+  auto& own = it != followed_.end() ? *it : followed_.emplace_back();
+  if (own.pid != rank.pid) own = {.rank = rank.rank, .pid = rank.pid, .state = rank.state, .since = now};
+  return own;
+}
+
+void RankWatch::follow(const WatchedRank& rank, Clock::time_point now) {
+  auto& own = followed(rank, now);
+  const auto is_stopped = [](char state) { return state == 'T' || state == 't'; };
+  const bool has_changed = rank.page ? rank.page->changes != own.changes : rank.state != own.state;
+  if (!has_changed && is_stopped(rank.state) == is_stopped(own.state)) return;
+  const double seconds = seconds_between(own.since, now);
+  if (rank.page && seconds > 1 && !is_stopped(own.state)) history_.add_long(own.phase, seconds);
+  own.since = now;
+  own.state = rank.state;
+  if (!rank.page) return;
+  own.changes = rank.page->changes;
+  own.phase = rank.page->phase;
+}
+
+std::uint64_t RankWatch::times_left(Phase phase) const {
+  std::uint64_t times = 0;
+  for (const auto& each : sights_) {
+    if (!each.page) continue;
+    const auto entered = each.page->entered.at(static_cast<std::size_t>(phase));
+    times += entered - (entered > 0 && each.page->phase == phase ? 1 : 0);
+  }
+  return times;
+}
+
+void RankWatch::look(const std::vector<WatchedRank>& ranks, Clock::time_point now) {
+  const bool was_away = last_look_ && now - *last_look_ > kGap;
+  const bool all_are_stopped = std::ranges::all_of(ranks, [](const auto& each) { return each.state == 'T'; });
+  last_look_ = now;
+  for (const auto& rank : ranks) follow(rank, now);
+  if (was_away || all_are_stopped) {
+    for (auto& each : followed_) each.since = now;
+  }
+  sights_.clear();
+  for (const auto& rank : ranks) {
+    sights_.push_back({.rank = rank.rank,
+                       .host = host_,
+                       .pid = rank.pid,
+                       .state = rank.state,
+                       .page = rank.page,
+                       .age_s = seconds_between(followed(rank, now).since, now)});
+  }
+  for (auto& each : sights_) {
+    if (each.page) each.limit_s = history_.limit_s(each.page->phase, times_left(each.page->phase));
+  }
+  verdict_ = verdict_on(sights_);
+}
+
+std::optional<std::string> RankWatch::news() {
+  const bool is_told = verdict_ && told_ && verdict_->is_same(*told_);
+  if (is_told || (!verdict_ && !told_)) return std::nullopt;
+  const auto before = std::exchange(told_, verdict_);
+  if (verdict_) return verdict_->text;
+  return before->kind == VerdictKind::kAllWait ? "the ranks go on"
+                                               : "the ranks go on, none holds up the others any more";
+}
+
+}  // namespace lockstep

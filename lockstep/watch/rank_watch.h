@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/watch/verdict.h"
+
+namespace lockstep {
+
+/// The longest times of each phase, for how long one may take before it is called late.
+///
+/// The limit is 5 times the 99th percentile of all times of that phase so far, and at least 10 s. A phase that was left
+/// fewer than 20 times may take ten minutes, since a first step loads libraries and a first validation reads files.
+class PhaseHistory {
+ public:
+  void add_long(Phase phase, double seconds);
+  /// `left` is how often the phase was left by any rank. Times that were not added were short.
+  double limit_s(Phase phase, std::uint64_t left) const;
+
+ private:
+  static constexpr std::size_t kMost = 1000;            ///< Of each phase. The longest are kept.
+  std::array<std::vector<double>, kPhases> longest_{};  ///< In rising order.
+};
+
+/// One rank to watch, as its parent knows it now.
+struct WatchedRank {
+  int rank = 0;
+  pid_t pid = -1;
+  std::optional<PageSight> page{};
+  char state = '?';
+};
+
+/// The state of a process as /proc/PID/stat has it. '?' if there is no such process.
+char process_state(pid_t pid);
+
+/// Watches ranks over time. It measures how long each has not changed, and says once who holds up the job.
+///
+/// Times are this process's own. If it was suspended itself, or all ranks were, all times begin anew.
+///
+/// Threads: one at a time.
+class RankWatch {
+ public:
+  explicit RankWatch(std::string host = {}) : host_(std::move(host)) {}
+
+  /// Takes a look at the ranks that live, `kLookEvery` after the one before or so.
+  void look(const std::vector<WatchedRank>& ranks, Clock::time_point now);
+
+  /// The ranks as of the last look.
+  const std::vector<RankSight>& ranks() const { return sights_; }
+  /// The verdict of the last look.
+  const std::optional<WatchVerdict>& verdict() const { return verdict_; }
+
+  /// Returns the verdict, once. When the ranks go on, returns a sentence about that, once.
+  std::optional<std::string> news();
+
+  static constexpr std::chrono::milliseconds kLookEvery{1000};
+  static constexpr std::chrono::milliseconds kGap{5000};  ///< A longer time without a look means a suspended job.
+
+ private:
+  struct Followed {
+    int rank = -1;
+    pid_t pid = -1;
+    std::uint64_t changes = 0;
+    Phase phase = Phase::kStarting;
+    char state = '?';
+    Clock::time_point since{};
+  };
+
+  Followed& followed(const WatchedRank& rank, Clock::time_point now);
+  void follow(const WatchedRank& rank, Clock::time_point now);
+  std::uint64_t times_left(Phase phase) const;
+
+  std::string host_;
+  std::vector<Followed> followed_{};
+  std::vector<RankSight> sights_{};
+  PhaseHistory history_{};
+  std::optional<Clock::time_point> last_look_{};
+  std::optional<WatchVerdict> verdict_{};
+  std::optional<WatchVerdict> told_{};
+};
+
+}  // namespace lockstep

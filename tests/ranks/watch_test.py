@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds up the others: a frozen rank of four is named once, `lockstep why` tells what each rank does, and a run that is
+well is never blamed."""
+import json
+import os
+import random
+import signal
+
+import harness
+
+LONG = ("observe.log_every=1", "snapshot.every_epochs=0", "trainer.max_epochs=100000", "trainer.validate_every=0")
+
+
+class Watch(harness.RanksTest):
+    def started(self, *settings, ranks, run="run"):
+        command = self.start_train(*LONG, *settings, ranks=ranks, run=run)
+        command.wait_for_step(self.folder / run, 5)
+        return command
+
+    def told(self, run="run"):
+        path = self.folder / run / "watch.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def why(self, *words, run="run"):
+        result = self.start("why", self.folder / run, *words).finish(100)
+        self.assertEqual(result.code, 0, result.err)
+        return result
+
+    def end(self, command, code=75):
+        command.process.send_signal(signal.SIGTERM)
+        self.assertEqual(command.finish(60).code, code, command.text(1)[-2000:])
+
+    def test_a_frozen_rank_of_four_is_named_once_and_so_is_its_going_on(self):
+        victim = random.Random(7).randrange(4)
+        command = self.started(ranks=4)
+        pid = command.ranks()[victim]
+        os.kill(pid, signal.SIGSTOP)
+        command.wait_until(lambda: len(self.told()) == 1, "a word about the frozen rank", 40)
+        first, = self.told()
+        self.assertEqual((first["kind"], first["ranks"]), ("stopped", [victim]))
+        self.assertRegex(first["text"], rf"^rank {victim} \(process {pid} on \S+\) is stopped by a signal for 1\d s, in \w+ of step \d+; "
+                                        r"ranks \d, \d, \d wait for it$")
+        self.assertIn("warning: " + first["text"], command.text(1))
+        answer = json.loads(self.why("--json").out)
+        self.assertEqual(answer["verdict"]["ranks"], [victim])
+        self.assertEqual([rank["rank"] for rank in answer["ranks"]], [0, 1, 2, 3])
+        self.assertEqual(answer["ranks"][victim]["state"], "T")
+        shown = self.why().out.splitlines()
+        self.assertEqual(len(shown), 5)
+        self.assertIn("stopped in ", shown[victim])
+        self.assertIn(f"rank {victim} ", shown[4])
+        os.kill(pid, signal.SIGCONT)
+        command.wait_until(lambda: len(self.told()) == 2, "a word about its going on", 40)
+        self.assertEqual(self.told()[1]["kind"], "goes_on")
+        self.end(command)
+
+    def test_a_run_that_is_well_tells_what_it_does_and_blames_nobody(self):
+        command = self.started(ranks=2)
+        answer = json.loads(self.why("--json").out)
+        self.assertIsNone(answer["verdict"])
+        for rank in answer["ranks"]:
+            self.assertIn(rank["phase"], ("loading", "forward", "backward", "update"))
+            self.assertGreaterEqual(rank["step"], 5)
+            self.assertLess(rank["unchanged_s"], 5)
+            self.assertRegex(rank["collective"]["operation"], r"^(all_reduce|broadcast) (Float|Double|Long)$")
+        self.assertTrue(self.why().out.endswith("nobody holds up the others\n"))
+        self.end(command)
+        self.assertEqual(self.told(), [])
+
+    def test_a_rank_alone_answers_for_itself(self):
+        command = self.started(ranks=1)
+        rank, = json.loads(self.why("--json").out)["ranks"]
+        self.assertEqual((rank["rank"], rank["pid"]), (0, command.process.pid))
+        self.assertGreaterEqual(rank["step"], 5)
+        self.end(command)
+
+    def test_nobody_answers_for_a_run_that_has_ended(self):
+        self.trained(ranks=1)
+        result = self.start("why", self.folder / "run").finish()
+        self.assertEqual(result.code, 4)
+        self.assertIn("no training runs in", result.err)
+
+
+if __name__ == "__main__":
+    harness.main()
