@@ -61,8 +61,12 @@ void Page::set_rank(int rank) {
 }
 
 void Page::enter(Phase phase, std::int64_t step) {
-  layout_.phase.store(static_cast<std::uint32_t>(phase), std::memory_order_relaxed);
   layout_.step.store(step, std::memory_order_relaxed);
+  enter(phase);
+}
+
+void Page::enter(Phase phase) {
+  layout_.phase.store(static_cast<std::uint32_t>(phase), std::memory_order_relaxed);
   layout_.entered[static_cast<std::size_t>(phase)].fetch_add(1, std::memory_order_relaxed);
   note_change();
 }

@@ -20,12 +20,12 @@ namespace lockstep {
 
 /// What a rank is doing. Numbers are part of the layout.
 enum class Phase : std::uint32_t {
-  kStarting = 0,
+  kStarting = 0,    ///< Also waits for the first batch of an epoch, which may take much longer than others.
   kLoading = 1,     ///< Waits for the loader's batch.
   kForward = 2,     ///< Computes a batch's loss.
   kBackward = 3,    ///< Computes gradients and waits until all ranks have averaged them.
   kUpdate = 4,      ///< The optimizer's step, and what follows until the next batch is asked for.
-  kValidation = 5,  ///< One batch of it.
+  kValidation = 5,  ///< One batch of it, or what else ends an epoch.
   kSaving = 6,      ///< Prepares a snapshot, or waits for one.
   kEnding = 7,
 };
@@ -71,6 +71,8 @@ class Page {
 
   void set_rank(int rank);
   void enter(Phase phase, std::int64_t step);
+  /// The same at the step that was noted last.
+  void enter(Phase phase);
   /// Enters kForward with a batch of these samples.
   void begin_batch(std::int64_t step, std::span<const std::int64_t> samples);
   /// `type` is that of the elements. Empty for a collective that moves none.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 
@@ -14,6 +15,7 @@ BatchFeed::BatchFeed(const TrainingData& data, std::int64_t accumulate, const Ra
 
 void BatchFeed::seek(std::int64_t epoch, std::int64_t place) {
   ahead_.reset();
+  is_first_ = true;
   data_.train().seek(epoch, place);
 }
 
@@ -34,6 +36,7 @@ void BatchFeed::read_ahead(std::int64_t place) {
 }
 
 StepBatches BatchFeed::read(std::int64_t place) {
+  Page::own().enter(std::exchange(is_first_, false) ? Phase::kStarting : Phase::kLoading);
   StepBatches step;
   for (std::int64_t i = 0; i < accumulate_; ++i) {
     if (i > 0 && place + step.global_samples >= data_.epoch_samples()) break;

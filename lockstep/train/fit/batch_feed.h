@@ -38,6 +38,7 @@ class BatchFeed {
 
   const TrainingData& data_;
   std::int64_t accumulate_;
+  bool is_first_ = true;                ///< The next batch is the first of an epoch, which may take much longer.
   std::unique_ptr<CopyStream> copies_;  ///< Null on a CPU.
   std::optional<StepBatches> ahead_;    ///< The next step's, on its way to the device.
 };

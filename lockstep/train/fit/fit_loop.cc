@@ -153,7 +153,6 @@ void FitLoop::train_epoch() {
   feed_->seek(state_.epoch, state_.place);
   // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
-    Page::own().enter(Phase::kLoading, state_.step);
     const auto batches = feed_->next(state_.place);
     make_step(batches);
     if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
@@ -226,6 +225,7 @@ void FitLoop::end_step(const StepBatches& batches) {
 }
 
 void FitLoop::end_epoch() {
+  Page::own().enter(Phase::kValidation, state_.step);
   timer_.await_device();
   guard_->settle();
   // Averages change at an epoch's end, and validation puts them in the weights' place.

@@ -128,6 +128,7 @@ bool Validator::take_statistics(const StepPlace& place, const std::function<bool
   if (!participants_.want_fresh_statistics()) return true;
   auto& module = model_.module();
   const auto run = [&](const Batch& batch, std::int64_t index) {
+    Page::own().enter(Phase::kValidation, place.step);
     const auto there = to_device(batch, model_.group().device().device);
     const auto* runs = forward_.batch_to_run(there);
     if (runs == nullptr) return;
