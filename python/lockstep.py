@@ -853,6 +853,8 @@ class _Requests:
     def look(self):
         for name, kind in self._found():
             if kind == "why":
+                if "LOCKSTEP_PAGE" in os.environ and os.environ.get("LOCKSTEP_RUN_DIR"):
+                    continue  # The job's `lockstep exec` answers for all ranks.
                 self._answer(name, kind, self._page.answer())
                 continue
             with self._lock:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,6 +19,7 @@
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/task_watch.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/placement/host_list.h"
@@ -125,6 +127,17 @@ bool is_own_training(const std::string& program, const std::vector<std::string>&
          std::filesystem::path(program).filename() == this_program().filename();
 }
 
+/// Returns the watch of a task that has a run folder.
+std::unique_ptr<TaskWatch> task_watch(const ExecTask& task, const Log& log) {
+  if (task.run_dir.empty()) return nullptr;
+  try {
+    return std::make_unique<TaskWatch>(task.at, task.node, task.run_dir, log);
+  } catch (const Error& error) {
+    log.warning(std::string(error.fact()) + ": nobody will know what this task does");
+    return nullptr;
+  }
+}
+
 void run(ExecOptions options, Context& context) {
   options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
@@ -145,7 +158,11 @@ void run(ExecOptions options, Context& context) {
   if (!options.stays()) become(program, command, task.environment.env);
   const bool is_logged = options.rank_logs && !task.run_dir.empty();
   const auto own_log = is_logged ? rank_log(task, context.env, context.log) : FileDescriptor();
-  const auto end = attended(program, command, task.environment.env, own_log ? own_log.get() : -1);
+  const auto watch = task_watch(task, context.log);
+  std::function<void(pid_t)> each_second;
+  if (watch) each_second = [&](pid_t child) { watch->look(child); };
+  const auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
+                            own_log ? own_log.get() : -1, each_second);
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.

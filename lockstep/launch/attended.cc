@@ -20,14 +20,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <deque>
 #include <exception>
 #include <optional>
 #include <string_view>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
@@ -157,7 +160,10 @@ struct ChildStreams {
 };
 
 /// Passes signals and output on until the child has ended. Returns its status.
-int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environment& env) {
+int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environment& env,
+                 const std::function<void(pid_t)>& each_second) {
+  constexpr std::chrono::milliseconds kSecond{1000};
+  auto next = Clock::now() + kSecond;
   // A signal from before the child existed reached this process alone.
   bool is_first = true;
   int status = 0;
@@ -174,14 +180,18 @@ int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environm
     // A negative descriptor is not polled.
     std::array<pollfd, 3> events = {pollfd{signals, POLLIN, 0}, pollfd{streams.errors.fd(), POLLIN, 0},
                                     pollfd{streams.output ? streams.output->fd() : -1, POLLIN, 0}};
-    ::poll(events.data(), events.size(), -1);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+    ::poll(events.data(), events.size(), each_second ? std::max(0, static_cast<int>(left.count())) : -1);
+    if (!each_second || Clock::now() < next) continue;
+    each_second(child);
+    next = Clock::now() + kSecond;
   }
 }
 
 }  // namespace
 
 ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env,
-                    int log) {
+                    int log, const std::function<void(pid_t)>& each_second) {
   sigset_t watched;
   sigset_t before;
   ::sigemptyset(&watched);
@@ -211,7 +221,7 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   streams.errors.close_writer();
   if (streams.output) streams.output->close_writer();
   const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
-  const int status = wait_for_end(child, signals.get(), streams, env);
+  const int status = wait_for_end(child, signals.get(), streams, env, each_second);
   ::signal(SIGPIPE, broken_pipe);
   // One that reaches this process a moment after the child, which heeded it and has ended, must not end this process.
   for (const int signal : kAskingToStop) ::signal(signal, SIG_IGN);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,9 +26,11 @@ struct ProgramEnd {
 ///
 /// Once the program has ended, this process ignores those signals, since they were the program's.
 ///
+/// `each_second` is called about once a second with the child's number. It must not throw.
+///
 /// Blocks:  until the program has ended. Processes that it leaves behind are not waited for.
 /// Throws:  Error(kEnvironment) if no process can be started.
 ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env,
-                    int log = -1);
+                    int log = -1, const std::function<void(pid_t)>& each_second = {});
 
 }  // namespace lockstep

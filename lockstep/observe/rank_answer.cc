@@ -8,6 +8,29 @@ namespace {
 
 using nlohmann::json;
 
+std::optional<Phase> phase_named(const std::string& name) {
+  for (std::uint32_t i = 0; i < kPhases; ++i) {
+    if (name_of(static_cast<Phase>(i)) == name) return static_cast<Phase>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<PageSight> page_of(const json& object) {
+  if (!object.at("phase").is_string()) return std::nullopt;
+  const auto phase = phase_named(object.at("phase"));
+  if (!phase) return std::nullopt;
+  PageSight page{.pid = object.at("pid"), .phase = *phase, .step = object.at("step")};
+  page.first_sample = object.value("first_sample", page.first_sample);
+  page.samples = object.value("samples", page.samples);
+  if (const auto& newest = object.at("collective"); newest.is_object()) {
+    page.collective = {
+        .number = newest.at("number"), .what = newest.at("operation"), .elements = newest.at("elements")};
+  }
+  return page;
+}
+
+}  // namespace
+
 json object_of(const RankSight& rank) {
   json object = {{"rank", rank.rank},         {"host", rank.host},
                  {"pid", rank.pid},           {"state", std::string(1, rank.state)},
@@ -17,6 +40,8 @@ json object_of(const RankSight& rank) {
   if (!rank.page) return object;
   object["phase"] = name_of(rank.page->phase);
   object["step"] = rank.page->step;
+  object["first_sample"] = rank.page->first_sample;
+  object["samples"] = rank.page->samples;
   const auto& newest = rank.page->collective;
   if (newest.number > 0) {
     object["collective"] = {{"number", newest.number}, {"operation", newest.what}, {"elements", newest.elements}};
@@ -24,7 +49,20 @@ json object_of(const RankSight& rank) {
   return object;
 }
 
-}  // namespace
+std::optional<RankSight> rank_sight_of(const json& object) {
+  try {
+    const std::string state = object.at("state");
+    return RankSight{.rank = object.at("rank"),
+                     .host = object.at("host"),
+                     .pid = object.at("pid"),
+                     .state = state.empty() ? '?' : state.front(),
+                     .page = page_of(object),
+                     .age_s = object.at("unchanged_s"),
+                     .limit_s = object.at("limit_s")};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
 
 json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict) {
   auto list = json::array();

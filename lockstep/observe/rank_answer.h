@@ -12,4 +12,10 @@ namespace lockstep {
 /// The answer to a request of kind "why": what each rank does, and who holds up the others.
 nlohmann::json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict);
 
+/// One entry of its "ranks".
+nlohmann::json object_of(const RankSight& rank);
+
+/// Returns the rank of such an entry. Nothing if it is none.
+std::optional<RankSight> rank_sight_of(const nlohmann::json& object);
+
 }  // namespace lockstep

@@ -67,7 +67,8 @@ std::uint64_t RankWatch::times_left(Phase phase) const {
 
 void RankWatch::look(const std::vector<WatchedRank>& ranks, Clock::time_point now) {
   const bool was_away = last_look_ && now - *last_look_ > kGap;
-  const bool all_are_stopped = std::ranges::all_of(ranks, [](const auto& each) { return each.state == 'T'; });
+  const bool all_are_stopped =
+      sees_all_ && std::ranges::all_of(ranks, [](const auto& each) { return each.state == 'T'; });
   last_look_ = now;
   for (const auto& rank : ranks) follow(rank, now);
   if (was_away || all_are_stopped) {
@@ -88,11 +89,11 @@ void RankWatch::look(const std::vector<WatchedRank>& ranks, Clock::time_point no
   verdict_ = verdict_on(sights_);
 }
 
-std::optional<std::string> RankWatch::news() {
-  const bool is_told = verdict_ && told_ && verdict_->is_same(*told_);
-  if (is_told || (!verdict_ && !told_)) return std::nullopt;
-  const auto before = std::exchange(told_, verdict_);
-  if (verdict_) return verdict_->text;
+std::optional<std::string> VerdictNews::of(const std::optional<WatchVerdict>& verdict) {
+  const bool is_told = verdict && told_ && verdict->is_same(*told_);
+  if (is_told || (!verdict && !told_)) return std::nullopt;
+  const auto before = std::exchange(told_, verdict);
+  if (verdict) return verdict->text;
   return before->kind == VerdictKind::kAllWait ? "the ranks go on"
                                                : "the ranks go on, none holds up the others any more";
 }

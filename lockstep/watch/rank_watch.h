@@ -39,6 +39,16 @@ struct WatchedRank {
 /// The state of a process as /proc/PID/stat has it. '?' if there is no such process.
 char process_state(pid_t pid);
 
+/// Says each verdict once, and once that the ranks go on.
+class VerdictNews {
+ public:
+  /// Returns what is new in this verdict, or nothing.
+  std::optional<std::string> of(const std::optional<WatchVerdict>& verdict);
+
+ private:
+  std::optional<WatchVerdict> told_{};
+};
+
 /// Watches ranks over time. It measures how long each has not changed, and says once who holds up the job.
 ///
 /// Times are this process's own. If it was suspended itself, or all ranks were, all times begin anew.
@@ -46,7 +56,8 @@ char process_state(pid_t pid);
 /// Threads: one at a time.
 class RankWatch {
  public:
-  explicit RankWatch(std::string host = {}) : host_(std::move(host)) {}
+  /// `sees_all` is false if other ranks of the job have watches of their own. Then a stopped rank may be one of many.
+  explicit RankWatch(std::string host = {}, bool sees_all = true) : host_(std::move(host)), sees_all_(sees_all) {}
 
   /// Takes a look at the ranks that live, `kLookEvery` after the one before or so.
   void look(const std::vector<WatchedRank>& ranks, Clock::time_point now);
@@ -56,8 +67,8 @@ class RankWatch {
   /// The verdict of the last look.
   const std::optional<WatchVerdict>& verdict() const { return verdict_; }
 
-  /// Returns the verdict, once. When the ranks go on, returns a sentence about that, once.
-  std::optional<std::string> news();
+  /// As VerdictNews::of(), of the last look.
+  std::optional<std::string> news() { return news_.of(verdict_); }
 
   static constexpr std::chrono::milliseconds kLookEvery{1000};
   static constexpr std::chrono::milliseconds kGap{5000};  ///< A longer time without a look means a suspended job.
@@ -77,12 +88,13 @@ class RankWatch {
   std::uint64_t times_left(Phase phase) const;
 
   std::string host_;
+  bool sees_all_;
   std::vector<Followed> followed_{};
   std::vector<RankSight> sights_{};
   PhaseHistory history_{};
   std::optional<Clock::time_point> last_look_{};
   std::optional<WatchVerdict> verdict_{};
-  std::optional<WatchVerdict> told_{};
+  VerdictNews news_{};
 };
 
 }  // namespace lockstep

@@ -129,6 +129,15 @@ TEST_F(RankWatchTest, NamesAFrozenRank) {
   EXPECT_EQ(news_.size(), 2U);
 }
 
+TEST(RankWatches, OfOneRankOfManyCountHowLongItIsStopped) {
+  RankWatch watch("n1", /*sees_all=*/false);
+  for (int i = 0; i < 12; ++i) {
+    watch.look({{.rank = 3, .pid = 9, .page = std::nullopt, .state = i == 0 ? 'S' : 'T'}},
+               Clock::time_point(seconds(i)));
+  }
+  EXPECT_EQ(watch.ranks().front().age_s, 10);
+}
+
 TEST(ProcessStates, AreThoseOfTheKernel) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -22,7 +22,6 @@ class WatchRecord {
   void look(const std::vector<WatchedRank>& ranks);
 
  private:
-  void tell(const std::string& news);
   void answer_requests();
 
   std::filesystem::path run_dir_;
