@@ -107,8 +107,10 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
 }
 
 /// Returns the time from the warning to the limit, which is less in a short job. Slurm may send the signal up to a
-/// minute early (sbatch(1)). A recipe needs none, since it follows LOCKSTEP_JOB_END, which the script exports, and
-/// knows how long its saves take.
+/// minute early (sbatch(1)). Its controller looks every 30 s, and warns half a minute too early rather than too late
+/// (job_time_limit() in src/slurmctld/job_mgr.c). It warns once. If that comes before the script has begun, on a node
+/// that is slow to start it, the warning is lost. So 45 s pass at least. A recipe needs none, since it follows
+/// LOCKSTEP_JOB_END, which the script exports, and knows how long its saves take.
 std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
   if (program.is_recipe) return 0s;
   if (queue.signal) {
@@ -119,7 +121,9 @@ std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, cons
                 "leave the program time to work: fewer seconds after the @, or a longer --time");
   }
   const auto lead = std::min(profile.sbatch.signal_lead, *queue.time / 10);
-  return std::min(std::max<std::chrono::seconds>(lead, 60s), *queue.time / 2);
+  constexpr auto kBegin = 45s;
+  const auto most = std::min(*queue.time / 2, std::max<std::chrono::seconds>(*queue.time - kBegin, 1s));
+  return std::min(std::max<std::chrono::seconds>(lead, 60s), most);
 }
 
 std::map<std::string, std::string> template_values(const ResolvedShape& size, const Profile& profile) {
