@@ -11,6 +11,7 @@ part, seeds, trials, bad, commit, date. Parts:
   strangers  connections to the store of those who know no secret, while a rank uses it
   held  trainings whose state is held in their parent's memory, killed at random moments
   moments  trainings on the Slurm test bed, stopped at random moments in all the ways that a job can be
+  watch  trainings on four ranks, one of which is frozen at a random moment: the right one is named, and that it goes on
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
 `tools/soak counts` shows the sums.
 """
@@ -145,6 +146,19 @@ def soak_moments(deadline):
     keep("moments", f"{first}:{after}", after - first, bad)
 
 
+def soak_watch(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("watch")), default=0)
+    after, bad = first, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_WATCH_SEED": str(after), "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/watch_test.py", "Watch.test_a_frozen_rank_of_four_is_named_once_and_so_is_its_going_on"],
+                              env=env, text=True, cwd=ROOT, capture_output=True, check=False)
+        logged("watch", done.stdout + done.stderr)
+        after, bad = after + 1, bad + (done.returncode != 0)
+        print(f"soak: watch: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
+    keep("watch", f"{first}:{after}", after - first, bad)
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -214,7 +228,7 @@ def main():
              "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000),
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
-             "moments": soak_moments,
+             "moments": soak_moments, "watch": soak_watch,
              "python_kills": soak_python_kills}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])

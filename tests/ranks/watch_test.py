@@ -32,8 +32,10 @@ class Watch(harness.RanksTest):
         self.assertEqual(command.finish(60).code, code, command.text(1)[-2000:])
 
     def test_a_frozen_rank_of_four_is_named_once_and_so_is_its_going_on(self):
-        victim = random.Random(7).randrange(4)
+        draw = random.Random(int(os.environ.get("LOCKSTEP_WATCH_SEED", "7")))
+        victim = draw.randrange(4)
         command = self.started(ranks=4)
+        command.wait_for_step(self.folder / "run", draw.randrange(5, 400))
         pid = command.ranks()[victim]
         os.kill(pid, signal.SIGSTOP)
         command.wait_until(lambda: len(self.told()) == 1, "a word about the frozen rank", 40)
@@ -67,6 +69,13 @@ class Watch(harness.RanksTest):
         self.assertTrue(self.why().out.endswith("nobody holds up the others\n"))
         self.end(command)
         self.assertEqual(self.told(), [])
+
+    def test_ranks_in_different_collectives_are_named_with_both_and_end(self):
+        result = self.start("launch", "-n", "3", "--", harness.BIN / "other_collective").finish(90)
+        self.assertEqual(result.code, harness.PEER_LOST, result.err)
+        self.assertRegex(result.err, r"warning: rank 1 \(process \d+ on \S+\) is in collective (\d+), broadcast Float of 8 elements, [^;]*; "
+                                     r"ranks 0, 2 in collective \1, all_reduce Float of 1024 elements")
+        self.assertIn("error: ranks that are in different collectives cannot go on, so all of them are stopped", result.err)
 
     def test_a_rank_alone_answers_for_itself(self):
         command = self.started(ranks=1)

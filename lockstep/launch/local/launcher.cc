@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/local/descendants.h"
 #include "lockstep/launch/local/supervisor.h"
 #include "lockstep/launch/program.h"
 

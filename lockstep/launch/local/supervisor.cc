@@ -36,6 +36,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
+#include "lockstep/launch/local/descendants.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/socket.h"
@@ -67,33 +68,6 @@ void bind_near_device(int rank, int ranks, const Environment& env) {
 }
 
 }  // namespace
-
-std::vector<pid_t> children_of_this_process() {
-  const std::string pid = std::to_string(::getpid());
-  std::vector<pid_t> children;
-  try {
-    for (const auto& word : split(text_of_file("/proc/" + pid + "/task/" + pid + "/children"), ' ')) {
-      if (const auto child = parsed_int<pid_t>(word)) children.push_back(*child);
-    }
-  } catch (const Error&) {
-    // This kernel has no such list, so processes that left their process group are not ended.
-  }
-  return children;
-}
-
-void end_descendants(const std::vector<pid_t>& spare) {
-  // Killing a process hands its children to us, the subreaper. Repeat until there are none.
-  while (true) {
-    bool found = false;
-    for (const pid_t child : children_of_this_process()) {
-      if (std::find(spare.begin(), spare.end(), child) != spare.end()) continue;
-      found = true;
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-    if (!found) return;
-  }
-}
 
 LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
     : job_(job),
@@ -242,6 +216,13 @@ void LocalSupervisor::look_at_ranks() {
     ranks.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .page = page, .state = process_state(rank.pid)});
   }
   watch_.look(ranks);
+  const auto& verdict = watch_.verdict();
+  if (failed_ || !verdict || verdict->kind != VerdictKind::kApart) return;
+  // They would wait for each other until the collectives' own limit, half an hour by default, and then fail.
+  log_.error("ranks that are in different collectives cannot go on, so all of them are stopped");
+  failed_ = Ending{.rank = verdict->ranks.front(), .code = exit_code(ErrorKind::kPeer)};
+  is_named_ = true;
+  terminate();
 }
 
 void LocalSupervisor::wait_for_events() {
@@ -381,7 +362,7 @@ void LocalSupervisor::finish() {
 void LocalSupervisor::report() const {
   // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
   // for ever.
-  if (!failed_ || is_orphan_ || overdue_ != 0) return;
+  if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
                      (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +

@@ -20,12 +20,6 @@
 
 namespace lockstep {
 
-/// Kills every descendant that hangs below this process, except `spare`, and waits for it.
-void end_descendants(const std::vector<pid_t>& spare);
-
-/// The processes whose parent is this one.
-std::vector<pid_t> children_of_this_process();
-
 /// The signals that are passed on to the ranks.
 inline constexpr int kForwardedSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
@@ -93,6 +87,7 @@ class LocalSupervisor {
   std::optional<Ending> failed_;
   bool is_stopped_ = false;                        // A rank ended with the code that says so.
   bool is_orphan_ = false;                         // Our parent is dead.
+  bool is_named_ = false;                          // The failed rank was told of.
   int stop_signal_ = 0;                            // The first SIGTERM or SIGINT that was passed on.
   int overdue_ = 0;                                // The same, once ranks had to be killed because of it.
   std::optional<Clock::time_point> terminate_at_;  // Put off while all that failed have lost a peer.

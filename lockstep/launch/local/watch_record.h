@@ -21,6 +21,9 @@ class WatchRecord {
   /// Takes a look. Call it about once in RankWatch::kLookEvery.
   void look(const std::vector<WatchedRank>& ranks);
 
+  /// The verdict of the last look.
+  const std::optional<WatchVerdict>& verdict() const { return watch_.verdict(); }
+
  private:
   void answer_requests();
 
