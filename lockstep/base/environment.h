@@ -44,7 +44,7 @@ class Environment {
 
 /// Returns `text` with each `$NAME`, each `${NAME}` and a leading `~` replaced by its value in `env`.
 ///
-/// Throws: Error(kRecipe) if a variable is not set; it names the variable.
+/// Throws: Error(kRecipe) naming a variable that is not set.
 std::string expanded(const std::string& text, const Environment& env);
 
 }  // namespace lockstep

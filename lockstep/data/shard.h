@@ -26,12 +26,12 @@ struct IndexRange {
   std::int64_t size() const { return end - begin; }
 };
 
-/// Returns the number of global batches in an epoch: ceil(samples / global_batch), or floor if `drop_last`.
+/// Returns the number of global batches in an epoch, ceil(samples / global_batch), or floor if `drop_last`.
 ///
 /// Throws: Error(kUsage) if global_batch < 1.
 std::int64_t batches_in_epoch(std::int64_t samples, std::int64_t global_batch, bool drop_last = false);
 
-/// Returns the entries of global batch `b`: [b * global_batch, (b + 1) * global_batch), cut at the end of the epoch.
+/// Returns the entries of global batch `b`, [b * global_batch, (b + 1) * global_batch), cut at the end of the epoch.
 IndexRange global_batch_places(std::int64_t samples, std::int64_t b, std::int64_t global_batch);
 
 /// Returns this shard's contiguous part of `whole`. Parts differ by at most one sample, and the larger ones come first.

@@ -25,7 +25,7 @@ namespace lockstep {
 /// The library must be built against the LibTorch that `lockstep-train` runs on, since another one lays tensors out
 /// differently. This is checked before any of its code is called.
 /// Throws: Error(kIo) if the library cannot be read; Error(kEnvironment) for another LibTorch, Lockstep or C++ standard
-/// library; what the network's constructor throws.
+/// library, and what the network's constructor throws.
 std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, const NetworkOptions& options);
 
 /// The versions that a plugin was built with, as plain C.

@@ -29,7 +29,7 @@ std::unique_ptr<SampleSource> idx_source(const std::filesystem::path& images, co
 ///
 /// If needs_labels is false, the file of labels may be missing. Every target is then 0.
 /// has_idx_split() is true if the folder has one of the two files. So a half copied split is an error and not ignored.
-/// Throws: Error(kData) if a file is missing; it names the files wanted and says how to get them.
+/// Throws: Error(kData) if a file is missing, which names the files wanted and says how to get them.
 std::unique_ptr<SampleSource> idx_folder_source(const std::filesystem::path& folder, const std::string& split,
                                                 std::int64_t classes = 0, bool needs_labels = true);
 bool has_idx_split(const std::filesystem::path& folder, const std::string& split);
