@@ -41,7 +41,7 @@ class Watch(harness.RanksTest):
         command.wait_until(lambda: len(self.told()) == 1, "a word about the frozen rank", 40)
         first, = self.told()
         self.assertEqual((first["kind"], first["ranks"]), ("stopped", [victim]))
-        self.assertRegex(first["text"], rf"^rank {victim} \(process {pid} on \S+\) is stopped by a signal for 1\d s, in \w+ of step \d+; "
+        self.assertRegex(first["text"], rf"^rank {victim} \(process {pid} on \S+\) is stopped by a signal for 1\d s, in \w+ of step \d+(, sample \d+ and the \d+ with it)?; "
                                         r"ranks \d, \d, \d wait for it$")
         self.assertIn("warning: " + first["text"], command.text(1))
         answer = json.loads(self.why("--json").out)
