@@ -19,9 +19,6 @@ WIDTH = 100
 # Pages that a program writes or that quote one: recorded tables and output.
 GENERATED = {"docs/guide/commands.md", "docs/cluster/profile-keys.md", "docs/dev/moved-files.md", "docs/dev/glossary.md"}
 GENERATED_FOLDERS = ("docs/measured/",)
-# Pages that are still to be rewritten. The list may only shrink: lower the number with it.
-PAGES_TO_DO = ROOT / "tools/words_to_do.txt"
-MOST_TO_DO = 1
 ITEM_TERM = re.compile(r"^((?:`[^`]*`|\[[^\]]*\]\([^)]*\)|\*\*[^*]*\*\*)(?:,? (?:and )?(?:`[^`]*`|\[[^\]]*\]\([^)]*\)))*):\s")
 # Labels of a contract, which join nothing: "Throws: Error(kIo) naming the path."
 LABEL = re.compile(r"\b(?:Shape|Throws|Returns|Blocks|Collective|Threads|Units?|LOCKSTEP_ASSERT|Example|Source):\s")
@@ -198,17 +195,10 @@ def main():
     if options.report:
         table(found)
         return 0
-    to_do = {line for line in PAGES_TO_DO.read_text().splitlines() if line and not line.startswith("#")} if PAGES_TO_DO.exists() else set()
     faults = list(folders_without_readme(names))
-    if len(to_do) != MOST_TO_DO:
-        faults.append(f"{PAGES_TO_DO.relative_to(ROOT)}: {len(to_do)} lines, want {MOST_TO_DO}, or fewer with a lower MOST_TO_DO in {pathlib.Path(__file__).name}")
     for name, count in found.items():
-        own = list(count.verdict(name))
-        if name not in to_do:
-            faults += own
-        elif not own:
-            faults.append(f"{PAGES_TO_DO.relative_to(ROOT)}: {name} is done, remove its line")
-    print("\n".join(faults) or f"{len(found)} pages and headers, {len(to_do)} still to be rewritten")
+        faults += count.verdict(name)
+    print("\n".join(faults) or f"{len(found)} pages and headers")
     return bool(faults)
 
 
