@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 README_LINES = 120
-LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?[^)]*\)")
 CALLED = re.compile(r"\b(?:tools|bench)/[\w./-]*\w(?![\w/])")
 # Spelt so that this file passes its own check.
 MACHINE_PATH = re.compile(r"(?<![\w.$}/~-])/(home|Users|root|work)/[\w.]")
@@ -17,13 +17,42 @@ TEXT = {".md", ".cc", ".h", ".py", ".sh", ".cmake", ".txt", ".toml", ".in", ".js
 RECORDED = ("tests/golden/", "tests/layouts/", "third_party/", "datasets/")
 
 
+def anchors_of(text):
+    """The anchors that headings make, as GitHub writes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+def link_faults(root, name, text):
+    for target, anchor in LINK.findall(re.sub(r"`[^`\n]*`", "", text)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        page = root / name if not target else (root / name).parent.joinpath(target)
+        if not page.exists():
+            yield f"{name}: links to '{target}', which is not there"
+        elif anchor and page.suffix == ".md" and anchor not in anchors_of(page.read_text()):
+            yield f"{name}: links to '{target}#{anchor}', a heading that is not there"
+
+
+def index_faults(root, text):
+    """Pages that the index leaves out."""
+    linked = {target for target, _ in LINK.findall(text)}
+    for page in sorted((root / "docs").rglob("*.md")):
+        own = page.relative_to(root / "docs").as_posix()
+        if own != "README.md" and own not in linked:
+            yield f"docs/README.md: leaves out {own}"
+
+
 def faults(root, name, text):
     if name == "README.md" and text.count("\n") > README_LINES:
         yield f"README.md: {text.count(chr(10))} lines, want at most {README_LINES}"
     if name.endswith(".md"):
-        for target in LINK.findall(text):
-            if "://" not in target and not target.startswith("mailto:") and not (root / name).parent.joinpath(target).exists():
-                yield f"{name}: links to '{target}', which is not there"
+        yield from link_faults(root, name, text)
+    if name == "docs/README.md":
+        yield from index_faults(root, text)
     if name == "Makefile":
         for script in CALLED.findall(text):
             if not (root / script).is_file():

@@ -137,6 +137,16 @@ def header(name, text):
     return count
 
 
+def what_openers(name, text):
+    """Comments of a source that open with "What"."""
+    before = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if re.match(r"(//+|#) What\b", stripped) and not before.startswith(("//", "#")):
+            yield f"{name}:{number}: a comment opens with 'What': {stripped[:60]}"
+        before = stripped
+
+
 def folders_without_readme(names):
     """Folders below lockstep/ and tests/ with more than two sources and no README."""
     sources = {}
@@ -196,6 +206,9 @@ def main():
         table(found)
         return 0
     faults = list(folders_without_readme(names))
+    for name in names:
+        if name.startswith(("lockstep/", "examples/", "tests/")) and name.endswith((".cc", ".h")):
+            faults += what_openers(name, (ROOT / name).read_text())
     for name, count in found.items():
         faults += count.verdict(name)
     print("\n".join(faults) or f"{len(found)} pages and headers")

@@ -230,7 +230,7 @@ void decide_after_step(AfterStep& after, const Context& context) {
   if (verdict.is_again) print_text(joined(verdict.nodes, ",") + "\n");
 }
 
-/// What the script of a job with --restarts calls.
+/// The command that the script of a job with --restarts calls.
 void add_after_step(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("after-step", "Decide whether a job's step is started again, and where");
   command->group("");

@@ -94,7 +94,7 @@ void HashedFile::write_parts() {
       gone -= left.front().iov_len;
       left = left.subspan(1);
     }
-    // What follows a short write begins in the middle of a block.
+    // The rest after a short write begins in the middle of a block.
     if (is_direct_ && !left.empty() && !set_direct(false)) throw io_error("write", path_, errno);
     if (gone > 0) {
       left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + gone;

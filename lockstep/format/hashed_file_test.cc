@@ -65,7 +65,7 @@ TEST_F(HashedFileTest, OfAnExpectationThatIsWrongIsTheSameToo) {
   }
 }
 
-// What later writes do is not this object's to say.
+// Later writes are not this object's matter.
 TEST_F(HashedFileTest, LeavesTheDescriptorAsItWas) {
   const auto file = open_file(path_, O_WRONLY | O_CREAT, 0600);
   HashedFile out(file.get(), path_, kLarge);

@@ -50,7 +50,7 @@ std::vector<Override> overrides_of(std::span<const std::string> texts);
 struct SettingsText;
 struct SettingRow;
 
-/// What "python:net.py:Net" or "python:torchvision.models:resnet18" names.
+/// The class or function that "python:net.py:Net" or "python:torchvision.models:resnet18" names.
 struct PythonName {
   std::string source;  ///< A file's absolute path, or the name of a module.
   std::string object;  ///< A class or function in it: "Net".

@@ -357,7 +357,7 @@ bool names_file(std::string_view name, std::string_view text) {
   if (file == std::string_view::npos) return false;
   const auto kind = name.substr(0, file + 1);
   if (!text.starts_with(kind) || text.size() == kind.size()) return false;
-  // What is in a Python file or module is named behind a second colon.
+  // A second colon comes before the name of something in a Python file or module.
   const auto second = text.rfind(':');
   return name.ends_with(":FILE") || (second > file + 1 && second + 1 < text.size());
 }

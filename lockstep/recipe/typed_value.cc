@@ -173,7 +173,7 @@ SettingValue default_value(const SettingRow& row) {
                            .base = {}});
 }
 
-// What has no type of its own is to read back as what it was: 1.0 is no whole number.
+// A value without a type of its own must read back as it was. 1.0 is no whole number.
 std::string toml_of_any(const SettingValue& value) {
   const auto with_point = [](double number) {
     auto text = toml_number(number);

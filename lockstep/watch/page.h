@@ -18,7 +18,7 @@
 
 namespace lockstep {
 
-/// What a rank is doing. Numbers are part of the layout.
+/// The work of a rank. Numbers are part of the layout.
 enum class Phase : std::uint32_t {
   kStarting = 0,    ///< Also waits for the first batch of an epoch, which may take much longer than others.
   kLoading = 1,     ///< Waits for the loader's batch.

@@ -27,7 +27,7 @@ struct BatchCost {
   double forward_s = 0;
   double backward_s = 0;
   double update_s = 0;
-  /// What averaging among the measured ranks adds to a step. Absent if it was not timed.
+  /// The time that averaging among the measured ranks adds to a step. Absent if it was not timed.
   std::optional<double> averaging_s{};
   double spread = 0;  ///< Standard deviation of a step over its mean.
   double flops = 0;   ///< Of matrix products and convolutions, both passes.

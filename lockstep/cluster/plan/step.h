@@ -43,7 +43,7 @@ struct StepQuestion {
   RankSpread spread{};
   bool overlaps = true;     ///< All-reduces and loaders do not take time from the computation.
   bool reads_ahead = true;  ///< A batch is read while the step before runs.
-  /// What averaging adds to a step, if it was timed among these ranks. Then no bucket is simulated.
+  /// The time that averaging adds to a step, if it was timed among these ranks. Then no bucket is simulated.
   std::optional<double> averaging_s{};
 };
 
