@@ -41,7 +41,8 @@ void check_ranks(const Recipe& recipe, const Placement& placement) {
                     std::to_string(recipe.integer("trainer.devices")),
                 "start as many tasks on each node as trainer.devices says, or leave that out");
   }
-  const auto most = recipe.has("cluster.nodes") ? recipe.integer("cluster.nodes") : placement.nodes;
+  if (!recipe.has("cluster.nodes")) return;
+  const auto most = recipe.integer("cluster.nodes");
   const auto least = recipe.has("cluster.min_nodes") ? recipe.integer("cluster.min_nodes") : most;
   if (placement.nodes < least || placement.nodes > most) {
     throw Error(ErrorKind::kEnvironment,

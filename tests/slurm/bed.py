@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SKIPPED = 77  # What ctest's SKIP_RETURN_CODE expects.
@@ -167,3 +168,26 @@ class BedTest(unittest.TestCase):
 
     def log(self, run="run"):
         return (self.folder / run / "logs" / "job.log").read_text()
+
+    def until(self, is_so, what, patience=120):
+        """What `is_so()` returns once that is true. Where it stays false the test fails with `what` and the job's log."""
+        deadline = time.monotonic() + patience
+        while not (found := is_so()):
+            if time.monotonic() > deadline:
+                log = self.folder / "run/logs/job.log"
+                self.fail(f"{what}\n{log.read_text() if log.exists() else ''}")
+            time.sleep(0.02)
+        return found
+
+    @staticmethod
+    def training_process(job, rank):
+        """The process that trains as this rank of a job, or None."""
+        wanted = {f"SLURM_JOB_ID={job}", f"SLURM_PROCID={rank}"}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                variables = set((folder / "environ").read_bytes().decode(errors="replace").split("\0"))
+                if wanted <= variables and os.readlink(folder / "exe").endswith("/lockstep-train"):
+                    return int(folder.name)
+            except OSError:
+                pass
+        return None

@@ -12,7 +12,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -56,30 +55,10 @@ class Moments(test_bed.BedTest):
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [line for line in map(json.loads, (line for line in lines if line.endswith("\n"))) if line["event"] in kinds]
 
-    def until(self, true, what):
-        deadline = time.monotonic() + PATIENCE
-        while not (found := true()):
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
-        return found
-
-    def rank(self, job, rank):
-        """The process that trains as this rank of a job, or None."""
-        wanted = {f"SLURM_JOB_ID={job}", f"SLURM_PROCID={rank}"}
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if not os.readlink(folder / "exe").endswith("/lockstep-train"):
-                    continue
-                if wanted <= set((folder / "environ").read_bytes().decode(errors="replace").split("\0")):
-                    return int(folder.name)
-            except OSError:
-                pass
-        return None
-
     def await_moment(self, job, run, step):
         """Waits for a step; for 0, until the run can be stopped."""
         kind, wanted = ("step", step) if step > 0 else ("run_started", 0)
-        self.until(lambda: (lines := self.events(run, kind)) and lines[-1]["step"] >= wanted, f"{run} of job {job} did not come to step {step}")
+        self.until(lambda: (lines := self.events(run, kind)) and lines[-1]["step"] >= wanted, f"{run} of job {job} did not come to step {step}", PATIENCE)
 
     def by_signal_before_the_end(self, _):
         """As --signal has Slurm do: a signal to every rank, in a job of a minute."""
@@ -92,7 +71,7 @@ class Moments(test_bed.BedTest):
         job = self.job(RECIPE, *self.words, run=self.run_name)
         name = draw.choice(["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT"])
         self.await_moment(job, self.run_name, self.moment)
-        os.kill(self.rank(job, self.victim), getattr(signal, name))
+        os.kill(self.training_process(job, self.victim), getattr(signal, name))
         return job, f"{name} to rank {self.victim}"
 
     def by_requeue(self, _):
@@ -115,7 +94,7 @@ class Moments(test_bed.BedTest):
         stub.chmod(0o755)
         job = self.job(RECIPE, *self.words, run=self.run_name, PATH=f"{stub.parent}:{self.environment['PATH']}")
         self.await_moment(job, self.run_name, self.moment)
-        os.kill(self.rank(job, self.victim), signal.SIGTERM)
+        os.kill(self.training_process(job, self.victim), signal.SIGTERM)
         state = self.state(job)
         self.assertEqual((state["ExitCode"], state["Restarts"]), ("75:0", "0"), self.log(self.run_name))
         again = self.bed.run("sbatch", "--parsable", self.folder / self.run_name / "job.sh").strip()

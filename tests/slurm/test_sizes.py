@@ -49,13 +49,6 @@ class Sizes(test_bed.BedTest):
         whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
         return [line for line in map(json.loads, whole) if line["event"] == event]
 
-    def until(self, is_so, what):
-        deadline = time.monotonic() + 120
-        while not is_so():
-            if time.monotonic() > deadline:
-                self.fail(f"{what}\n{self.bed.run('squeue')}{self.bed.run('sinfo', '-N', '-l')}{self.log()}")
-            time.sleep(0.05)
-
     def until_start(self, number):
         self.until(lambda: len(self.lines("run_started")) == number, f"start {number} has not begun")
 

@@ -70,25 +70,13 @@ class Train(test_bed.BedTest):
         self.assertEqual([line["step"] for line in self.metrics("snapshot")], [stopped, ended_at])
         self.assertEqual([line["step"] for line in self.metrics("run_started")], [0, stopped])
 
-    def rank_of(self, job, rank):
-        """The process that trains as this rank of a job."""
-        wanted = {f"SLURM_JOB_ID={job}", f"SLURM_PROCID={rank}"}
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                variables = set((folder / "environ").read_bytes().decode(errors="replace").split("\0"))
-                if wanted <= variables and os.readlink(folder / "exe").endswith("/lockstep-train"):
-                    return int(folder.name)
-            except OSError:
-                pass
-        raise AssertionError(f"rank {rank} of job {job} is not there")
-
     def test_a_killed_rank_of_two_nodes_costs_no_step_where_the_state_is_held_in_memory(self):
         for victim in (0, 3):
             run = f"killed-{victim}"
             job = self.job(DIGITS, "--nodes", "2", "--tasks-per-node", "2", "--set", "trainer.max_epochs=1000000", "--set", "snapshot.in_memory=1",
                            "--set", "trainer.validate_every=0", "--set", "snapshot.every_epochs=0", "--set", "observe.log_every=1", run=run)
             self.when_there_is(self.folder / run / "metrics.jsonl", '"step":30,')
-            os.kill(self.rank_of(job, victim), signal.SIGKILL)
+            os.kill(self.until(lambda: self.training_process(job, victim), f"rank {victim} is not there"), signal.SIGKILL)
             self.assertEqual(self.state(job)["JobState"], "FAILED", self.log(run))
             steps = [line["step"] for line in map(json.loads, (self.folder / run / "metrics.jsonl").read_text().splitlines()) if line["event"] == "step"]
             names = [path.name for path in (self.folder / run / "snapshots").glob("step-*")]

@@ -6,7 +6,6 @@ import os
 import pathlib
 import signal
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -19,25 +18,6 @@ DIGITS = str(ROOT / "recipes/digits.toml")
 class Why(test_bed.BedTest):
     program = LOCKSTEP
     shape = {"nodes": 2, "cores": 2, "gpus": 0, "task_plugin": "task/none"}
-
-    def until(self, condition, what):
-        deadline = time.monotonic() + 120
-        while not (found := condition()):
-            if time.monotonic() > deadline:
-                self.fail(f"{what}\n{self.log()}")
-            time.sleep(0.1)
-        return found
-
-    def process_of(self, job, rank):
-        wanted = {f"SLURM_JOB_ID={job}", f"SLURM_PROCID={rank}"}
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                variables = set((folder / "environ").read_bytes().decode(errors="replace").split("\0"))
-                if wanted <= variables and os.readlink(folder / "exe").endswith("/lockstep-train"):
-                    return int(folder.name)
-            except OSError:
-                pass
-        raise AssertionError(f"rank {rank} of job {job} is not there")
 
     def told(self):
         path = self.folder / "run/watch.jsonl"
@@ -55,7 +35,7 @@ class Why(test_bed.BedTest):
         self.assertEqual([rank["rank"] for rank in healthy["ranks"]], [0, 1, 2, 3])
         self.assertIsNone(healthy["verdict"])
         self.assertTrue(all(rank["step"] > 0 and rank["collective"]["number"] > 0 for rank in healthy["ranks"]))
-        pid = self.process_of(job, 2)
+        pid = self.until(lambda: self.training_process(job, 2), "rank 2 is not there")
         os.kill(pid, signal.SIGSTOP)
         first = self.until(self.told, "no word about the frozen rank")[0]
         self.assertEqual((first["kind"], first["ranks"]), ("stopped", [2]))

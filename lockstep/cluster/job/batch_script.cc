@@ -30,13 +30,16 @@ std::string summary(const JobPlan& plan) {
   return text + ".";
 }
 
+/// srun's flags for all nodes of a job whose number of nodes only Slurm knows.
+std::string whole_range(const JobPlan& plan) {
+  return "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + std::to_string(plan.size.tasks) + "))";
+}
+
 std::string step(const JobPlan& plan) {
   std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
   if (plan.size.is_range()) {
-    const auto tasks = std::to_string(plan.size.tasks);
-    if (plan.queue.restarts == 0)
-      text += " --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + tasks + "))";
-    text += " --ntasks-per-node=" + tasks;
+    if (plan.queue.restarts == 0) text += " " + whole_range(plan);
+    text += " --ntasks-per-node=" + std::to_string(plan.size.tasks);
     if (plan.size.cores_per_task == 0) text += " --cpus-per-task=1";
   }
   // Since Slurm 22.05 srun does not take it over from sbatch.
@@ -103,9 +106,8 @@ void add_step_loop(ScriptText& out, const JobPlan& plan) {
   const auto tasks = std::to_string(plan.size.tasks);
   out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +
            " times at most, without the node to blame.");
-  const std::string where =
-      plan.size.is_range() ? "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + tasks + "))" : "";
-  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=(" + where + ")");
+  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=(" + (plan.size.is_range() ? whole_range(plan) : std::string()) +
+           ")");
   out.line("while :; do");
   out.line("  export LOCKSTEP_RESTARTS=$restart");
   out.line("  status=0 begun=$SECONDS");

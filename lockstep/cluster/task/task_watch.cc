@@ -12,7 +12,6 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/observe/rank_answer.h"
 #include "lockstep/observe/requests.h"
-#include "lockstep/observe/run_folder.h"
 #include "lockstep/observe/watch_journal.h"
 
 namespace lockstep {

@@ -26,8 +26,6 @@ Validator::Validator(TrainedModel& model, const TrainingData& data, ForwardPass&
 std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, StopRequest& stop,
                                                       const std::function<void()>& save) {
   auto& module = model_.module();
-  step_ = place.step;
-  Page::own().enter(Phase::kValidation, step_);
   model_.parallel().broadcast_buffers();
   auto training = std::exchange(module.metrics(), {});
   const auto is_stopped = [&] {
@@ -61,7 +59,7 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
   bool is_whole = false;
   try {
     is_whole = validate_batches(model_.module(), *data_.validation(), data_.validation_samples(), precision_, [&] {
-      Page::own().enter(Phase::kValidation, step_);
+      Page::own().enter(Phase::kValidation);
       return checks.end_batch() && leaves();
     });
   } catch (...) {

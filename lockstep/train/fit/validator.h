@@ -52,7 +52,6 @@ class Validator {
   ForwardPass& forward_;
   const Participants& participants_;
   Precision precision_;
-  std::int64_t step_ = 0;  ///< Of the validation that runs.
 };
 
 }  // namespace lockstep
