@@ -10,12 +10,14 @@
 #include "lockstep/cli_train/describe_command.h"
 #include "lockstep/cli_train/eval_command.h"
 #include "lockstep/cli_train/find_command.h"
+#include "lockstep/cli_train/freed_memory.h"
 #include "lockstep/cli_train/train_command.h"
 
 namespace lockstep {
 
 int run_program(int argc, const char* const* argv, PythonHost* python) {
   const Environment env = Environment::of_process();
+  keep_freed_memory(env);
   const TrainerProcess process{.env = env, .arguments = {argv + 1, argv + argc}, .python = python};
   const Log log(2, "lockstep: ");
   try {

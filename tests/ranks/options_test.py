@@ -4,6 +4,7 @@
 say, and what cannot be honoured is refused."""
 import collections
 import json
+import resource
 
 import harness
 
@@ -34,6 +35,16 @@ class Options(harness.RanksTest):
             losses = self.losses(f"trainer.compression={settings[0]}", *settings[1:], ranks=2, run=settings[0])
             self.assertNotEqual(losses, plain)
             self.assertLess(abs(losses[-1] - plain[-1]), 0.3 * plain[-1], settings)
+
+    def page_faults(self, steps):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        self.trained("model.name=cnn", "data.kind=synthetic", "data.samples=20000", "data.classes=10", "data.shape=[1,28,28]",
+                     "data.global_batch=32", "trainer.threads=1", f"trainer.max_steps={steps}", "trainer.validate_every=0", run=f"steps-{steps}")
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+
+    def test_a_step_takes_its_memory_from_the_step_before(self):
+        # With glibc's own thresholds a step of this network takes hundreds of page faults.
+        self.assertLess(self.page_faults(500) - self.page_faults(100), 400 * 30)
 
     def test_a_script_model_trains_on_any_number_of_ranks(self):
         common = (f"model.name=script:{SCRIPTS / 'traced-plain.pt'}", "trainer.precision=fp64")
