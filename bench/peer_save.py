@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training of one thread that saves in one of PyTorch's ways. peer_save.py WAY HIDDEN STEPS EVERY FOLDER
 
-WAY: none, save (torch.save), synced (torch.save and fsync), thread or process (distributed.checkpoint's async_save).
+WAY: none, save (torch.save), synced (torch.save and fsync), thread or process (distributed.checkpoint's async_save), or
+lines (python/lockstep.py).
 Prints one JSON object: seconds of steps 3 to the last but one, seconds that calls blocked, CPU seconds, seconds to load.
 """
 import json
@@ -15,6 +16,9 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+import lockstep  # noqa: E402
+
 WAY, HIDDEN, STEPS, EVERY, FOLDER = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), pathlib.Path(sys.argv[5])
 
 
@@ -23,8 +27,10 @@ def state_of(net, optimizer):
 
 
 class Saver:
-    def __init__(self):
+    def __init__(self, net, optimizer):
         self.pending = None
+        if WAY == "lines":
+            self.run = lockstep.start(model=net, optimizer=optimizer, folder=str(FOLDER / "run"), keep=1)
         if WAY in ("thread", "process"):
             dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
 
@@ -41,8 +47,13 @@ class Saver:
             kind = kind.THREAD if WAY == "thread" else kind.PROCESS
             self.wait()
             self.pending = dcp.async_save(state, checkpoint_id=str(path), async_checkpointer_type=kind)
+        elif WAY == "lines":
+            self.run.step = step
+            self.run.save()
 
     def wait(self):
+        if WAY == "lines":
+            self.run.finish()
         if self.pending is not None:
             done = getattr(self.pending, "upload_completion", self.pending)
             done.result()
@@ -56,7 +67,7 @@ def main():
                               torch.nn.Linear(HIDDEN, 10))
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     x, y = torch.randn(64, 784), torch.randint(10, (64,))
-    saver, blocked, began = Saver(), [], 0.0
+    saver, blocked, began = Saver(net, optimizer), [], 0.0
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(x), y).backward()

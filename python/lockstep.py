@@ -1283,12 +1283,18 @@ class Sampler:
 class _Ranks:
     """What ranks tell each other, through a Gloo group of their own. Every rank must call each in the same order."""
 
-    # One number of 8 bytes that is added up over ranks: a count in each of four parts.
-    FLAGS = ("signal", "request", "job_end", "save")
+    # One number of 8 bytes is added up over ranks. Its lowest 20 bits count the ranks with a signal. Rank 0 alone sets the rest: a
+    # bit for each other flag, then how many steps later the ranks look again.
+    ASKED_BY_MAIN = {"request": 1 << 20, "job_end": 1 << 21, "save": 1 << 22}
+    EVERY = 24
+    # Looking costs a rank about 0.1 ms, so short steps share it: at most once in 20 ms, and once in 8 steps at least.
+    LOOK_S, MOST_STEPS = 0.02, 8
 
     def __init__(self):
         self.rank, self.world = _place_of_rank()
         self._group = self._pending = None
+        self._every = self._left = 1
+        self._begun = time.monotonic()
         if self.world > 1:
             self._group = _torch().distributed.new_group(backend="gloo")
         elif int(os.environ.get("WORLD_SIZE") or 1) > 1 and os.environ.get("RANK"):
@@ -1299,24 +1305,39 @@ class _Ranks:
     def is_main(self):
         return self.rank == 0
 
+    def is_due(self):
+        """True if this step ends an agreement and begins the next. Once a step."""
+        self._left -= 1
+        return self._left <= 0
+
     def begin(self, flags):
         """Begins to add up the flags of all ranks."""
         if not self._group:
             self._pending = flags
             return
         torch = _torch()
-        total = torch.tensor([sum(1 << 15 * i for i, each in enumerate(self.FLAGS) if each in flags)], dtype=torch.int64)
+        number = int("signal" in flags)
+        if self.is_main:
+            now = time.monotonic()
+            step_s = (now - self._begun) / self._every
+            self._begun = now
+            every = min(self.MOST_STEPS, max(1, int(self.LOOK_S / max(step_s, 1e-9))))
+            number += sum(bit for name, bit in self.ASKED_BY_MAIN.items() if name in flags) + (every << self.EVERY)
+        total = torch.tensor([number], dtype=torch.int64)
         self._pending = (total, torch.distributed.all_reduce(total, group=self._group, async_op=True))
 
     def end(self):
         """The flags that any rank had when begin() was called; none if it was not."""
         pending, self._pending = self._pending, None
+        self._every = self._left = 1
         if not self._group or pending is None:
             return pending or set()
         total, work = pending
         work.wait()
         number = int(total.item())
-        return {each for i, each in enumerate(self.FLAGS) if number >> 15 * i & 0x7FFF}
+        self._every = self._left = number >> self.EVERY
+        flags = {name for name, bit in self.ASKED_BY_MAIN.items() if number & bit}
+        return flags | {"signal"} if number & 0xFFFFF else flags
 
     def agree(self, flags):
         """Does both, so that it waits for the slowest rank."""
@@ -2045,7 +2066,8 @@ class Run:
             self._time_to_first_step = now - self._began
         self._longest_step = max(self._longest_step or 0.0, now - self._last_step)
         self._last_step = now
-        agreed = self._ranks.end()
+        is_due = self._ranks.is_due()
+        agreed = self._ranks.end() if is_due else ()
         self._write_line()
         if self._ranks.is_main:
             if self.step == self._first_step + 1:
@@ -2059,7 +2081,8 @@ class Run:
             return None
         if stop or "save" in agreed or (every and self.step % every == 0):
             self.save()
-        self._ranks.begin(self._flags())
+        if is_due:
+            self._ranks.begin(self._flags())
         return stop
 
     def _end_epoch(self, is_last):
@@ -2625,6 +2648,8 @@ class _HuggingFaceHooks:
         run.step = state.global_step
         run._longest_step = max(run._longest_step or 0.0, now - run._last_step)
         run._last_step = now
+        if not run._ranks.is_due():
+            return control
         agreed = run._ranks.end()
         stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
         if stop or "save" in agreed:
