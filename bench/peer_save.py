@@ -48,7 +48,6 @@ class Saver:
             self.wait()
             self.pending = dcp.async_save(state, checkpoint_id=str(path), async_checkpointer_type=kind)
         elif WAY == "lines":
-            self.run.step = step
             self.run.save()
 
     def wait(self):
@@ -72,6 +71,8 @@ def main():
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
+        if WAY == "lines":
+            lockstep.should_stop()  # As a loop of one's own calls it after each step.
         if step == 2:
             began = time.perf_counter()
         if step % EVERY == 0 and step < STEPS - 1 and WAY != "none":

@@ -1646,7 +1646,24 @@ class _Saver:
         self.snapshots, self.keep = snapshots, keep
         self.longest = 0.0
         self._copies = {}
-        self._thread = self._end = None
+        self._thread = self._end = self._reserving = None
+
+    def reserve(self, files):
+        """Takes the memory of the copies while training goes on: the first touch of each page costs more than its copy."""
+        def work():
+            for file, tensors in files.items():
+                for name, tensor in tensors.items():
+                    self._copy_of(file, name, tensor).zero_()
+        self._reserving = threading.Thread(target=work, name="lockstep-reserve")
+        self._reserving.start()
+
+    def _copy_of(self, file, name, tensor):
+        """Memory for a tensor, the same from save to save."""
+        copy = self._copies.get((file, name))
+        if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
+            copy = _torch().empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda")
+            self._copies[file, name] = copy
+        return copy
 
     def begin(self, step, state, files, is_best):
         began = time.monotonic()
@@ -1674,15 +1691,15 @@ class _Saver:
     def _copied(self, files):
         """Copies in memory that is kept from save to save. Of a device they go on while it computes, in its own order."""
         torch = _torch()
+        if self._reserving:
+            self._reserving.join()
+            self._reserving = None
         event, contents = None, {}
         for file, tensors in files.items():
             contents[file] = {}
             for name, tensor in tensors.items():
                 is_cpu = tensor.device.type == "cpu"
-                copy = self._copies.get((file, name))
-                if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
-                    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda")
-                    self._copies[file, name] = copy
+                copy = self._copy_of(file, name, tensor)
                 with torch.no_grad():
                     copy.copy_(tensor.detach(), non_blocking=tensor.device.type == "cuda")
                 contents[file][name] = copy
@@ -2196,6 +2213,7 @@ class Run:
     def _check_room(self):
         _, files = self._objects.packed()
         _require_room(self._snapshots, sum(each.numel() * each.element_size() for tensors in files.values() for each in tensors.values()))
+        self._saver.reserve(files)
 
     def _tell(self, end):
         """Says how a save ended, on rank 0."""
