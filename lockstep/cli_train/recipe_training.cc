@@ -186,6 +186,7 @@ GuardOptions guard_of(const Recipe& recipe) {
   GuardOptions guard;
   const auto nonfinite = recipe.text("guard.on_nonfinite");
   if (nonfinite == "skip") guard.on_nonfinite = OnNonfinite::kSkip;
+  if (nonfinite == "rollback") guard.on_nonfinite = OnNonfinite::kRollback;
   if (nonfinite == "ignore") guard.on_nonfinite = OnNonfinite::kIgnore;
   if (recipe.has("guard.every_steps")) guard.compare.every_steps = recipe.integer("guard.every_steps");
   if (recipe.text("guard.on_difference") == "heal") guard.compare.on_difference = OnDifference::kHeal;

@@ -193,6 +193,7 @@ CompressionState PowerSgdHook::state() {
 }
 
 void PowerSgdHook::restore(const CompressionState& state) {
+  if (state.empty()) memories_.clear();
   for (const auto& [name, tensor] : state) {
     if (name == "step") {
       step_ = tensor.item<std::int64_t>();

@@ -125,7 +125,7 @@ class DistributedDataParallel {
   /// Collective: yes. Blocks: yes.
   std::map<std::string, at::Tensor> compression_state();
   /// Restores such tensors, all at once or one after the other. Each rank takes its own part, or the mean of all if
-  /// they come from another number of ranks. Call it before the first backward(). Collective: no.
+  /// they come from another number of ranks. Call it between steps. An empty `state` forgets all of it. Collective: no.
   void restore_compression(const std::map<std::string, at::Tensor>& state);
 
  private:

@@ -212,8 +212,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"early_stopping.patience", kInteger, "3", kCount, "", "validations without improvement before it acts"},
     {"early_stopping.min_delta", kReal, "0", kAtLeast0, "", "smallest change that counts as an improvement"},
 
-    {"guard.on_nonfinite", kText, "stop", one_of("stop skip ignore"), "",
-     "if a loss or gradient is not finite: end the run, skip the step, or ignore it", {}, kAside},
+    {"guard.on_nonfinite", kText, "stop", one_of("stop skip rollback ignore"), "",
+     "if a gradient is not finite: end the run, skip the step, go back to the newest snapshot's weights, or ignore it", {}, kAside},
     {"guard.every_steps", kInteger, "", kCountOr0, "steps",
      "interval between comparisons of the ranks' weights; 0 for none; by default chosen to cost at most 1 % of the time", {}, kAside},
     {"guard.on_difference", kText, "stop", one_of("stop heal"), "",

@@ -90,6 +90,12 @@ const std::string& name_of(const at::Tensor& parameter, const std::map<const voi
 
 }  // namespace
 
+std::map<const void*, std::string> parameter_names(const torch::nn::Module& module) {
+  std::map<const void*, std::string> names;
+  for (const auto& item : module.named_parameters()) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  return names;
+}
+
 void require_known_kind(const torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) {
     const auto& options = group.options();

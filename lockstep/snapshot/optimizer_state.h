@@ -10,13 +10,20 @@
 #include "lockstep/format/optimizer_names.h"
 #include "lockstep/snapshot/snapshot.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace lockstep {
+
+/// Maps each parameter's TensorImpl to its name.
+std::map<const void*, std::string> parameter_names(const torch::nn::Module& module);
 
 /// Throws: Error(kUsage) if the optimizer is of a kind whose state a snapshot cannot hold.
 void require_known_kind(const torch::optim::Optimizer& optimizer);
 
-/// Returns an optimizer's state as tensors, named by optimizer_tensor_name(). `names` maps each parameter's TensorImpl
-/// to its name. The parts are "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq" and "step".
+/// Returns an optimizer's state as tensors, named by optimizer_tensor_name(). `names` is from
+/// parameter_names(). The parts are "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq" and "step".
 ///
 /// Throws: Error(kUsage) for state of a kind unknown here, or of a parameter without a name.
 std::vector<SavedTensor> optimizer_tensors(torch::optim::Optimizer& optimizer,

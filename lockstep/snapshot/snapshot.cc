@@ -27,17 +27,10 @@ using Json = nlohmann::json;
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kStateFile = "state.json";
 constexpr int kSchema = 1;
 
 at::Tensor private_copy(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
-}
-
-std::map<const void*, std::string> parameter_names(const torch::nn::Module& module) {
-  std::map<const void*, std::string> names;
-  for (const auto& item : module.named_parameters()) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
-  return names;
 }
 
 std::vector<TensorEntry> entries_of(const std::vector<SavedTensor>& tensors) {
@@ -109,9 +102,9 @@ Json json_of(const TrainingState& state) {
           {"numbers", numbers_json(state.numbers)}};
 }
 
-TrainingState state_from(const std::filesystem::path& file) {
+TrainingState state_from(const std::string& text, const std::filesystem::path& file) {
   try {
-    const auto json = Json::parse(text_of_file(file));
+    const auto json = Json::parse(text);
     if (json.at("schema") != kSchema)
       throw std::runtime_error("its schema is " + json.at("schema").dump() + ", want 1");
     TrainingState state;
@@ -241,11 +234,15 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer) {
-  auto state = state_from(snapshot / kStateFile);
+  auto state = parsed_state(text_of_file(snapshot / kStateFile), snapshot / kStateFile);
   restore_module(snapshot, module);
   const auto file = SafetensorsFile::open(snapshot / kOptimizerFile);
   restore_optimizer(optimizer, parameter_names(module), tensors_in(file));
   return state;
+}
+
+TrainingState parsed_state(const std::string& text, const std::filesystem::path& file) {
+  return state_from(text, file);
 }
 
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module) {
@@ -268,7 +265,7 @@ bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& m
 
 std::optional<std::string> state_fault(const std::filesystem::path& snapshot) {
   try {
-    state_from(snapshot / kStateFile);
+    parsed_state(text_of_file(snapshot / kStateFile), snapshot / kStateFile);
     return std::nullopt;
   } catch (const Error& error) {
     return std::string(error.fact());

@@ -133,6 +133,9 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
+/// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData).
+TrainingState parsed_state(const std::string& text, const std::filesystem::path& file);
+
 /// Restores weights and buffers from a snapshot. They are the averaged ones if the run kept them, as its own validation
 /// used them, else the last ones. If a signal stopped the run before the pass for BatchNorm statistics, averages lack
 /// these and are not used. Returns true if the weights are averaged.

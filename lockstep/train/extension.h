@@ -30,7 +30,8 @@ class Extension {
   /// Returns the first part of the names of its saved tensors, such as "ema".
   virtual std::string name() const = 0;
 
-  /// Called once the weights are in place, those of a snapshot included. `module` outlives the training.
+  /// Called once the weights are in place, those of a snapshot included, and again after each rollback to a snapshot.
+  /// `module` outlives the training.
   virtual void start(Module& module) = 0;
   /// Called after an update of the weights. `state.step` counts that step.
   virtual void after_step(const TrainingState& state) = 0;

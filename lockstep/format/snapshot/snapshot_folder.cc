@@ -194,7 +194,7 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
     const SnapshotCheck check = checked_snapshot(entry->path);
     const auto further = check.faults.empty() && fault ? fault(entry->path) : std::nullopt;
     if (check.faults.empty() && !further) return *entry;
-    on_skip(*entry, further ? *further : joined(check.faults, "; "));
+    if (on_skip) on_skip(*entry, further ? *further : joined(check.faults, "; "));
   }
   return std::nullopt;
 }

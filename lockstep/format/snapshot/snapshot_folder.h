@@ -56,7 +56,7 @@ SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot);
 /// folder.
 void verify_snapshot(const std::filesystem::path& snapshot);
 
-/// Returns the newest intact snapshot. It calls `on_skip` with the reason for each newer one that is damaged. If it
+/// Returns the newest intact snapshot. It calls `on_skip`, if given, with the reason for each damaged newer one. If it
 /// called `on_skip` and returns nothing, every snapshot is damaged, and a new start would hide that. If given, `fault`
 /// checks each intact one further, and returns a reason to skip it.
 std::optional<SnapshotEntry> newest_whole_snapshot(

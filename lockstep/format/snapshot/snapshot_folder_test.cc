@@ -156,6 +156,7 @@ TEST_F(SnapshotFolder, NewestWholeOneSkipsDamagedOnesLoudly) {
 
   for (const std::string name : {"step-0000000001", "step-0000000002"}) fs::remove(snapshots() / name / "MANIFEST");
   EXPECT_FALSE(newest_whole_snapshot(snapshots(), on_skip));
+  EXPECT_FALSE(newest_whole_snapshot(snapshots(), {}));
   EXPECT_EQ(heard.size(), 8U);
 }
 

@@ -15,6 +15,9 @@ inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
 inline constexpr std::string_view kRunIdName = "run-id";
 
+/// The numbers of a training, as JSON.
+inline constexpr const char* kStateFile = "state.json";
+
 /// Files beside the model in a snapshot. An averaged parameter or buffer has the prefix "average.". "average.count" is
 /// the number of weights in it, and "average.kind" is 1 for EMA and 0 for SWA. "average.lacks_statistics" is there if
 /// the run was stopped before SWA's BatchNorm statistics were taken.

@@ -6,11 +6,10 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/system_files.h"
-#include "lockstep/device/dtype.h"
 #include "lockstep/models/network.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
+#include "lockstep/train/run_facts.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {
@@ -22,33 +21,9 @@ constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
 constexpr const char* kLeftOut = "guard.left_out";
+constexpr const char* kRollbacks = "guard.rollbacks";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
-
-std::optional<std::int64_t> device_peak_bytes(const RankDevice& device) {
-  return device.is_cpu() ? std::nullopt : std::optional(device.memory().peak);
-}
-
-std::map<std::string, std::string> facts(const Group& group, const TrainedModel& model, Precision precision) {
-  const auto& weights = model.weights().at(0);
-  std::map<std::string, std::string> all = {{"device", weights.device().str()},
-                                            {"precision", precision_name(precision)},
-                                            {"torch", TORCH_VERSION},
-                                            {"threads", std::to_string(at::get_num_threads())},
-                                            {"host", host_name()},
-                                            {"launcher", group.placement().source}};
-  const auto& device = group.device();
-  if (device.is_cpu()) return all;
-  const auto runtime = device.backend->runtime();
-  all.insert({{"device_name", device.facts.name},
-              {"device_pci", device.facts.pci},
-              {"device_uuid", device.facts.uuid},
-              {"device_architecture", device.facts.architecture},
-              {"driver", runtime.driver},
-              {"runtime", runtime.kind + " " + runtime.runtime},
-              {"collectives", runtime.collectives}});
-  return all;
-}
 
 /// True if the run was asked to stop before its own end, so that it should continue later.
 bool wants_requeue(const std::string& stopped_by) {
@@ -133,7 +108,7 @@ void FitLoop::announce() {
   event.first_step = state_.step;
   event.first_epoch = state_.epoch;
   event.resumed_from = options_.snapshot.resume_from;
-  event.facts = facts(group_, model_, options_.step.precision);
+  event.facts = run_facts(group_, model_.weights().at(0).device(), options_.step.precision);
   participants_.tell(event, stop_);
 }
 
@@ -175,7 +150,7 @@ void FitLoop::make_step(const StepBatches& batches) {
                          .may_try = !forward_.is_synchronised(),
                          .precision = options_.step.precision});
   }
-  if (!guard_->after_step(batches, place())) ++state_.numbers[kLeftOut];
+  if (!guard_->after_step(batches, place())) leave_out_step();
   lead_.after_step(group_.watch());
   for (const auto& batch : batches.batches) {
     for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
@@ -184,6 +159,15 @@ void FitLoop::make_step(const StepBatches& batches) {
   state_.place += batches.global_samples;
   state_.samples += batches.global_samples;
   for (auto* extension : participants_.extensions()) extension->after_step(state_);
+}
+
+// The samples of the step count as seen, so that a rollback goes on with those after them.
+void FitLoop::leave_out_step() {
+  ++state_.numbers[kLeftOut];
+  if (options_.guard.on_nonfinite != OnNonfinite::kRollback || options_.snapshot.folder.empty()) return;
+  tell(keeper_.wait_for_earlier());
+  graph_->clear();  // It was recorded with the optimizer's tensors, which are replaced.
+  if (keeper_.roll_back()) ++state_.numbers[kRollbacks];
 }
 
 // Rank 0's clock decides for all ranks.
@@ -381,7 +365,7 @@ FitResult FitLoop::finish() {
                               .seconds = result.seconds,
                               .samples_per_second = result.samples_per_second,
                               .time_to_first_step_s = result.time_to_first_step_s.value_or(0),
-                              .device_peak_bytes = device_peak_bytes(group_.device()),
+                              .device_peak_bytes = peak_bytes(group_.device()),
                               .facts = result.found,
                               .metrics = state_.metrics},
                      stop_);
@@ -390,8 +374,10 @@ FitResult FitLoop::finish() {
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
-  if (const auto it = state_.numbers.find(kLeftOut); it != state_.numbers.end()) {
-    found["steps_left_out"] = std::to_string(static_cast<std::int64_t>(it->second));
+  const std::map<const char*, const char*> counts = {{kLeftOut, "steps_left_out"}, {kRollbacks, "rollbacks"}};
+  for (const auto& [number, name] : counts) {
+    const auto it = state_.numbers.find(number);
+    if (it != state_.numbers.end()) found[name] = std::to_string(static_cast<std::int64_t>(it->second));
   }
   if (graph_->finding()) found["graph"] = *graph_->finding();
   return found;

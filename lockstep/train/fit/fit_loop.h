@@ -41,6 +41,7 @@ class FitLoop {
   bool is_done() const;
   void train_epoch();
   void make_step(const StepBatches& batches);
+  void leave_out_step();
   StepSignals signals();
   void end_step(const StepBatches& batches);
   void end_epoch();

@@ -31,7 +31,7 @@ void GraphStepper::plan(const TrainingData& data) {
   GraphFacts facts{.accumulate = step.accumulate,
                    .finds_unused = step.parallel.find_unused_parameters,
                    .keeps_compression = step.parallel.compression.kind == Compression::kPowerSgd,
-                   .skips_steps = options_.guard.on_nonfinite == OnNonfinite::kSkip,
+                   .skips_steps = leaves_out_steps(options_.guard.on_nonfinite),
                    .update_is_fused = model_.device_update() != nullptr,
                    .moves_momentum = model_.scheduler().moves_momentum(),
                    .has_empty_parts = full_samples_ < group.world(),

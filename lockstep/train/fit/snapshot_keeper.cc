@@ -11,7 +11,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
+#include "lockstep/format/snapshot/snapshot_folder.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/snapshot/optimizer_state.h"
+#include "lockstep/train/shared_restore.h"
 
 namespace lockstep {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
 constexpr const char* kStepSamples = "run.step_samples";
+// Rollbacks to one snapshot. Then the one before it is taken.
+constexpr int kMostRollbacks = 3;
 
 using Numbers = std::map<std::string, double>;
 
@@ -99,16 +104,15 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
   state.data_size = data_.train().source().size();
   state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
   model_.connect(connection);
-  if (options_.resume_from && parallel.compression.kind != Compression::kNone) {
-    restore_compression(*options_.resume_from);
-  }
+  compresses_ = parallel.compression.kind != Compression::kNone;
+  if (options_.resume_from) restore_compression(*options_.resume_from);
   restore_sums(state);
   if (options_.in_memory > 0) is_held_ = model_.group().broadcast_text(holder_ ? "held" : "") == "held";
   return state;
 }
 
 TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
-  auto state = restore_snapshot(snapshot, model_.module(), model_.optimizer());
+  auto state = restore_shared(snapshot, model_.module(), model_.optimizer(), model_.group());
   const auto& loader = data_.train();
   if (state.seed != loader.options().seed) {
     throw Error(ErrorKind::kRecipe,
@@ -124,8 +128,8 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
   }
   require_same_steps(state, snapshot);
   saved_ = {state.step, state.epoch};
-  restore_participants(
-      state, participants_.extensions().empty() ? std::map<std::string, at::Tensor>{} : extension_tensors(snapshot));
+  restore_participants(state);
+  restore_extensions(snapshot);
   return state;
 }
 
@@ -148,20 +152,32 @@ void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::f
                   "\"epoch\"; or start from scratch with --resume none");
 }
 
-void SnapshotKeeper::restore_participants(const TrainingState& state,
-                                          const std::map<std::string, at::Tensor>& tensors) {
+void SnapshotKeeper::restore_participants(const TrainingState& state) {
   model_.scheduler().restore(of_owner(state.numbers, "scheduler"));
   if (auto* scaler = model_.scaler()) scaler->restore(of_owner(state.numbers, "scaler"));
   for (auto* listener : participants_.listeners()) listener->restore(of_owner(state.numbers, listener->name()));
+}
+
+void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
+  std::map<std::string, at::Tensor> tensors;
+  const auto is_compression = [](const std::string& name) { return name.starts_with(std::string(kCompression) + "."); };
+  if (!participants_.extensions().empty()) {
+    for_each_shared_tensor(
+        snapshot, model_.group(), [&](const auto& name) { return !is_compression(name); },
+        [&](const auto& name, const auto& tensor) { tensors[name] = tensor; });
+  }
   for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
 // One tensor after the other, and each rank takes its part.
 void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
+  if (!compresses_) return;
   const auto owner = std::string(kCompression) + ".";
-  for_each_extension_tensor(snapshot, [&](const std::string& name, const at::Tensor& tensor) {
-    if (name.starts_with(owner)) model_.parallel().restore_compression({{name.substr(owner.size()), tensor}});
-  });
+  for_each_shared_tensor(
+      snapshot, model_.group(), [&](const auto& name) { return name.starts_with(owner); },
+      [&](const auto& name, const auto& tensor) {
+        model_.parallel().restore_compression({{name.substr(owner.size()), tensor}});
+      });
 }
 
 void SnapshotKeeper::restore_sums(TrainingState& state) {
@@ -185,6 +201,47 @@ void SnapshotKeeper::restore_sums(TrainingState& state) {
   state.loss_samples = 0;
   state.logged.clear();
   state.rank_sums.clear();
+}
+
+std::optional<std::string> SnapshotKeeper::newest_for_rollback() const {
+  const auto found = newest_whole_snapshot(options_.folder, {}, [&](const std::filesystem::path& path) {
+    const auto name = parsed_snapshot_name(path.filename().string());
+    if (name && rollbacks_ == kMostRollbacks && name->step >= *rolled_back_to_)
+      return std::optional<std::string>("it failed");
+    return state_fault(path);
+  });
+  return found ? std::optional(found->path.string()) : std::nullopt;
+}
+
+bool SnapshotKeeper::roll_back() {
+  auto& group = model_.group();
+  std::string newest;
+  on_rank_zero(group, [&] { newest = newest_for_rollback().value_or(""); });
+  const std::filesystem::path snapshot = group.broadcast_text(newest);
+  if (snapshot.empty() && rolled_back_to_) {
+    throw Error(ErrorKind::kRecipe,
+                "training went back to the weights of step " + std::to_string(*rolled_back_to_) + " " +
+                    std::to_string(rollbacks_) + " times, and its gradients were not finite again each time",
+                "lower optimizer.lr, clip gradients with trainer.clip_norm, or keep more snapshots with snapshot.keep");
+  }
+  if (snapshot.empty()) return false;
+  wait_for_copy();
+  model_.optimizer().state().clear();
+  const auto state = restore_shared(snapshot, model_.module(), model_.optimizer(), group);
+  share_weights(model_.module(), group);
+  if (auto* update = model_.device_update()) update->forget();
+  restore_extensions(snapshot);
+  for (auto* extension : participants_.extensions()) extension->start(model_.module());
+  restore_compression(snapshot);
+  rollbacks_ = rolled_back_to_ == state.step ? rollbacks_ + 1 : 1;
+  rolled_back_to_ = state.step;
+  forget();
+  if (group.is_main()) {
+    Log(2, "lockstep: ")
+        .warning("training goes back to the weights of step " + std::to_string(state.step) +
+                 ", and goes on with the samples after those that failed");
+  }
+  return true;
 }
 
 // Digests are sums modulo 2^64, so int64's wrap-around serves.

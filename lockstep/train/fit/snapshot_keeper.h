@@ -66,6 +66,11 @@ class SnapshotKeeper {
   /// requests one step late, so it stays raised until then and the step after the snapshot hears it once more.
   bool is_echo(const TrainingState& state) const;
 
+  /// Takes weights, buffers, optimizer state and the tensors of extensions back from the newest whole snapshot. The
+  /// place in the data, the step and all sums stay. After three times the snapshot before it is taken. Returns false if
+  /// there is none yet. Collective: yes. Throws: Error(kRecipe) if all snapshots were tried.
+  bool roll_back();
+
   /// Returns the state with the sums of all ranks and the numbers of all that takes part.
   /// Collective: yes. Throws: Error(kRecipe) if the training loss is not finite, and `stop_on_nonfinite`.
   TrainingState all_ranks(TrainingState state) const;
@@ -83,7 +88,9 @@ class SnapshotKeeper {
 
   TrainingState restore(const std::filesystem::path& snapshot);
   void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
-  void restore_participants(const TrainingState& state, const std::map<std::string, at::Tensor>& tensors);
+  void restore_participants(const TrainingState& state);
+  void restore_extensions(const std::filesystem::path& snapshot);
+  std::optional<std::string> newest_for_rollback() const;
   void restore_sums(TrainingState& state);
   SnapshotContent content(TrainingState state) const;
   std::optional<SnapshotContent> gathered(const TrainingState& own);
@@ -101,8 +108,11 @@ class SnapshotKeeper {
   std::optional<BackgroundSave> writer_;  ///< On rank 0, if there is a folder.
   std::optional<BackgroundSave> holder_;  ///< On rank 0, if its parent holds the newest state.
   bool warned_of_hold_ = false;
-  bool is_held_ = false;  ///< True on every rank if rank 0 has a holder.
-  double blocked_s_ = 0;  ///< Time of the last save(), in seconds.
+  bool compresses_ = false;
+  std::optional<std::int64_t> rolled_back_to_;  ///< The step of that snapshot.
+  int rollbacks_ = 0;                           ///< To that snapshot, one after the other.
+  bool is_held_ = false;                        ///< True on every rank if rank 0 has a holder.
+  double blocked_s_ = 0;                        ///< Time of the last save(), in seconds.
   bool stops_on_nonfinite_ = true;
 };
 

@@ -31,11 +31,11 @@ StepGuard::StepGuard(TrainedModel& model, const TrainingData& data, ForwardPass&
       options_(options),
       comparison_(model.module(), model.optimizer(), model.group(), options.compare),
       watches_(options.on_nonfinite != OnNonfinite::kIgnore && model.scaler() == nullptr) {
-  if (watches_) model_.leave_out_nonfinite(options.on_nonfinite == OnNonfinite::kSkip);
+  if (watches_) model_.leave_out_nonfinite(leaves_out_steps(options.on_nonfinite));
 }
 
 void StepGuard::before_step() {
-  if (!watches_ || options_.on_nonfinite != OnNonfinite::kSkip) return;
+  if (!watches_ || !leaves_out_steps(options_.on_nonfinite)) return;
   auto& module = model_.module();
   if (!before_) {
     before_.emplace();
@@ -50,7 +50,7 @@ void StepGuard::before_step() {
 
 bool StepGuard::after_step(const StepBatches& batches, const StepPlace& place) {
   if (!watches_) return true;
-  if (options_.on_nonfinite == OnNonfinite::kSkip) {
+  if (leaves_out_steps(options_.on_nonfinite)) {
     if (!model_.was_left_out(/*waits=*/true)) {
       in_a_row_ = 0;
       return true;
@@ -112,6 +112,7 @@ NonfiniteOrigin StepGuard::origin(const Made& made) {
 void StepGuard::restore() {
   if (!before_) return;
   auto& module = model_.module();
+  model_.parallel().restore_compression({});  // What it kept of such a gradient is not finite either.
   losses_.restore(before_->losses);
   module.metrics().clear();
   module.metrics().restore(before_->metrics);

@@ -13,10 +13,18 @@ namespace lockstep {
 
 /// The reaction if a loss or gradient is not finite.
 enum class OnNonfinite {
-  kStop,    ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
-  kSkip,    ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
+  kStop,  ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
+  kSkip,  ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
+  /// It leaves the step out likewise, and goes back to the weights and the optimizer state of the newest snapshot. The
+  /// samples in between are not seen again. Without a snapshot it is as kSkip.
+  kRollback,
   kIgnore,  ///< Ignore it.
 };
+
+/// True if such a step is left out and the training continues.
+inline bool leaves_out_steps(OnNonfinite reaction) {
+  return reaction == OnNonfinite::kSkip || reaction == OnNonfinite::kRollback;
+}
 
 /// The reaction if ranks hold different state.
 enum class OnDifference {

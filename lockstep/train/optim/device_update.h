@@ -53,6 +53,8 @@ class DeviceUpdate {
 
   /// Copies the counts of steps from the device, for a snapshot. Blocks: until they are here.
   virtual void settle() {}
+  /// Forgets the counts on the device, since the optimizer's state was replaced. The next update starts from that.
+  virtual void forget() {}
 
  protected:
   virtual torch::optim::Optimizer& optimizer() = 0;
@@ -92,6 +94,7 @@ class DeviceCounts {
   }
 
   const std::map<Key, std::shared_ptr<Count>>& all() const { return counts_; }
+  void clear() { counts_.clear(); }
 
  private:
   std::map<Key, std::shared_ptr<Count>> counts_;

@@ -38,6 +38,7 @@ class FusedAdam : public torch::optim::Adam, public DeviceUpdate {
   using Adam::Adam;
   at::Tensor step(LossClosure closure = nullptr) override;
   void settle() override;
+  void forget() override { counts_.clear(); }
 
  private:
   torch::optim::Optimizer& optimizer() override { return *this; }
@@ -50,6 +51,7 @@ class FusedAdamW : public torch::optim::AdamW, public DeviceUpdate {
   using AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
   void settle() override;
+  void forget() override { counts_.clear(); }
 
  private:
   torch::optim::Optimizer& optimizer() override { return *this; }
