@@ -25,7 +25,7 @@ void share(Group& group, const at::Tensor& tensor) {
   if (!flat.is_alias_of(tensor)) tensor.copy_(flat);
 }
 
-// What the other ranks need to make room for an optimizer's state: [name, type, shape, count of steps].
+// A list of what the other ranks need to make room for an optimizer's state: [name, type, shape, count of steps].
 std::string listed(const std::vector<SavedTensor>& tensors) {
   auto list = Json::array();
   for (const auto& [name, tensor, is_shared] : tensors) {

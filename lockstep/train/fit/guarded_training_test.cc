@@ -3,90 +3,26 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "lockstep/models/batch_norm.h"
-#include "lockstep/snapshot/snapshot.h"
 #include "lockstep/train/fit/trainer.h"
-#include "lockstep/train/optim/optimizer.h"
-#include "lockstep/train/weight_average.h"
-#include "tests/support/made_up_data.h"
 #include "tests/support/ranks.h"
+#include "tests/support/spoilt_training.h"
 
 namespace lockstep {
 namespace {
 
-using testing::MadeUpData;
+using testing::has;
+using testing::kNobody;
 using testing::message_of;
 using testing::one_rank;
+using testing::state_of;
 using testing::TemporaryFolder;
-
-constexpr std::int64_t kNobody = -1;
-
-// The made-up samples; one of them may hold a NaN.
-class SpoiltSource : public SampleSource {
- public:
-  SpoiltSource(std::shared_ptr<const SampleSource> source, std::int64_t spoilt)
-      : source_(std::move(source)), spoilt_(spoilt) {}
-  std::int64_t size() const override { return source_->size(); }
-  const std::vector<Field>& fields() const override { return source_->fields(); }
-  std::string name_of(std::int64_t id) const override { return "row " + std::to_string(id) + " of table.csv"; }
-  void read(const SampleKey& key, std::span<std::byte* const> out) const override {
-    source_->read(key, out);
-    if (key.id == spoilt_) reinterpret_cast<float*>(out[0])[2] = std::nanf("");
-  }
-
- private:
-  std::shared_ptr<const SampleSource> source_;
-  std::int64_t spoilt_;
-};
-
-struct Data : MadeUpData {
-  explicit Data(std::int64_t spoilt = kNobody) : MadeUpData(6, 24) {
-    source = std::make_shared<SpoiltSource>(source, spoilt);
-  }
-};
-
-struct Net : Module {
-  Net() {
-    torch::manual_seed(11);
-    fc1 = register_module("fc1", torch::nn::Linear(4, 8));
-    norm = register_module("norm", std::make_shared<BatchNorm>(8));
-    fc2 = register_module("fc2", torch::nn::Linear(8, 3));
-  }
-  at::Tensor training_step(const Batch& batch) override {
-    auto hidden = norm->forward(fc1(batch.input()));
-    const auto row = std::ranges::find(batch.ids, log_of_zero) - batch.ids.begin();
-    if (row < batch.samples()) hidden = hidden + (hidden.select(0, row) * 0).log().clamp(-1e30).sum() * 0;
-    const auto row2 = std::ranges::find(batch.ids, infinite_slope) - batch.ids.begin();
-    if (row2 < batch.samples()) hidden = hidden + (fc2->weight * 0).sqrt().sum();
-    const auto loss = at::cross_entropy_loss(fc2(torch::tanh(hidden)), batch.target());
-    log("train_mean", loss);
-    seen.push_back(batch.ids);
-    return loss;
-  }
-  std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override {
-    return make_optimizer(parameters(), {.name = "sgd", .lr = 0.1, .momentum = 0.9});
-  }
-
-  std::int64_t log_of_zero = kNobody;
-  std::int64_t infinite_slope = kNobody;
-  std::vector<std::vector<std::int64_t>> seen;
-  torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
-  std::shared_ptr<BatchNorm> norm;
-};
+using Data = testing::SpoiltData;
+using Net = testing::SpoiltNet;
 
 std::string failure_of(Net& net, Group& group, ErrorKind kind, std::int64_t spoilt = kNobody,
                        const TrainerOptions& options = {}) {
   Data data(spoilt);
   return message_of(kind, [&] { Trainer(options).fit(net, data, group); });
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::vector<at::Tensor> state_of(const Net& net) {
-  std::vector<at::Tensor> out;
-  for (const auto& each : net.parameters()) out.push_back(each.detach().clone());
-  for (const auto& each : net.buffers()) out.push_back(each.clone());
-  return out;
 }
 
 TEST(NonfiniteSample, IsNamedAndNoWeightHasTakenItsGradient) {
@@ -227,111 +163,7 @@ TEST(SkippedStep, TooManyInARowEndTheRun) {
   EXPECT_TRUE(has(text, "as were those of the 10 steps before it")) << text;
 }
 
-TrainerOptions rolling_back(const std::filesystem::path& folder, std::int64_t every_steps, std::int64_t epochs) {
-  return {.max_epochs = epochs,
-          .guard = {.on_nonfinite = OnNonfinite::kRollback, .sanity_check = false},
-          .snapshot = {.folder = folder, .every_epochs = 0, .every_steps = every_steps}};
-}
-
-TEST(RolledBackStep, TakesTheNewestSnapshotsStateAndGoesOnWithTheSamplesAfterIt) {
-  const TemporaryFolder folder;
-  auto group = one_rank();
-  constexpr std::int64_t kSpoilt = 17;
-  Net net;
-  Data data(kSpoilt);
-  const auto result = Trainer(rolling_back(folder.path() / "snapshots", 3, 3)).fit(net, data, group);
-  EXPECT_EQ(result.found.at("steps_left_out"), "3");
-
-  Net own;
-  own.train();
-  auto optimizer = own.configure_optimizer();
-  auto loader = Data(kSpoilt).train_loader({});
-  std::optional<std::filesystem::path> saved;
-  std::int64_t step = 0, rollbacks = 0;
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    loader->seek(epoch);
-    while (const auto batch = loader->next()) {
-      ++step;
-      if (std::ranges::count(batch->ids, kSpoilt) == 0) {
-        optimizer->zero_grad();
-        own.training_step(*batch).backward();
-        optimizer->step();
-      } else if (saved) {
-        restore_snapshot(*saved, own, *optimizer);
-        ++rollbacks;
-      }
-      if (step % 3 == 0) {
-        saved = write_snapshot(folder.path() / "own", content_of(own, *optimizer, {.step = step})).path;
-      }
-    }
-  }
-  ASSERT_GT(rollbacks, 1);
-  EXPECT_EQ(result.found.at("rollbacks"), std::to_string(rollbacks));
-  EXPECT_EQ(result.state.step, step);
-  const auto found = state_of(net);
-  const auto wanted = state_of(own);
-  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
-}
-
-// Sets a weight to NaN after a step, as a faulty device would.
-struct SpoilWeight : Extension {
-  explicit SpoilWeight(std::int64_t step) : step_(step) {}
-  std::string name() const override { return "spoil"; }
-  void start(Module& module) override { module_ = &module; }
-  void after_step(const TrainingState& state) override {
-    const torch::NoGradGuard no_grad;
-    if (state.step == step_) module_->parameters().at(0).fill_(std::nanf(""));
-  }
-
-  std::int64_t step_;
-  Module* module_ = nullptr;
-};
-
-RANKS_TEST(RolledBackStep, TakesAnEarlierSnapshotWhereTheNewestHoldsBadWeights, 2) {
-  const TemporaryFolder own;
-  const auto folder = group.broadcast_text((own.path() / "snapshots").string());
-  Net net;
-  auto options = rolling_back(folder, 4, 5);
-  options.step.parallel.compression = {.kind = Compression::kPowerSgd, .rank = 1, .start_step = 2};
-  Trainer trainer(options);
-  SpoilWeight spoil(8);
-  WeightAverage average({.decay = 0.9});
-  trainer.add(spoil);
-  trainer.add(average);
-  Data data;
-  const auto result = trainer.fit(net, data, group);
-  EXPECT_EQ(result.found.at("rollbacks"), "4");
-  EXPECT_EQ(result.state.step, 20);
-  for (const auto& each : net.parameters()) EXPECT_TRUE(at::isfinite(each).all().item<bool>());
-  for (const auto& [name, each] : average.weights()) EXPECT_TRUE(at::isfinite(each).all().item<bool>()) << name;
-}
-
-RANKS_TEST(RolledBackStep, EndsTheRunWhereNoSnapshotHelps, 2) {
-  const TemporaryFolder own;
-  const auto folder = group.broadcast_text((own.path() / "snapshots").string());
-  Net net;
-  Trainer trainer(rolling_back(folder, 4, 5));
-  SpoilWeight spoil(4);
-  trainer.add(spoil);
-  Data data;
-  const auto text = message_of(ErrorKind::kRecipe, [&] { trainer.fit(net, data, group); });
-  EXPECT_TRUE(has(text, "went back to the weights of step 4 3 times")) << text;
-}
-
-TEST(RolledBackStep, IsOnlyLeftOutBeforeTheFirstSnapshot) {
-  const TemporaryFolder folder;
-  auto group = one_rank();
-  const auto digest = [&](OnNonfinite reaction) {
-    Net net;
-    Data data(17);
-    auto options = rolling_back(folder.path() / std::to_string(static_cast<int>(reaction)), 0, 2);
-    options.guard.on_nonfinite = reaction;
-    return Trainer(options).fit(net, data, group).weights_digest;
-  };
-  EXPECT_EQ(digest(OnNonfinite::kRollback), digest(OnNonfinite::kSkip));
-}
-
-// What PowerSGD keeps of a gradient that is not finite must not reach the next one.
+// A gradient that is not finite must not reach the next one through what PowerSGD keeps.
 RANKS_TEST(SkippedStep, LeavesNothingInWhatCompressionKeeps, 2) {
   Net net;
   Data data(5);
