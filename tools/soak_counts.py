@@ -11,6 +11,7 @@ part, seeds, trials, bad, commit, date. Parts:
   strangers  connections to the store of those who know no secret, while a rank uses it
   held  trainings whose state is held in their parent's memory, killed at random moments
   moments  trainings on the Slurm test bed, stopped at random moments in all the ways that a job can be
+  resumes  trainings with all features on, killed after a step and resumed, held against one that was left alone
   watch  trainings on four ranks, one of which is frozen at a random moment: the right one is named, and that it goes on
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
 `tools/soak counts` shows the sums.
@@ -146,6 +147,23 @@ def soak_moments(deadline):
     keep("moments", f"{first}:{after}", after - first, bad)
 
 
+def soak_resumes(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("resumes")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_RESUME_SEED": str(after), "LOCKSTEP_RESUME_RANKS": "2,3,4", "LOCKSTEP_BIN": str(BUILD / "bin"),
+                            "LOCKSTEP_RESUME_STEPS": ",".join(map(str, range(1, 11)))}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/everything_on_test.py"], env=env, text=True, cwd=ROOT, capture_output=True,
+                              check=False)
+        logged("resumes", done.stdout + done.stderr)
+        resumed = len(re.findall(r"^[^ ]+: resumed at ", done.stdout, re.M))
+        if not resumed:
+            sys.exit(f"error: the test of resumes did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + resumed, bad + len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
+        print(f"soak: resumes: {trials}, {bad} bad", file=sys.stderr)
+    keep("resumes", f"{first}:{after}", trials, bad)
+
+
 def soak_watch(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("watch")), default=0)
     after, bad = first, 0
@@ -228,7 +246,7 @@ def main():
              "corruptions": soak_damage("corruptions", "Damage.OfAnyKindIsFound", 5000),
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
-             "moments": soak_moments, "watch": soak_watch,
+             "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
              "python_kills": soak_python_kills}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])

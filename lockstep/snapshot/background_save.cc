@@ -16,6 +16,7 @@
 #include "lockstep/snapshot/background_save.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <signal.h>
 
 #include <array>
@@ -41,6 +42,26 @@ std::array<std::vector<SavedTensor>*, 3> parts_of(SnapshotContent& content) {
   return {&content.model, &content.optimizer, &content.extensions};
 }
 
+/// The device that shares tensors with a save, if one does.
+std::optional<c10::Device> device_of(SnapshotContent& content) {
+  for (auto* part : parts_of(content)) {
+    for (const auto& each : *part) {
+      if (each.is_shared && !each.tensor.is_cpu()) return each.tensor.device();
+    }
+  }
+  return std::nullopt;
+}
+
+/// The same with host memory of the same shapes in a device's place.
+SnapshotContent on_host(SnapshotContent content) {
+  for (auto* part : parts_of(content)) {
+    for (auto& each : *part) {
+      if (!each.tensor.is_cpu()) each.tensor = at::empty(each.tensor.sizes(), each.tensor.options().device(at::kCPU));
+    }
+  }
+  return content;
+}
+
 }  // namespace
 
 BackgroundSave::BackgroundSave(std::filesystem::path snapshots)
@@ -60,7 +81,7 @@ BackgroundSave::~BackgroundSave() {
 
 void BackgroundSave::prepare(const SnapshotContent& content) {
   wait();
-  if (memory_) return memory_->reserve(snapshot_parts(content), snapshots_);
+  if (memory_) return memory_->reserve(snapshot_parts(on_host(content)), snapshots_);
   std::uint64_t bytes = 0;
   for (const auto* part : {&content.model, &content.optimizer, &content.extensions}) {
     for (const auto& each : *part) bytes += each.tensor.nbytes();
@@ -75,6 +96,10 @@ void BackgroundSave::begin(SnapshotContent content, const WriteOptions& options)
   changed_.wait(lock, [this] { return !job_; });
   lock.unlock();
   LOCKSTEP_ASSERT(!end_);
+  if (const auto device = device_of(content)) {
+    if (!fetch_) fetch_.emplace(*device);
+    fetch_->begin();
+  }
   start({.content = std::move(content), .options = options});
 }
 
@@ -123,7 +148,8 @@ void BackgroundSave::run() {
 void BackgroundSave::work(Job& job) {
   SaveEnd end{.step = job.content.state.step, .epoch = job.content.state.epoch, .written = {}, .error = {}};
   try {
-    memory_ ? memory_->hold(snapshot_parts(job.content), snapshots_) : copy(job);
+    if (!memory_ || fetch_) copy(job);
+    if (memory_) memory_->hold(snapshot_parts(job.content), snapshots_);
   } catch (...) {
     end.error = std::current_exception();
   }
@@ -154,18 +180,29 @@ void BackgroundSave::copy(Job& job) {
     for (auto& each : *part) {
       if (!each.is_shared) continue;
       if (index == copies_.size()) copies_.emplace_back();
-      auto& own = copies_[index++];
-      if (!own.defined() || own.sizes() != each.tensor.sizes() || own.scalar_type() != each.tensor.scalar_type()) {
-        own = at::empty(each.tensor.sizes(), each.tensor.options().requires_grad(false));
-      }
-      if (job.is_rehearsal) {
-        std::memset(own.mutable_data_ptr(), 0, own.nbytes());
-        continue;
-      }
-      std::memcpy(own.mutable_data_ptr(), each.tensor.const_data_ptr(), each.tensor.nbytes());
-      each = {.name = std::move(each.name), .tensor = own};
+      copy_tensor(each, copies_[index++], job.is_rehearsal);
     }
   }
+}
+
+void BackgroundSave::copy_tensor(SavedTensor& shared, at::Tensor& own, bool is_rehearsal) {
+  const auto& tensor = shared.tensor;
+  if (!own.defined() || own.sizes() != tensor.sizes() || own.strides() != tensor.strides() ||
+      own.scalar_type() != tensor.scalar_type()) {
+    own = at::empty_strided(tensor.sizes(), tensor.strides(),
+                            tensor.options().device(at::kCPU).requires_grad(false));
+  }
+  if (is_rehearsal) {
+    std::memset(own.mutable_data_ptr(), 0, own.nbytes());
+    return;
+  }
+  if (tensor.is_cpu()) {
+    std::memcpy(own.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  } else {
+    fetch_->fetch(tensor, own.mutable_data_ptr());
+  }
+  // Weights that lie channels last are saved in the order of their dimensions.
+  shared = {.name = std::move(shared.name), .tensor = own.contiguous()};
 }
 
 }  // namespace lockstep

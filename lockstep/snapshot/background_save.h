@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/device/host_fetch.h"
 #include "lockstep/format/snapshot/held_snapshot.h"
 #include "lockstep/snapshot/snapshot.h"
 
@@ -29,7 +30,8 @@ struct SaveEnd {
 /// and syncs the copy. One save is in flight at a time. Threads: the training thread makes all calls.
 ///
 /// It keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the copy. A save
-/// into a HeldSnapshot has two copies there, and none here.
+/// into a HeldSnapshot has two copies there, and none here but of a device's tensors. Those come on a stream of their own
+/// while the device computes.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);
@@ -67,11 +69,13 @@ class BackgroundSave {
   void run();
   void work(Job& job);
   void copy(Job& job);
+  void copy_tensor(SavedTensor& shared, at::Tensor& own, bool is_rehearsal);
   void start(Job job);
 
   const std::filesystem::path snapshots_;
   std::optional<HeldSnapshot> memory_;
   std::vector<at::Tensor> copies_;  ///< The thread's alone.
+  std::optional<HostFetch> fetch_;  ///< Made by the first save that shares a device's tensors.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Job> job_;      ///< Handed to the thread, and not ended yet.

@@ -189,7 +189,9 @@ SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim:
   content.state = std::move(state);
   for (auto* part : {&content.model, &content.optimizer, &content.extensions}) {
     for (auto& each : *part) {
-      each.is_shared = each.is_shared && each.tensor.is_cpu() && each.tensor.is_contiguous();
+      const auto& tensor = each.tensor;
+      each.is_shared =
+          each.is_shared && (tensor.is_cpu() ? tensor.is_contiguous() : tensor.is_non_overlapping_and_dense());
       if (!each.is_shared) each.tensor = private_copy(each.tensor);
     }
   }

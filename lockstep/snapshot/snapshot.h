@@ -77,11 +77,11 @@ struct TrainingState {
   std::int64_t data_size = 0;  ///< Samples of the training set.
 };
 
-/// A tensor and the name under which it is saved. It is contiguous and on the CPU.
+/// A tensor and the name under which it is saved. It is contiguous and on the CPU, unless it is shared.
 struct SavedTensor {
   std::string name;
   at::Tensor tensor;
-  bool is_shared = false;  ///< It is the training's own memory, which the next update changes.
+  bool is_shared = false;  ///< It is the training's own memory, perhaps a device's, which the next update changes.
 };
 
 /// The content of a snapshot, in its own memory. It may be written while training continues.
@@ -101,7 +101,8 @@ SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimi
                            std::vector<SavedTensor> extensions = {});
 
 /// Does the same, but shares the tensors that only an update of the weights changes. These are parameters, optimizer
-/// state and tensors of extensions, if they are contiguous and on the CPU. BackgroundSave uses it and copies them.
+/// state and tensors of extensions, if they are contiguous, or dense and on a device. BackgroundSave uses it and copies
+/// them.
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
 

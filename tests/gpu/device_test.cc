@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/torch.h>
 
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "lockstep/comm/collective_maker.h"
 #include "lockstep/data/source/image_source.h"
 #include "lockstep/data/transform/transform_list.h"
+#include "lockstep/device/host_fetch.h"
 #include "lockstep/device/streams.h"
 #include "lockstep/loader/loader.h"
 #include "tests/support/gpu.h"
@@ -53,6 +55,23 @@ TEST(Gpu, CopiesBesideTheWorkAndReadsBackLater) {
   Readback readback;
   readback.begin(sent[0].sum());
   EXPECT_EQ(readback.wait().item<float>(), host.sum().item<float>());
+}
+
+TEST(Gpu, FetchesWhatWasThereBeforeWhileTheDeviceGoesOn) {
+  REQUIRE_GPU();
+  const auto group = testing::on_gpu();
+  const auto device = group.device().device;
+  const ComputeStreamScope stream(device);
+  // Over two chunks and a part of one, channels last.
+  const auto tensor = at::rand({9, 100, 120, 97}, device).contiguous(at::MemoryFormat::ChannelsLast);
+  auto own = at::empty_strided(tensor.sizes(), tensor.strides());
+  HostFetch fetch(device);
+  fetch.begin();
+  const auto other = at::mm(at::rand({4096, 4096}, device), at::rand({4096, 4096}, device));
+  std::thread worker([&] { fetch.fetch(tensor, own.mutable_data_ptr()); });
+  worker.join();
+  EXPECT_TRUE(own.equal(tensor.cpu()));
+  EXPECT_EQ(other.size(0), 4096);
 }
 
 TEST(Gpu, GathersTheBytesOfKeptSamplesThatTheirSourceReads) {

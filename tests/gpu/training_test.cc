@@ -7,6 +7,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/data/source/synthetic_source.h"
 #include "lockstep/device/out_of_memory.h"
+#include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/models/network.h"
 #include "lockstep/models/script_network.h"
 #include "lockstep/train/fit/trainer.h"
@@ -207,6 +208,28 @@ TEST(GpuTraining, ASnapshotGoesOnBitForBitAndLoadsOnACpu) {
   const auto on_cpu = cnn("adamw");
   restore_weights(folder.path() / "whole" / "step-0000000060", *on_cpu);
   EXPECT_EQ(weights_digest(*on_cpu), whole.result.weights_digest);
+}
+
+// Each save is copied while the next step runs, plain or replayed. It must hold the weights of its own step.
+TEST(GpuTraining, SnapshotsOfEachStepHoldThatStepsWeights) {
+  REQUIRE_GPU();
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  for (const auto graph : {Toggle::kOff, Toggle::kOn}) {
+    const TemporaryFolder folder;
+    TrainerOptions options{.max_epochs = 0, .max_steps = 20};
+    options.step.device = {.graph = graph, .deterministic = true};
+    options.snapshot = {.folder = folder.path() / "each", .every_epochs = 0, .every_steps = 1, .keep = 0};
+    run(on_gpu(), options, "adamw");
+    for (const std::int64_t step : {14, 17, 19}) {
+      TrainerOptions alone = options;
+      alone.max_steps = step;
+      alone.snapshot = {.folder = folder.path() / std::to_string(step), .every_epochs = 0};
+      const auto wanted = run(on_gpu(), alone, "adamw").result.weights_digest;
+      const auto on_cpu = cnn("adamw");
+      restore_weights(folder.path() / "each" / snapshot_name(step), *on_cpu);
+      EXPECT_EQ(weights_digest(*on_cpu), wanted) << step;
+    }
+  }
 }
 
 TEST(GpuTraining, ABatchThatDoesNotFitIsAnsweredWithOneThatDoes) {

@@ -127,6 +127,7 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
   const auto& batch = step.batches.front();
   const auto& device = model_.group().device();
   recorded_ = step;
+  model_.wait_for_readers();  // Another thread's call to the device would spoil the recording.
   for (auto& field : recorded_.batches.front().fields) field = field.clone();
   forward_.seed(place.step, 0);
   model_.parallel().begin_replay(batch.samples(), step.global_samples);
@@ -163,6 +164,7 @@ void GraphStepper::count_replay(std::int64_t samples) {
 
 void GraphStepper::replay(const StepBatches& step, const StepPlace& place) {
   const auto& batch = step.batches.front();
+  model_.wait_for_readers();
   auto& fields = recorded_.batches.front().fields;
   for (std::size_t i = 0; i < fields.size(); ++i) fields[i].copy_(batch.fields[i], /*non_blocking=*/true);
   forward_.seed_device(place.step, 0);

@@ -84,6 +84,22 @@ TEST(GraphStepper, ReplaysFullStepsBitForBit) {
   EXPECT_EQ(found.graph->finding(), "whole steps are replayed: trainer.graph is on");
 }
 
+// A replay updates the weights without the host's update, while a save may still read them.
+TEST(GraphStepper, WaitsForASaveBeforeEachReplay) {
+  const Pretended recording(Pretended::Recorder::kOps);
+  Recording ours(recording.group(), Toggle::kOn);
+  int waits = 0;
+  ours.parts.model.wait_before_update([&] { ++waits; });
+  ours.graph->plan(ours.parts.data);
+  ours.make_steps(kWarm + 2);  // With the two short steps among them nothing is recorded yet.
+  for (int step = 0; step < 16; ++step) {
+    const int before = waits;
+    ours.make_steps(1);
+    EXPECT_GE(waits, before + 1) << step;
+  }
+  EXPECT_LT(ours.net.steps, kWarm + 18) << "nothing was replayed";
+}
+
 TEST(GraphStepper, GoesOnWithoutARecordingThatFails) {
   const Pretended plain, broken(Pretended::Recorder::kBroken);
   Recording wanted(plain.group(), Toggle::kOff), found(broken.group(), Toggle::kAuto);

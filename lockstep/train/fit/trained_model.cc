@@ -115,7 +115,7 @@ void TrainedModel::apply(const std::vector<at::Tensor>& gradients) {
 }
 
 void TrainedModel::update() {
-  if (wait_before_update_) wait_before_update_();
+  wait_for_readers();
   const bool clips = options_.clip_norm > 0 || options_.clip_value > 0;
   const bool looks = scaler_ || clips || watch_ != Watch::kNone;
   apply(looks ? gradients_of(weights_) : std::vector<at::Tensor>{});

@@ -55,6 +55,11 @@ class TrainedModel {
   bool tells_late() const { return found_.defined() && !found_.is_cpu(); }
   /// Sets a function to call before each update. It returns once nothing else reads the weights.
   void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
+  /// Calls that function. A recorded step updates the weights without update(), so call it before recording and before
+  /// each replay.
+  void wait_for_readers() const {
+    if (wait_before_update_) wait_before_update_();
+  }
 
   Module& module() const { return module_; }
   Group& group() const { return group_; }

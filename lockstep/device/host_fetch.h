@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+namespace lockstep {
+
+/// Copies tensors from a device into plain host memory, on a stream of its own and through two small chunks of pinned
+/// memory. So a save of any size needs little pinned memory, and the device's own stream goes on meanwhile.
+///
+///     lockstep::HostFetch fetch(tensor.device());
+///     fetch.begin();                                    // training thread: what was enqueued so far comes first
+///     fetch.fetch(tensor, own.mutable_data_ptr());      // another thread
+///
+/// Threads: begin() on the thread that enqueues the device's work, then fetch() on one other thread.
+class HostFetch {
+ public:
+  explicit HostFetch(const c10::Device& device);
+
+  /// The copies from here on wait for the work on this thread's current stream. The host does not.
+  void begin();
+  /// Copies the tensor's memory, as it lies there. `from` is dense and does not overlap itself. Blocks: until it is at
+  /// `to`, which has room for from.nbytes() bytes.
+  void fetch(const at::Tensor& from, void* to);
+
+ private:
+  c10::Device device_;
+  c10::Stream stream_;
+  c10::Event begun_;
+};
+
+/// Calls `start(i, offset, bytes)` and later `finish(i, offset, bytes)` for each chunk of `total` bytes, in order. `i`
+/// is 0 and 1 by turns. A chunk is started before the one before it is finished, so that both overlap.
+void for_each_chunk(std::size_t total, std::size_t chunk,
+                    const std::function<void(int i, std::size_t offset, std::size_t bytes)>& start,
+                    const std::function<void(int i, std::size_t offset, std::size_t bytes)>& finish);
+
+}  // namespace lockstep
