@@ -124,7 +124,7 @@ class Options(harness.RanksTest):
             self.assertEqual(harness.snapshots(self.folder / f"lost-{ranks}"), [])
         self.trained(*lost, "guard.on_nonfinite=ignore", "snapshot.monitor=val_accuracy", "snapshot.mode=max", ranks=2, run="ignored")
         self.assertNotIn("best", harness.snapshots(self.folder / "ignored"))
-        self.assertIn("one of stop, skip, ignore", self.refused(3, "guard.on_nonfinite=cry"))
+        self.assertIn("one of stop, skip, rollback, ignore", self.refused(3, "guard.on_nonfinite=cry"))
 
     def test_a_metric_that_never_comes_is_told_before_the_first_step(self):
         gives = "and this training gives train_loss, val_accuracy, val_f1, val_loss, val_top5"
