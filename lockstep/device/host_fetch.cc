@@ -44,13 +44,15 @@ void HostFetch::fetch(const at::Tensor& from, void* to) {
         const auto size = static_cast<std::int64_t>(count);
         auto& chunk = pinned.at(static_cast<std::size_t>(i));
         if (!chunk.defined()) chunk = at::empty({size}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
-        chunk.narrow(0, 0, size).copy_(source.narrow(0, static_cast<std::int64_t>(offset), size), /*non_blocking=*/true);
+        chunk.narrow(0, 0, size)
+            .copy_(source.narrow(0, static_cast<std::int64_t>(offset), size), /*non_blocking=*/true);
         done.at(static_cast<std::size_t>(i)).emplace(device_.type()).record(stream_);
       },
       [&](int i, std::size_t offset, std::size_t count) {
         auto& event = done.at(static_cast<std::size_t>(i));
         watched_wait([&] { return event->query(); }, {}, std::chrono::microseconds(0));
-        std::memcpy(static_cast<std::byte*>(to) + offset, pinned.at(static_cast<std::size_t>(i)).const_data_ptr(), count);
+        std::memcpy(static_cast<std::byte*>(to) + offset, pinned.at(static_cast<std::size_t>(i)).const_data_ptr(),
+                    count);
       });
 }
 

@@ -189,8 +189,7 @@ void BackgroundSave::copy_tensor(SavedTensor& shared, at::Tensor& own, bool is_r
   const auto& tensor = shared.tensor;
   if (!own.defined() || own.sizes() != tensor.sizes() || own.strides() != tensor.strides() ||
       own.scalar_type() != tensor.scalar_type()) {
-    own = at::empty_strided(tensor.sizes(), tensor.strides(),
-                            tensor.options().device(at::kCPU).requires_grad(false));
+    own = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU).requires_grad(false));
   }
   if (is_rehearsal) {
     std::memset(own.mutable_data_ptr(), 0, own.nbytes());

@@ -30,8 +30,8 @@ struct SaveEnd {
 /// and syncs the copy. One save is in flight at a time. Threads: the training thread makes all calls.
 ///
 /// It keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the copy. A save
-/// into a HeldSnapshot has two copies there, and none here but of a device's tensors. Those come on a stream of their own
-/// while the device computes.
+/// into a HeldSnapshot has two copies there, and none here but of a device's tensors. Those come on a stream of their
+/// own while the device computes.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);
