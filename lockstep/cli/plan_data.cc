@@ -76,6 +76,7 @@ std::optional<Sample> known_sample(const Recipe& recipe) {
 
 /// Returns why the data set cannot be read here. Empty if it may be there.
 std::string why_absent(const Recipe& recipe) {
+  if (recipe.python_name("data.kind")) return "";  // Only its Python can tell.
   if (!recipe.has("data.path")) return "data.path is not set";
   try {
     const auto path = recipe.path("data.path");

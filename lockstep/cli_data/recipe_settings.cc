@@ -1,12 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli_data/recipe_settings.h"
 
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/python_program.h"
+
 namespace lockstep {
+namespace {
+
+/// The settings of [data.args] as a JSON object. A table within it is one too.
+std::string data_arguments(const Recipe& recipe) {
+  constexpr std::string_view kTable = "data.args.";
+  auto all = nlohmann::json::object();
+  for (const auto& [key, setting] : recipe.settings()) {
+    if (!key.starts_with(kTable)) continue;
+    auto* place = &all;
+    for (const auto& word : split(std::string_view(key).substr(kTable.size()), '.')) place = &(*place)[word];
+    std::visit([&](const auto& value) { *place = value; }, setting.value);
+  }
+  return all.dump();
+}
+
+PythonData python_data_of(const Recipe& recipe, const PythonName& name) {
+  return {.python = users_python(Environment::of_process()),
+          .host = python_host_folder(),
+          .source = name.source,
+          .function = name.object,
+          .arguments = data_arguments(recipe)};
+}
+
+}  // namespace
 
 DataSettings data_settings_of(const Recipe& recipe) {
   DataSettings settings;
   settings.kind = recipe.text("data.kind");
-  settings.path = recipe.path("data.path");
+  if (const auto name = recipe.python_name("data.kind")) {
+    settings.kind = "python";
+    settings.python = python_data_of(recipe, *name);
+    settings.path = name->source + ":" + name->object;  // For messages.
+  }
+  if (recipe.has("data.path")) settings.path = recipe.path("data.path");
   settings.seed = static_cast<std::uint64_t>(recipe.integer("trainer.seed"));
   if (recipe.has("data.split")) settings.split = recipe.real("data.split");
   if (recipe.has("data.transforms")) settings.transforms = recipe.texts("data.transforms");

@@ -39,13 +39,17 @@ OptimizerSettings optimizer_of(const Recipe& recipe) {
   return optimizer;
 }
 
-bool is_regression(const Recipe& recipe) { return recipe.has("data.regression") && recipe.flag("data.regression"); }
+// One output for each number of the target.
+bool is_regression(const DataSchema& data) {
+  const auto& fields = data.fields;
+  return data.classes == 0 && fields.size() > 1 && fields[1].dtype == "F32" && fields[1].shape.size() == 1;
+}
 
 NetworkOptions network_of(const Recipe& recipe, const DataSchema& data) {
   NetworkOptions network;
   network.name = recipe.text("model.name");
   network.input_shape = data.fields.at(0).shape;
-  network.classes = is_regression(recipe) ? 1 : data.classes;
+  network.classes = is_regression(data) ? data.fields[1].shape[0] : data.classes;
   network.takes_text = recipe.text("data.kind") == "text";
   if (recipe.has("model.hidden")) network.hidden = recipe.integers("model.hidden");
   if (recipe.has("model.stem")) network.resnet.stem = recipe.text("model.stem");
@@ -214,7 +218,7 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   std::unique_ptr<NetworkTask> module;
   if (recipe.text("data.kind") == "text") {
     module = std::make_unique<MaskedLanguageModel>(made, task);
-  } else if (is_regression(recipe)) {
+  } else if (is_regression(sets.schema)) {
     module = std::make_unique<Regressor>(made, task);
   } else {
     module = std::make_unique<Classifier>(made, network.classes, task);

@@ -36,6 +36,7 @@ constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kSha
 constexpr std::string_view kResNets = "resnet18 resnet34 resnet50 resnet101 resnet152";
 
 constexpr std::string_view kPythonModel = "python:FILE:CLASS";
+constexpr std::string_view kPythonData = "python:FILE:FUNCTION";
 
 constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
 constexpr SettingTies only_for(std::string_view names) { return {.only_for = names}; }
@@ -71,7 +72,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.compiled", kPath, "", {}, "", "compiled forward and backward pass, as written by python/compile_model.py", {}, kAside},
     {"model.freeze", kTexts, "", {}, "", "parameters that are not trained, by name pattern: \"layer1.*\""},
 
-    {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic"), "",
+    {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic python:FILE:FUNCTION"), "",
      "data format: MNIST's IDX files, a folder of images per class, and so on; synthetic generates samples"},
     {"data.path", kPath, kMustBeSet, {}, "", "folder or file of the data set",
      only_for("idx folder cifar10 cifar100 hdf5 text csv"), kAside},
@@ -92,6 +93,7 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"data.samples", kInteger, "1000", kAtLeast1, "samples", "number of samples to generate", only_for("synthetic")},
     {"data.classes", kInteger, "2", kCount, "classes", "number of classes", only_for("synthetic")},
     {"data.shape", kIntegers, "[2]", kShape, "", "shape of one sample", only_for("synthetic")},
+    {"data.args.NAME", kAny, "", {}, "", "an argument of the Python data set's function, by its name", only_for(kPythonData)},
     {"data.split", kReal, "", kShareOrCount, "",
      "samples held out for validation if the data set has no validation split; the seed decides which"},
     {"data.batch", kInteger, "32", kCount, "samples", "batch size of each rank", excluding("data.global_batch")},

@@ -208,6 +208,13 @@ std::optional<RawPart> found_part(const DataSettings& settings, const std::strin
     if (!group) return {};
     return hdf5_part_of(settings, is_own_file ? *file : settings.path, *group, training);
   }
+  if (kind == "python") {
+    auto found = python_part(settings.python, split, settings.seed);
+    if (!found) return {};
+    auto part = plain_part(std::move(found->samples));
+    part.class_names = std::move(found->class_names);
+    return part;
+  }
   if (kind == "csv") {
     const auto path = part_path(settings.path, split, table_endings());
     if (!path) return {};
@@ -219,13 +226,17 @@ std::optional<RawPart> found_part(const DataSettings& settings, const std::strin
 }
 
 void require_settings_that_fit(const DataSettings& settings) {
-  const std::vector<std::string> kinds{"idx", "folder", "cifar10", "cifar100", "hdf5", "text", "csv"};
+  const std::vector<std::string> kinds{"idx", "folder", "cifar10", "cifar100", "hdf5", "text", "csv", "python"};
   if (std::ranges::find(kinds, settings.kind) == kinds.end()) {
     const auto nearest = nearest_name(settings.kind, kinds);
     throw Error(ErrorKind::kRecipe, "data.kind is '" + settings.kind + "', want one of: " + joined(kinds, ", "),
                 nearest ? "is it '" + *nearest + "'?" : "");
   }
-  const bool has_images = settings.kind != "text" && settings.kind != "csv";
+  if (settings.kind == "python" && settings.python.function.empty()) {
+    throw Error(ErrorKind::kUsage, "data.kind is 'python' without a function, want a recipe that names one",
+                "write data.kind = \"python:FILE.py:FUNCTION\" in a recipe, and name the recipe");
+  }
+  const bool has_images = settings.kind != "text" && settings.kind != "csv" && settings.kind != "python";
   if (!has_images && (settings.transforms || settings.eval_transforms)) {
     throw Error(ErrorKind::kRecipe,
                 "data.transforms is set for data.kind = '" + settings.kind + "', want it for images only",

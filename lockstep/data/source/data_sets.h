@@ -23,6 +23,7 @@
 #include "lockstep/data/source/folder_source.h"
 #include "lockstep/data/source/hdf5_source.h"
 #include "lockstep/data/source/image_source.h"
+#include "lockstep/data/source/python_source.h"
 #include "lockstep/data/source/text_source.h"
 #include "lockstep/data/transform/transform.h"
 
@@ -30,7 +31,7 @@ namespace lockstep {
 
 /// The settings of a data set on disk, as in a recipe's [data].
 struct DataSettings {
-  std::string kind;                  ///< idx folder cifar10 cifar100 hdf5 text csv
+  std::string kind;                  ///< idx folder cifar10 cifar100 hdf5 text csv python
   std::filesystem::path path;        ///< A folder. For hdf5, text and csv it may be a file.
   std::optional<double> split = {};  ///< Samples held out for validation if the set has no such part. See
                                      ///< drawn_split().
@@ -41,6 +42,7 @@ struct DataSettings {
   Hdf5Names hdf5 = {};
   TextOptions text = {};
   CsvOptions csv = {};
+  PythonData python = {};
   bool needs_labels = true;  ///< If false, samples without a label are taken too. Their target is then 0.
 };
 

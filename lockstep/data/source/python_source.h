@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Python data sets as samples. Worker processes read them, so Python's lock holds nobody up.
+///
+///     const auto part = lockstep::python_part({.python = "/venv/bin/python",
+///                                              .host = "/opt/lockstep/share/lockstep/lockstep_host",
+///                                              .source = "/me/data.py",
+///                                              .function = "photographs"},
+///                                             "train", /*seed=*/1);
+///     if (part) std::cout << part->samples->size() << " photographs\n";
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/sample_source.h"
+
+namespace lockstep {
+
+/// The function that gives the data set, and the Python that runs it.
+struct PythonData {
+  std::string python;            ///< The program.
+  std::filesystem::path host;    ///< The folder lockstep_host.
+  std::string source;            ///< A file's absolute path, or the name of a module.
+  std::string function;          ///< A function or class in it.
+  std::string arguments = "{}";  ///< By name, as a JSON object.
+};
+
+/// One part of a Python data set.
+struct PythonPart {
+  std::shared_ptr<const SampleSource> samples;
+  std::vector<std::string> class_names;  ///< Empty if the data set names none.
+};
+
+/// Returns the part `split` of the data set, or nothing if the function gives none. The function gets `split`, or
+/// `train` as torchvision's data sets have it, if its signature has that. A function without either has only the part
+/// "train".
+///
+/// Its samples have "input" and "target". Each thread that reads has a worker process of its own. The random choices of
+/// a sample follow from seed, epoch and sample, whichever worker reads it.
+///
+/// Throws: Error(kEnvironment) if the Python cannot be started or ends; else the errors of the user's code, with the
+/// traceback, as Error(kRecipe), Error(kData) or Error(kIo).
+std::optional<PythonPart> python_part(const PythonData& data, const std::string& split, std::uint64_t seed);
+
+}  // namespace lockstep

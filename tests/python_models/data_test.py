@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Python data sets in the trainer: the same bits as the built-in reader gives, for any number of workers and ranks, resumed too;
+and what is wrong with one ends the run with its exit code, the fact and the way out."""
+import json
+import os
+import pathlib
+import signal
+
+from python_models import HERE, PythonModelsTest, harness, main
+
+DATA = HERE / "data_sets.py"
+
+
+class PythonData(PythonModelsTest):
+    def recipe(self, kind, args="", model="mlp", more="", **data):
+        data = {"global_batch": 50, "shuffle": True} | data
+        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in data.items())
+        path = self.folder / f"recipe-{len(self.commands)}.toml"
+        path.write_text(f'[model]\nname = "{model}"\n[data]\nkind = "{kind}"\n{lines}\n' + (f"[data.args]\n{args}\n" if args else "") +
+                        '[trainer]\nmax_epochs = 3\nseed = 1\naccelerator = "cpu"\nthreads = 1\n[optimizer]\nname = "sgd"\nlr = 0.1\n' + more)
+        return path
+
+    def ended(self, recipe, *settings, ranks=1, run=None):
+        return self.trained(*settings, recipe=recipe, ranks=ranks, run=run or f"run-{len(self.commands)}")
+
+    def test_the_bits_are_those_of_the_built_in_reader(self):
+        wanted = self.ended(self.recipe("idx", path=str(harness.SOURCE / "datasets/digits")))
+        for form in ("array", "tensor", "dict", "pil"):
+            with self.subTest(form=form):
+                found = self.ended(self.recipe(f"python:{DATA}:digits", f'form = "{form}"'))
+                for key in ("weights_digest", "sample_digest", "train_loss", "val_loss", "val_accuracy"):
+                    self.assertEqual(found[key], wanted[key], key)
+
+    def test_random_samples_are_the_same_whoever_reads_them_and_after_a_resume(self):
+        recipe = self.recipe(f"python:{DATA}:Noisy", global_batch=8, split=0.2)
+        wanted = self.ended(recipe)
+        for workers in (0, 1, 4):
+            found = self.ended(recipe, f"data.workers={workers}")
+            self.assertEqual((found["weights_digest"], found["val_loss"]), (wanted["weights_digest"], wanted["val_loss"]), workers)
+        two = self.ended(recipe, ranks=2)
+        self.assertEqual(two["sample_digest"], wanted["sample_digest"])
+        self.assertAlmostEqual(two["train_loss"], wanted["train_loss"], delta=1e-6)
+        self.ended(recipe, "trainer.max_steps=6", run="in the middle of an epoch")
+        resumed = self.ended(recipe, run="in the middle of an epoch")
+        self.assertTrue(resumed["resumed_from"])
+        self.assertEqual((resumed["weights_digest"], resumed["sample_digest"]), (wanted["weights_digest"], wanted["sample_digest"]))
+
+    def test_a_number_to_predict(self):
+        found = self.ended(self.recipe(f"python:{DATA}:Numbers", global_batch=10, split=6))
+        self.assertLess(found["val_loss"], 1)
+        self.assertIsNone(found["val_accuracy"])
+
+    def test_a_trained_model_is_evaluated_and_predicts(self):
+        recipe = self.recipe(f"python:{DATA}:digits")
+        trained = self.ended(recipe, run="run")
+        result = self.start("eval", self.folder / "run", "--json").finish()
+        self.assertEqual(result.code, 0, result.err)
+        self.assertAlmostEqual(result.object["metrics"]["val_accuracy"], trained["val_accuracy"], delta=1e-9)
+        info = self.start("data", "info", recipe).finish()
+        self.assertEqual(info.code, 0, info.err)
+        self.assertRegex(info.out, r"10 classes")
+        plan = self.start("plan", recipe, "--nodes", "1", "--json").finish()
+        self.assertEqual(plan.code, 0, plan.err)
+
+    def refused(self, name, code, *words, args="", **data):
+        result = self.train(recipe=self.recipe(f"python:{DATA}:{name}", args, **({"global_batch": 8} | data)), ranks=1,
+                            run=f"run-{len(self.commands)}")
+        self.assert_failed(result, code, *words)
+        self.assertNotIn("bug in Lockstep", result.err)
+
+    def test_samples_that_fail_are_named(self):
+        for way, code, words in (("raise", 5, ("AttributeError", "self.labels[number]", "data_sets.py", "line ")),
+                                 ("shape", 5, ("its input is F32 [5], that of sample 0 is F32 [4]",)),
+                                 ("class", 5, ("its class is 2, want 0 to 1",)),
+                                 ("three", 5, ("a sample is a tuple of 3 values, want (input, target)",)),
+                                 ("die", 4, ("the Python process that read it ended",))):
+            with self.subTest(way=way):
+                self.refused("Faulty", code, "sample 17 of Faulty (train)", *words, args=f'way = "{way}"')
+
+    def test_data_sets_that_do_not_fit(self):
+        self.refused("Digitz", 3, "has no class or function 'Digitz'", "did you mean 'Digits'?")
+        self.refused("Noisy", 3, "does not take these [data.args]", args="sise = 3")
+        self.refused("WithoutClasses", 3, "does not say how many classes there are", "`num_classes`")
+        self.refused("Endless", 3, "has no length or no samples by number", "map-style")
+        result = self.start("data", "info", self.folder, "--kind", "python").finish()
+        self.assert_failed(result, 2, "data.kind is 'python' without a function")
+        self.refused("empty", 5, "gives an empty data set")
+        self.refused("digits", 5, "KeyError", "data_sets.py", args='split = "trian"')
+
+    def test_nothing_is_left_of_a_rank_that_is_killed(self):
+        recipe = self.recipe(f"python:{DATA}:Noisy", global_batch=8, workers=3, more="[observe]\nlog_every = 1\n")
+        running = self.start_train("trainer.max_epochs=100000", recipe=recipe, ranks=2, run="killed")
+        running.wait_for_step(self.folder / "killed", 6)
+        servers = [pid for pid in running.members() if "data.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
+        self.assertGreaterEqual(len(servers), 2 + 2 * 3, "a server and a process for each thread that reads, on both ranks")
+        for pid in running.members():
+            if pid not in servers:
+                os.kill(pid, signal.SIGKILL)
+        self.assertIsNotNone(running.wait_until_gone(20))
+
+
+if __name__ == "__main__":
+    main()
