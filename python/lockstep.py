@@ -1773,7 +1773,7 @@ class Run:
         self._saved = self._metrics = self._saver = self._requests = self._lock = None
         self._first_step = self._first_samples = 0
         self._time_to_first_step = None
-        self._in_step = self._in_loop = self._is_over = self._has_failed = False
+        self._in_step = self._in_loop = self._is_over = self._has_failed = self._has_warned_of_log = False
         self._passes = 0
         self._longest_step = self._newest = self._last_stop = None
         self._epochs = None
@@ -2290,6 +2290,11 @@ class Run:
         """
         if not self._ranks.is_main:
             return
+        if self._is_over:
+            if not self._has_warned_of_log:
+                _warn("the run has ended, so %s is not kept: log it before the last epoch's end" % ", ".join(values))
+            self._has_warned_of_log = True
+            return
         if not self._metrics:
             self._announce(None, None, 1)
         if (self._in_step or not self._in_loop) and self.options["monitor"] not in values:
@@ -2600,7 +2605,8 @@ class _LightningHooks:
         run._leave(reason)
 
     def on_validation_end(self, trainer, pl_module):
-        if self._run is not None and not trainer.sanity_checking:
+        # After the fit, `trainer.validate` and `test` are the script's own.
+        if self._run is not None and not self._run._is_over and not trainer.sanity_checking:
             values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
             self._run._in_loop = True
             if values and self._run._ranks.is_main:
@@ -2689,7 +2695,7 @@ class _HuggingFaceHooks:
 
     def on_log(self, args, state, control, logs=None, **_):
         run = self._run
-        if run is None or not run._ranks.is_main or not logs:
+        if run is None or run._is_over or not run._ranks.is_main or not logs:
             return
         if not run._metrics:
             run._announce(None, None, 1)

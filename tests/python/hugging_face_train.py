@@ -45,6 +45,7 @@ def main():
     callback = lockstep.HuggingFace()
     trainer = transformers.Trainer(Net(), args, train_dataset=Data(), callbacks=[callback])
     trainer.train(resume_from_checkpoint=callback.latest(args.output_dir))
+    trainer.evaluate(Data())  # As scripts do; the run is over then.
     torch.save(trainer.model.state_dict(), os.path.join(FOLDER, "weights.pt"))
 
 

@@ -48,6 +48,7 @@ def main():
                         enable_model_summary=False, callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
     net = Net()
     trainer.fit(net, DataLoader(data, 4, shuffle=True), DataLoader(data, 8))
+    trainer.validate(net, DataLoader(data, 8), verbose=False)  # As scripts do; the run is over then.
     torch.save(net.state_dict(), FOLDER / "weights.pt")
 
 

@@ -3,7 +3,9 @@
 """The parts of python/lockstep.py: values as JSON, the order of samples, the snapshots' folder, what is refused."""
 import ast
 import collections
+import contextlib
 import errno
+import io
 import json
 import math
 import os
@@ -185,6 +187,15 @@ class Order(unittest.TestCase):
 
 
 class Start(InAFolder):
+    def test_a_number_that_comes_after_the_end_is_told_and_breaks_nothing(self):
+        run = lockstep.start(folder=self.folder, model=torch.nn.Linear(2, 3))
+        run.log(val_loss=1.0)
+        run.finish()
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            run.log(test_accuracy=0.5)
+            run.log(test_accuracy=0.5)
+        self.assertEqual(said.getvalue().count("the run has ended, so test_accuracy is not kept"), 1)
+
     def test_goes_on_with_what_it_was_given(self):
         given = {"a": (1, math.nan), "t": torch.ones(2), 3: None}
         run = lockstep.start(folder=self.folder, mine=State(**{"v": given}))

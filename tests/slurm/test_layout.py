@@ -52,7 +52,7 @@ class UnderSlurm(test_bed.BedTest):
 
     def test_steps_and_array_tasks_have_keys_of_their_own(self):
         steps = self.bed.batch(f"srun {QUOTED} layout --json; srun {QUOTED} layout --json", "-N2", "-n2")
-        keys = [json.loads(line)["job"] for line in steps.splitlines()]
+        keys = [json.loads(line)["job"] for line in steps.splitlines() if line.startswith("{")]  # Beside srun's own words.
         self.assertEqual(keys[0], keys[1])
         self.assertEqual(keys[2], keys[3])
         self.assertEqual([key.split(".")[1] for key in keys], ["0", "0", "1", "1"])

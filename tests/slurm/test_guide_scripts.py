@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of examples/11_guide_scripts under a real Slurm, stopped at random moments: each goes on by itself, with one
+snapshot at one step, and ends with the weights of a run that was left alone: test_guide_scripts.py LOCKSTEP
+
+LOCKSTEP_GUIDE_SEEDS=FIRST:COUNT says which; `tools/soak guide_scripts` counts on from run to run.
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import unittest
+
+import bed as test_bed
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers  # noqa: E402
+
+LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "examples/11_guide_scripts"
+FIRST, COUNT = map(int, os.environ.get("LOCKSTEP_GUIDE_SEEDS", "0:2").split(":"))
+PATIENCE = 240
+LAST_MOMENT = 60
+EQUAL = "import sys, torch\na, b = (torch.load(each, weights_only=True) for each in sys.argv[1:])\n" \
+        "sys.exit(0 if a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) else 'the weights differ')"
+MAKE_PHOTOGRAPHS = """import pathlib, sys, random
+from PIL import Image
+draw = random.Random(1)
+for part, count in (("train", 70), ("val", 8)):
+    for place, name in enumerate(("ants", "bees")):
+        folder = pathlib.Path(sys.argv[1], part, name)
+        folder.mkdir(parents=True)
+        for i in range(count):
+            Image.frombytes("RGB", (40, 40), draw.randbytes(4800)).point(lambda x: x // 2 + 80 * place).save(folder / f"{i}.jpg")
+"""
+
+
+class GuideScripts(test_bed.BedTest):
+    program = LOCKSTEP
+    whole = {}
+
+    def setUp(self):
+        super().setUp()
+        digits = ROOT / "datasets/digits"
+        self.commands = {"ddp_two_nodes.py": (digits, 4), "lightning_mnist.py": (digits, 20),
+                         "photographs.py": (self.folder / "photographs", 5, 32), "fine_tune.py": (self.folder / "sentences.tsv", 8)}
+        draw = random.Random(1)
+        (self.folder / "sentences.tsv").write_text("".join(f"{i % 2}\t{('bad', 'good')[i % 2]} {draw.choice(('dog', 'day'))} {draw.randrange(999)}\n"
+                                                           for i in range(200)))
+        subprocess.run([peers.PYTHON, "-c", MAKE_PHOTOGRAPHS, self.folder / "photographs"], check=True)
+
+    def begin(self, script, run, *flags):
+        env = ["--env", f"PYTHONPATH={ROOT / 'python'}", "--env", "OMP_NUM_THREADS=1", "--env", "CUDA_VISIBLE_DEVICES=", "--env", "PYTHONWARNINGS=ignore"]
+        return self.job(*flags, *env, "--", peers.PYTHON, SCRIPTS / script, *self.commands[script], run=run)
+
+    def weights_of_one_left_alone(self, script, shape):
+        if script not in self.whole:
+            run = f"whole-{script}"
+            job = self.begin(script, run, *shape)
+            self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log(run))
+            self.whole[script] = self.folder / run / "weights.pt"
+        return self.whole[script]
+
+    def steps(self, run):
+        path = self.folder / run / "metrics.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [line["step"] for line in (json.loads(each) for each in lines if each.endswith("\n")) if line["event"] == "step"]
+
+    def process(self, job, rank, script):
+        """The process of the script itself as this rank of a job."""
+        wanted = {f"SLURM_JOB_ID={job}", f"SLURM_PROCID={rank}"}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                variables = set((folder / "environ").read_bytes().decode(errors="replace").split("\0"))
+            except OSError:
+                continue
+            if wanted <= variables and len(words) > 1 and words[1].endswith(script) and "python" in words[0]:
+                return int(folder.name)
+        return self.fail(f"rank {rank} of job {job} runs no {script}")
+
+    def by_signal(self, draw, job):
+        name = draw.choice(("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT"))
+        os.kill(self.process(job, draw.randrange(self.ranks), self.script), getattr(signal, name))
+        return name + " to one rank"
+
+    def by_requeue(self, _, job):
+        self.bed.run("scontrol", "requeue", job)
+        return "scontrol requeue"
+
+    def by_kill(self, draw, job):
+        os.kill(self.process(job, draw.randrange(self.ranks), self.script), signal.SIGKILL)
+        return "SIGKILL of one rank"
+
+    KINDS = (by_signal, by_requeue, by_kill)
+
+    def check(self, seed):
+        draw = random.Random(seed)
+        self.script = list(self.commands)[seed % len(self.commands)]
+        kind = self.KINDS[(seed + seed // len(self.commands)) % len(self.KINDS)]
+        run, moment = f"run-{seed}", draw.randrange(1, LAST_MOMENT)
+        # transformers 4.57 cannot load its optimizer on two CPU ranks: it wants it on "cpu:0".
+        self.ranks = 1 if self.script == "fine_tune.py" else 2
+        shape = ("--nodes", self.ranks, "--tasks-per-node", 1)
+        whole = self.weights_of_one_left_alone(self.script, shape)
+        # A killed rank is started again within its job, on its own node where there is no other.
+        job = self.begin(self.script, run, *(("--nodes", 1, "--tasks-per-node", self.ranks, "--restarts", 2) if kind is GuideScripts.by_kill else shape))
+        self.until(lambda: any(step >= moment for step in self.steps(run)), f"{run} did not come to step {moment}", PATIENCE)
+        what = kind(self, draw, job)
+        state = self.state(job)
+        told = f"seed {seed}: {self.script}, {what}, moment {moment}"
+        self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
+        done = subprocess.run([peers.PYTHON, "-c", EQUAL, whole, self.folder / run / "weights.pt"], text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, f"{told}: {done.stderr}\n{self.log(run)}")
+        self.assertIn("goes on from", self.log(run), told)
+        print(told + ": goes on, and ends as one left alone", flush=True)
+
+    def test_stopped_at_random_moments(self):
+        for seed in range(FIRST, FIRST + COUNT):
+            with self.subTest(f"seed {seed}"):
+                self.check(seed)
+
+
+if not peers.PYTHON:
+    peers.skip_script()
+test_bed.skip_where_impossible()
+unittest.main(verbosity=2)
