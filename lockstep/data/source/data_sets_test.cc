@@ -163,9 +163,9 @@ TEST_F(DataSetsOnDisk, SayWhatDoesNotFit) {
   add_images();
   DataSettings asked = settings("foldr");
   const auto refused = [&] { return message_of(ErrorKind::kRecipe, [&] { open_data_sets(asked); }); };
-  EXPECT_EQ(
-      refused(),
-      "data.kind is 'foldr', want one of: idx, folder, cifar10, cifar100, hdf5, text, csv, python\n  hint: is it 'folder'?");
+  EXPECT_EQ(refused(),
+            "data.kind is 'foldr', want one of: idx, folder, cifar10, cifar100, hdf5, text, csv, python\n  hint: is it "
+            "'folder'?");
   asked.kind = "folder";
   EXPECT_HAS(refused(), "the transforms leave images at different sizes, want one size for a batch");
   asked.transforms = List{"resize(16, 16)", "normalize(imagenet)"};
