@@ -7,16 +7,23 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
+#include <vector>
 
 namespace lockstep {
 
+/// A tensor on a device, which is dense and does not overlap itself, and host memory of from.nbytes() bytes.
+struct HostCopy {
+  at::Tensor from;
+  void* to = nullptr;
+};
+
 /// Copies tensors from a device into plain host memory, on a stream of its own and through two small chunks of pinned
-/// memory. So a save of any size needs little pinned memory, and the device's own stream goes on meanwhile.
+/// memory. So a save of any size needs little pinned memory, and the device's own stream goes on meanwhile. Small
+/// tensors share a chunk, since each wait for the device costs more than they do.
 ///
 ///     lockstep::HostFetch fetch(tensor.device());
 ///     fetch.begin();                                    // training thread: what was enqueued so far comes first
-///     fetch.fetch(tensor, own.mutable_data_ptr());      // another thread
+///     fetch.fetch({{tensor, own.mutable_data_ptr()}});  // another thread
 ///
 /// Threads: begin() on the thread that enqueues the device's work, then fetch() on one other thread.
 class HostFetch {
@@ -25,9 +32,8 @@ class HostFetch {
 
   /// The copies from here on wait for the work on this thread's current stream. The host does not.
   void begin();
-  /// Copies the tensor's memory, as it lies there. `from` is dense and does not overlap itself. Blocks: until it is at
-  /// `to`, which has room for from.nbytes() bytes.
-  void fetch(const at::Tensor& from, void* to);
+  /// Copies the tensors' memory, as it lies there. Blocks: until all of it is there.
+  void fetch(const std::vector<HostCopy>& copies);
 
  private:
   c10::Device device_;
@@ -40,5 +46,16 @@ class HostFetch {
 void for_each_chunk(std::size_t total, std::size_t chunk,
                     const std::function<void(int i, std::size_t offset, std::size_t bytes)>& start,
                     const std::function<void(int i, std::size_t offset, std::size_t bytes)>& finish);
+
+/// The part of one of several blocks of memory that lies in a range of all of them, laid one after the other.
+struct BlockPart {
+  std::size_t block = 0;
+  std::size_t offset = 0;    ///< In the block.
+  std::size_t in_range = 0;  ///< In the range.
+  std::size_t bytes = 0;
+};
+
+/// Returns the parts of blocks of these sizes that the range [offset, offset + bytes) holds.
+std::vector<BlockPart> parts_in_range(const std::vector<std::size_t>& sizes, std::size_t offset, std::size_t bytes);
 
 }  // namespace lockstep

@@ -36,5 +36,27 @@ TEST(Chunks, PassThroughTwoBuffersInOrderWhateverTheLength) {
   }
 }
 
+TEST(Chunks, OfSeveralBlocksHoldEachByteOnce) {
+  const std::vector<std::size_t> sizes = {3, 0, 10, 1, 7, 21};
+  std::vector<std::string> blocks, found;
+  char next = 'A';
+  for (const auto size : sizes) {
+    std::string block;
+    for (std::size_t i = 0; i < size; ++i) block += next++;
+    blocks.push_back(block);
+    found.emplace_back(size, '?');
+  }
+  for (std::size_t offset = 0; offset < 42; offset += 8) {
+    std::size_t filled = 0;
+    for (const auto& part : parts_in_range(sizes, offset, std::min<std::size_t>(8, 42 - offset))) {
+      EXPECT_EQ(part.in_range, filled);
+      filled += part.bytes;
+      found[part.block].replace(part.offset, part.bytes, blocks[part.block], part.offset, part.bytes);
+    }
+    EXPECT_EQ(filled, std::min<std::size_t>(8, 42 - offset));
+  }
+  EXPECT_EQ(found, blocks);
+}
+
 }  // namespace
 }  // namespace lockstep

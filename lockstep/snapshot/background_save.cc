@@ -42,6 +42,16 @@ std::array<std::vector<SavedTensor>*, 3> parts_of(SnapshotContent& content) {
   return {&content.model, &content.optimizer, &content.extensions};
 }
 
+/// Memory on the host for a copy of a tensor, laid out as that is. `own` is kept from save to save.
+const at::Tensor& room_for(const at::Tensor& tensor, at::Tensor& own) {
+  if (own.defined() && own.sizes() == tensor.sizes() && own.strides() == tensor.strides() &&
+      own.scalar_type() == tensor.scalar_type()) {
+    return own;
+  }
+  return own = at::empty_strided(tensor.sizes(), tensor.strides(),
+                                 tensor.options().device(at::kCPU).requires_grad(false));
+}
+
 /// The device that shares tensors with a save, if one does.
 std::optional<c10::Device> device_of(SnapshotContent& content) {
   for (auto* part : parts_of(content)) {
@@ -176,32 +186,28 @@ void BackgroundSave::work(Job& job) {
 /// take cores from the training.
 void BackgroundSave::copy(Job& job) {
   std::size_t index = 0;
+  std::vector<HostCopy> from_device;
+  std::vector<std::pair<SavedTensor*, at::Tensor>> copied;
   for (auto* part : parts_of(job.content)) {
     for (auto& each : *part) {
       if (!each.is_shared) continue;
       if (index == copies_.size()) copies_.emplace_back();
-      copy_tensor(each, copies_[index++], job.is_rehearsal);
+      const auto& own = room_for(each.tensor, copies_[index++]);
+      if (job.is_rehearsal) {
+        std::memset(own.mutable_data_ptr(), 0, own.nbytes());
+        continue;
+      }
+      if (each.tensor.is_cpu()) {
+        std::memcpy(own.mutable_data_ptr(), each.tensor.const_data_ptr(), each.tensor.nbytes());
+      } else {
+        from_device.push_back({each.tensor, own.mutable_data_ptr()});
+      }
+      copied.emplace_back(&each, own);
     }
   }
-}
-
-void BackgroundSave::copy_tensor(SavedTensor& shared, at::Tensor& own, bool is_rehearsal) {
-  const auto& tensor = shared.tensor;
-  if (!own.defined() || own.sizes() != tensor.sizes() || own.strides() != tensor.strides() ||
-      own.scalar_type() != tensor.scalar_type()) {
-    own = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU).requires_grad(false));
-  }
-  if (is_rehearsal) {
-    std::memset(own.mutable_data_ptr(), 0, own.nbytes());
-    return;
-  }
-  if (tensor.is_cpu()) {
-    std::memcpy(own.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
-  } else {
-    fetch_->fetch(tensor, own.mutable_data_ptr());
-  }
+  if (!from_device.empty()) fetch_->fetch(from_device);
   // Weights that lie channels last are saved in the order of their dimensions.
-  shared = {.name = std::move(shared.name), .tensor = own.contiguous()};
+  for (auto& [saved, own] : copied) *saved = {.name = std::move(saved->name), .tensor = own.contiguous()};
 }
 
 }  // namespace lockstep

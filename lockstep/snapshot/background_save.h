@@ -69,7 +69,6 @@ class BackgroundSave {
   void run();
   void work(Job& job);
   void copy(Job& job);
-  void copy_tensor(SavedTensor& shared, at::Tensor& own, bool is_rehearsal);
   void start(Job job);
 
   const std::filesystem::path snapshots_;

@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import sys
+import warnings
 
 if __name__ == "__main__":  # As `python -m` has it: the user's modules come from the folder where they are.
     sys.path[0] = os.getcwd()
@@ -175,7 +176,7 @@ def work(part, connection, memory):
             at = 0
             for _, _, data in sample:
                 size = len(data)
-                memory[at:at + size] = bytes(data) if not isinstance(data, bytes) else data
+                memory[at:at + size] = data
                 at += size
             connection.sendall(LENGTH.pack(0))
         except Exception as error:  # The user's code may raise anything.
@@ -241,6 +242,8 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout = sys.stderr
+    # Python 3.12 warns of a fork beside threads. Workers take no lock of theirs: they compute on one thread.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     try:
         Server(socket.socket(fileno=3)).run()
     except BrokenPipeError:

@@ -62,15 +62,18 @@ TEST(Gpu, FetchesWhatWasThereBeforeWhileTheDeviceGoesOn) {
   const auto group = testing::on_gpu();
   const auto device = group.device().device;
   const ComputeStreamScope stream(device);
-  // Over two chunks and a part of one, channels last.
+  // Over two chunks and a part of one, channels last, and a small one beside it.
   const auto tensor = at::rand({9, 100, 120, 97}, device).contiguous(at::MemoryFormat::ChannelsLast);
   auto own = at::empty_strided(tensor.sizes(), tensor.strides());
+  const auto small = at::rand({7}, device);
+  auto own_small = at::empty({7});
   HostFetch fetch(device);
   fetch.begin();
   const auto other = at::mm(at::rand({4096, 4096}, device), at::rand({4096, 4096}, device));
-  std::thread worker([&] { fetch.fetch(tensor, own.mutable_data_ptr()); });
+  std::thread worker([&] { fetch.fetch({{small, own_small.mutable_data_ptr()}, {tensor, own.mutable_data_ptr()}}); });
   worker.join();
   EXPECT_TRUE(own.equal(tensor.cpu()));
+  EXPECT_TRUE(own_small.equal(small.cpu()));
   EXPECT_EQ(other.size(0), 4096);
 }
 
