@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import lockstep  # noqa: E402
 
 PAIRS = int(os.environ.get("LINES_PAIRS", 200))
-STEPS = int(os.environ.get("LINES_STEPS", 25))
+STEPS = int(os.environ.get("LINES_STEPS", 50))
 ALLOWED = 0.98
 
 
