@@ -1277,6 +1277,35 @@ class Sampler:
             place += self.samples(place)
 
 
+class _SeededSamples:
+    """A data set in a loader's worker: what it draws for a sample follows from seed, epoch and sample, whichever worker reads it.
+
+    So a run that goes on in the middle of an epoch, with other workers for the rest of its batches, draws what it would have drawn.
+    """
+
+    def __init__(self, data, seed, epoch):
+        self.__dict__.update(_data=data, _seed=seed, _epoch=epoch)
+
+    def __len__(self):
+        return len(self._data)
+
+    def __getitem__(self, number):
+        mixed = _mixed(_mixed(self._seed, self._epoch), number)
+        random.seed(mixed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(mixed & 0xFFFFFFFF)
+        _torch().default_generator.manual_seed(mixed & (2**63 - 1))
+        return self._data[number]
+
+    def __getattr__(self, name):  # For code of the user's that asks the data set of its worker.
+        if name.startswith("__") or name == "_data":
+            raise AttributeError(name)
+        return getattr(self._data, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._data, name, value)
+
+
 # ---- ranks ----
 
 
@@ -1980,11 +2009,23 @@ class Run:
             self._epoch_random = _random_states(loader)
             _set_epoch(loader, self.epoch)
             self._loader["total"] = _length(loader)
-            batches = self._signals.begun(loader)
+            batches = self._begun(loader, sampler)
         else:
             batches = self._reopened(loader, sampler, cursor)
         self._last_step = time.monotonic()
         return batches
+
+    def _begun(self, loader, sampler):
+        """iter(loader)."""
+        if not sampler or getattr(loader, "num_workers", 0) < 1 or getattr(loader, "persistent_workers", False):
+            return self._signals.begun(loader)
+        data = loader.dataset
+        # A DataLoader refuses this from outside. Its workers get what it has while they are started.
+        object.__setattr__(loader, "dataset", _SeededSamples(data, sampler.seed, self.epoch))
+        try:
+            return self._signals.begun(loader)
+        finally:
+            object.__setattr__(loader, "dataset", data)
 
     def _reopened(self, loader, sampler, cursor):
         self._require_same_loader(loader, sampler, cursor)
@@ -1999,7 +2040,7 @@ class Run:
         if sampler:
             sampler.set_place(self.epoch, cursor["place"])
             self._loader["total"] = _length(loader)
-            batches = self._signals.begun(loader)
+            batches = self._begun(loader, sampler)
         else:
             batches = self._skipped(loader, cursor["batches"])
         self._set_random(cursor["random"], loader)

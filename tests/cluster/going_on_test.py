@@ -70,6 +70,12 @@ class GoingOn(unittest.TestCase):
         self.assertEqual([self.start(number, seconds=9999) for number in (6, 7, 8)], [(75, 1), (75, 1), (75, 0)])
         self.assertIn("3 starts in a row wrote no new snapshot", self.said)
 
+    def test_the_mark_of_a_start_that_was_cut_short_is_not_the_next_ones(self):
+        self.script("--", "true")
+        (self.run_dir / "again-7").touch()  # Slurm requeued the job, and ended the script before it had seen the mark.
+        self.assertEqual(self.start(2, code=0), (0, 0))
+        self.assertEqual(self.start(3, code=1, during='touch "$RUN/again-7"'), (75, 1), "its own mark counts")
+
     def test_a_job_that_is_back_in_the_queue_is_not_put_there_again(self):
         self.script("--", "true")
         for state in ("COMPLETING", "PENDING"):

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -186,7 +187,39 @@ class Order(unittest.TestCase):
             lockstep.Sampler(10)
 
 
+class Drawn(torch.utils.data.Dataset):
+    """A sample of chance alone, from each generator that augmentations use."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, number):
+        return torch.tensor([number, random.random(), numpy.random.rand(), torch.rand(()).item()], dtype=torch.float64)
+
+
 class Start(InAFolder):
+    def test_what_workers_draw_follows_from_the_sample_and_survives_a_resume(self):
+        def rows(workers, steps, folder):
+            data = Drawn()
+            loader = torch.utils.data.DataLoader(data, batch_sampler=lockstep.Sampler(data, batch=4, seed=3), num_workers=workers)
+            run = lockstep.start(folder=self.folder / folder, model=torch.nn.Linear(2, 3), every_steps=1, on_stop="return")
+            found = []
+            for _ in run.epochs(2):
+                for batch in run.steps(loader):
+                    found.append(batch)
+                    if len(found) == steps:
+                        run.finish()
+                        return torch.cat(found)
+            self.assertIs(loader.dataset, data)
+            return torch.cat(found)
+
+        whole = rows(1, 12, "whole")
+        self.assertEqual(len({tuple(row) for row in whole.tolist()}), 48, "chance follows from the epoch too")
+        self.assertTrue(torch.equal(rows(3, 12, "three"), whole))
+        first = rows(2, 3, "parts")
+        # The third batch was not trained on when the run was finished, so it comes again.
+        self.assertTrue(torch.equal(torch.cat([first[:8], rows(3, 12, "parts")]), whole))
+
     def test_a_number_that_comes_after_the_end_is_told_and_breaks_nothing(self):
         run = lockstep.start(folder=self.folder, model=torch.nn.Linear(2, 3))
         run.log(val_loss=1.0)

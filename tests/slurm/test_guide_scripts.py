@@ -116,7 +116,10 @@ class GuideScripts(test_bed.BedTest):
         self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
         done = subprocess.run([peers.PYTHON, "-c", EQUAL, whole, self.folder / run / "weights.pt"], text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, f"{told}: {done.stderr}\n{self.log(run)}")
-        self.assertIn("goes on from", self.log(run), told)
+        # A killed rank may not have saved yet. All others save as they stop, and are put back once.
+        if kind is not GuideScripts.by_kill:
+            self.assertIn("goes on from", self.log(run), told)
+            self.assertEqual(state["Restarts"], "1", told + "\n" + self.log(run))
         print(told + ": goes on, and ends as one left alone", flush=True)
 
     def test_stopped_at_random_moments(self):

@@ -130,6 +130,7 @@ void add_step(ScriptText& out, const JobPlan& plan) {
   out.paragraph("The tasks, each with its rank, device, cores and caches from `lockstep exec`.");
   out.line("status=0");
   if (plan.queue.signal) out.line("if [ -n \"$warned\" ]; then next_job; exit 75; fi  # too late to begin");
+  if (!plan.program.is_recipe) out.line("rm -f " + kAgainMark + "  # left by a start that Slurm cut short");
   plan.queue.restarts > 0 ? add_step_loop(out, plan) : add_step_line(out, plan, "");
   if (plan.program.is_recipe) {
     out.paragraph("75: the time was up and a snapshot is written. The next job goes on from it.");
