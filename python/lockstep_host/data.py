@@ -5,6 +5,7 @@ This process imports the user's code and opens the data set once. For each of th
 shares that memory. A worker answers one request after the other: it reads a sample, and lays it into memory that it shares with the
 trainer. It ends when the trainer closes its socket. lockstep/data/source/python_source.cc is the other side.
 """
+import ctypes
 import json
 import mmap
 import os
@@ -22,6 +23,7 @@ if __name__ == "__main__":  # As `python -m` has it: the user's modules come fro
 from lockstep_host import names
 from lockstep_host.errors import DATA, RECIPE, Refusal, told
 
+PR_SET_PDEATHSIG = 1
 REQUEST = struct.Struct("=Qqq")  # seed, epoch, id
 LENGTH = struct.Struct("=I")
 INPUTS, TARGETS = ("input", "image", "x", "pixel_values", "input_ids"), ("target", "label", "labels", "y")
@@ -216,6 +218,7 @@ class Server:
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 self.control.close()
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # One that hangs in the user's code ends with the server.
                 with mmap.mmap(memory_file, 0) as memory:
                     work(self.parts[split], own, memory)
                 os._exit(0)

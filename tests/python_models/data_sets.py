@@ -5,6 +5,7 @@ import pathlib
 import random
 import signal
 import struct
+import time
 
 import numpy
 import torch
@@ -83,6 +84,8 @@ class Faulty(Noisy):
             return self.labels[number]
         if self.way == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.way == "hang":
+            time.sleep(3600)
         if self.way == "shape":
             x = torch.zeros(5)
         if self.way == "class":

@@ -89,9 +89,9 @@ class PythonData(PythonModelsTest):
         self.refused("digits", 5, "KeyError", "data_sets.py", args='split = "trian"')
 
     def test_nothing_is_left_of_a_rank_that_is_killed(self):
-        recipe = self.recipe(f"python:{DATA}:Noisy", global_batch=8, workers=3, more="[observe]\nlog_every = 1\n")
-        running = self.start_train("trainer.max_epochs=100000", recipe=recipe, ranks=2, run="killed")
-        running.wait_for_step(self.folder / "killed", 6)
+        recipe = self.recipe(f"python:{DATA}:Faulty", 'way = "hang"', global_batch=8, workers=3, shuffle=False, more="[observe]\nlog_every = 1\n")
+        running = self.start_train(recipe=recipe, ranks=2, run="killed")
+        running.wait_for_step(self.folder / "killed", 2)  # Sample 17 is in the third batch, and hangs whoever reads it.
         servers = [pid for pid in running.members() if "data.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
         self.assertGreaterEqual(len(servers), 2 + 2 * 3, "a server and a process for each thread that reads, on both ranks")
         for pid in running.members():

@@ -111,8 +111,11 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   Worker& operator=(Worker&&) = delete;
+  // Shut down, since a process that somebody has forked here may hold a copy of the socket.
   ~Worker() {
-    if (memory_ != nullptr) ::munmap(memory_, bytes_);
+    if (memory_ == nullptr) return;
+    ::shutdown(socket_.get(), SHUT_RDWR);
+    ::munmap(memory_, bytes_);
   }
 
   /// The sample's bytes, until the next call.
@@ -153,7 +156,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server() {
-    control_ = FileDescriptor();
+    ::shutdown(control_.get(), SHUT_RDWR);
     ::waitpid(process_, nullptr, 0);
   }
 
