@@ -42,6 +42,21 @@ void check_data(const Recipe& settings) {
   if (!is_there(data)) refuse(ErrorKind::kData, "data set (data.path)", data);
 }
 
+/// The files that a recipe names in Python, such as "python:net.py:Net".
+void check_python(const Recipe& settings) {
+  for (const char* key : {"model.name", "loss.name", "data.kind"}) {
+    std::optional<PythonName> name;
+    try {
+      name = settings.python_name(key);
+    } catch (const Error&) {
+      continue;  // It names a variable that may be set on the nodes.
+    }
+    if (name && name->is_file && !is_there(name->source)) {
+      refuse(ErrorKind::kIo, "Python file (" + std::string(key) + ")", name->source);
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<fs::path> script_of(const std::vector<std::string>& command) {
@@ -59,7 +74,11 @@ std::optional<fs::path> script_of(const std::vector<std::string>& command) {
 }
 
 void check_files_of_job(const JobPlan& plan, const Recipe& settings) {
-  if (plan.program.is_recipe) return check_data(settings);
+  if (plan.program.is_recipe) {
+    check_data(settings);
+    check_python(settings);
+    return;
+  }
   if (plan.has_container() || !plan.setup.empty()) return;
   const auto script = script_of(plan.program.command);
   if (!script) return;

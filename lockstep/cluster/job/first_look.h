@@ -16,10 +16,11 @@ namespace lockstep {
 std::optional<std::filesystem::path> script_of(const std::vector<std::string>& command);
 
 /// Checks the files of a job that are visible from here, before it waits in the queue. They are the script of a program
-/// and a recipe's data. It does not look for a script within a container, or for one that shell commands of the set-up
-/// may provide.
+/// and a recipe's data and Python files. It does not look for a script within a container, or for one that shell
+/// commands of the set-up may provide.
 ///
-/// Throws: Error(kEnvironment) if the script is missing, Error(kData) if the data are; both say how to submit anyway.
+/// Throws: Error(kEnvironment) if the script is missing, Error(kData) if the data are, Error(kIo) if a Python file is.
+/// All say how to submit anyway.
 void check_files_of_job(const JobPlan& plan, const Recipe& settings);
 
 }  // namespace lockstep

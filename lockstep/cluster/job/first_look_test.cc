@@ -46,5 +46,25 @@ TEST(FilesOfJob, IncludeTheDataOfARecipe) {
              "there is no data set (data.path) '/no/such/data'");
 }
 
+TEST(FilesOfJob, IncludeThePythonOfARecipe) {
+  const testing::TemporaryFolder folder;
+  write_whole(folder.path() / "data.py", "", false);
+  JobPlan plan;
+  plan.program.is_recipe = true;
+  const auto with = [&](const std::string& key, const std::string& name) {
+    return Recipe::without_file(Environment({}), {{key, "\"python:" + name + "\"", {SettingSource::kFlag, "--set"}}});
+  };
+  const auto file = (folder.path() / "dat.py").string();
+  for (const char* key : {"data.kind", "model.name", "loss.name"}) {
+    const auto missing =
+        message_of(ErrorKind::kIo, [&] { check_files_of_job(plan, with(key, file + ":photographs")); });
+    EXPECT_HAS(missing, "there is no Python file (" + std::string(key) + ") '" + file + "'");
+    EXPECT_HAS(missing, "did you mean 'data.py'?");
+  }
+  EXPECT_NO_THROW(check_files_of_job(plan, with("data.kind", (folder.path() / "data.py").string() + ":photographs")));
+  EXPECT_NO_THROW(check_files_of_job(plan, with("model.name", "torchvision.models:resnet18")))
+      << "of the nodes' Python";
+}
+
 }  // namespace
 }  // namespace lockstep
