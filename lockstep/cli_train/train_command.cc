@@ -202,6 +202,8 @@ int held_memory(const Environment& env, const Log& log) {
 int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const TrainerProcess& process) {
   const auto& env = process.env;
   const Log log = rank_log(group.placement());
+  // The others go on with the state in their memory.
+  const bool is_newcomer = group.is_newcomer();
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
   const auto trace = trace_of(recipe, run_dir, group, log);
   std::optional<RunFolder> folder;
@@ -211,11 +213,12 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     folder = RunFolder::create(run_dir);
     main_rank = std::make_unique<MainRank>(*folder, recipe, env);
     if (const auto& holder = main_rank->lock.taken_from()) log.warning("took the run folder over from " + *holder);
-    if (const auto from = resume_point(request, *folder, log)) resume_from = from->string();
+    const auto from = is_newcomer ? std::nullopt : resume_point(request, *folder, log);
+    if (from) resume_from = from->string();
     auto layout = layout_json(group.placement());
     if (process.python != nullptr) layout["python"] = process.python->executable();
     main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), layout.dump(1) + "\n"},
-                              request.resume == "auto", log);
+                              is_newcomer || request.resume == "auto", log);
   });
   resume_from = group.broadcast_text(resume_from);
 

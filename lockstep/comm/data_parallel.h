@@ -42,6 +42,7 @@ struct DataParallelOptions {
   /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True
   /// permits it, for a measurement that discards its gradients.
   bool permits_plain_backward = false;
+  bool are_weights_shared = false;  ///< All ranks hold the same weights already, so nothing is checked and copied.
 };
 
 /// A flag that travels with the gradients and needs no message of its own. One rank raises it, and all ranks see it

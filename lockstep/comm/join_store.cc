@@ -231,6 +231,7 @@ bool try_to_connect(StoreRendezvous& at, JoinedStore& joined, milliseconds timeo
     return false;
   }
   joined.store = c10::make_intrusive<StoreAdapter>(connections, timeout);
+  joined.connections = connections;
   return true;
 }
 

@@ -68,6 +68,7 @@ bool has_failed_everywhere(Group::Impl& impl) {
 void leave(Group::Impl& impl, const std::string& reason) {
   impl.left = reason;
   impl.end_between_devices(reason);
+  if (impl.rejoin) impl.rejoin->leave();
   impl.process.reset();
 }
 

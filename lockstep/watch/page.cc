@@ -95,4 +95,13 @@ void Page::begin_collective(std::string_view operation, std::string_view type, s
   note_change();
 }
 
+void Page::restart_collectives() {
+  layout_.collective_lock.fetch_add(1, std::memory_order_acquire);
+  layout_.begun.store(0, std::memory_order_relaxed);
+  layout_.collective[0].store('\0', std::memory_order_relaxed);
+  layout_.elements.store(0, std::memory_order_relaxed);
+  layout_.collective_lock.fetch_add(1, std::memory_order_release);
+  note_change();
+}
+
 }  // namespace lockstep

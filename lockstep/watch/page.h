@@ -78,6 +78,9 @@ class Page {
   /// `type` is that of the elements. Empty for a collective that moves none.
   void begin_collective(std::string_view operation, std::string_view type, std::int64_t elements);
 
+  /// Counts collectives from 0 again, since all ranks have met anew.
+  void restart_collectives();
+
   const PageLayout& layout() const { return layout_; }
 
  private:

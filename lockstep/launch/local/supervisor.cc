@@ -82,17 +82,21 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
-  for (int rank = 0; rank < job_.ranks; ++rank) {
-    const auto path = job_.log_folder / (rank_name(rank) + ".log");
-    logs_.emplace_back(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    if (!logs_.back()) {
-      throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
-    }
-  }
+  // Before anything is started, so that nothing has to be stopped again.
+  for (int rank = 0; rank < job_.ranks; ++rank) open_log(rank);
+}
+
+FileDescriptor LocalSupervisor::open_log(int rank) const {
+  if (job_.log_folder.empty()) return {};
+  const auto path = job_.log_folder / (rank_name(rank) + ".log");
+  FileDescriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
+  return log;
 }
 
 int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   parent_ = parent;
+  mask_ = mask;
   ::setpgid(0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGHUP);
@@ -104,7 +108,8 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   sources_.reserve(2 * ranks_.size());
   // Created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
-  for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
+  if (job_.healing) healing_.emplace(*job_.healing);
+  for (int rank = 0; rank < job_.ranks; ++rank) start(rank);
   served_->serve();
   store_.reset();
   // The parent may have died before its death signal was asked for.
@@ -119,7 +124,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   return is_stopped_ ? kExitStopped : 0;
 }
 
-void LocalSupervisor::start(int rank, const sigset_t& mask) {
+void LocalSupervisor::start(int rank) {
   auto [out_read, out_write] = opened_pipe();
   auto [err_read, err_write] = opened_pipe();
   Rank& slot = ranks_[static_cast<std::size_t>(rank)];
@@ -128,24 +133,26 @@ void LocalSupervisor::start(int rank, const sigset_t& mask) {
   } catch (const Error& error) {
     log_.warning(std::string(error.fact()) + ": nobody will know what rank " + std::to_string(rank) + " does");
   }
+  // A process that is started again finds the memory of the one before it.
+  if (healing_ && !slot.memory) slot.memory.emplace();
+  FileDescriptor log = open_log(rank);
   const pid_t pid = ::fork();
   if (pid < 0) {
     const int reason = errno;
     signal_all(SIGKILL, true);
     fail("starting rank " + std::to_string(rank), reason);
   }
-  if (pid == 0) become_rank(rank, mask, out_write.get(), err_write.get());
+  if (pid == 0) become_rank(rank, out_write.get(), err_write.get());
   // Set here as well as in the child, so that the group exists before anyone signals it.
   ::setpgid(pid, pid);
   slot.pid = pid;
   ++live_;
   for (const int fd : {out_read.get(), err_read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  FileDescriptor log = logs_.empty() ? FileDescriptor() : std::move(logs_[static_cast<std::size_t>(rank)]);
   sources_.emplace_back(std::move(out_read), out_, slot.last, FileDescriptor());
   sources_.emplace_back(std::move(err_read), err_, slot.last, std::move(log));
 }
 
-void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int err) {
+void LocalSupervisor::become_rank(int rank, int out, int err) {
   const pid_t supervisor = ::getppid();
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -162,7 +169,7 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
     for (const auto& [name, fd] : job_.descriptors) ::fcntl(fd, F_SETFD, 0);
   }
   ::signal(SIGPIPE, SIG_DFL);
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
 
   bind_near_device(rank, job_.ranks, env_);
   const auto variables = variables_of(rank);
@@ -177,7 +184,8 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
-           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable;
+           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable ||
+           name == kRankMemoryVariable || name == "LOCKSTEP_GENERATION";
   });
   all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
   all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
@@ -191,7 +199,10 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   if (rank == 0) {
     for (const auto& [name, fd] : job_.descriptors) all[name] = std::to_string(fd);
   }
-  if (const auto& page = ranks_[static_cast<std::size_t>(rank)].page) all[kPageVariable] = page->give();
+  const auto& slot = ranks_[static_cast<std::size_t>(rank)];
+  if (slot.page) all[kPageVariable] = slot.page->give();
+  if (slot.memory) all[kRankMemoryVariable] = slot.memory->give();
+  if (slot.generation > 0) all["LOCKSTEP_GENERATION"] = std::to_string(slot.generation);
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);
@@ -322,7 +333,9 @@ void LocalSupervisor::take_ending(Ending ending) {
   // The signal that asked for the stop ended the run. SIGKILL only enforced it.
   if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
+  has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
+  if (heals(ending)) return;
   if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
   failed_ = ending;
   // A rank that lost its peer may end before that peer does, which is still taking itself down.
@@ -331,6 +344,34 @@ void LocalSupervisor::take_ending(Ending ending) {
   } else {
     terminate();
   }
+}
+
+// The place in the training of a rank that ended is known only if all ranks are still there to give it the state.
+bool LocalSupervisor::can_heal(const Ending& ending) const {
+  if (!healing_ || failed_ || is_stopped_ || is_orphan_ || stop_signal_ != 0) return false;
+  if (!Healing::is_curable(ending.code) || !served_->is_served()) return false;
+  return std::ranges::all_of(ranks_, [](const Rank& each) { return each.memory && each.memory->is_armed(); }) &&
+         live_ > 0 && !has_finished_;
+}
+
+bool LocalSupervisor::heals(const Ending& ending) {
+  if (!can_heal(ending)) return false;
+  const std::string fact = "rank " + std::to_string(ending.rank) + " of " + std::to_string(job_.ranks) + " ended " +
+                           how(ending);
+  if (const auto refusal = healing_->refusal(ending.rank, Clock::now())) {
+    log_.error(fact + " and is not started again: " + *refusal);
+    return false;
+  }
+  auto& slot = ranks_[static_cast<std::size_t>(ending.rank)];
+  try {
+    slot.generation = served_->next_generation();
+    start(ending.rank);
+  } catch (const Error& error) {
+    log_.error(fact + " and cannot be started again: " + error.what());
+    return false;
+  }
+  log_.warning(fact + "; it is started again, and the others give it the state from memory");
+  return true;
 }
 
 void LocalSupervisor::terminate() {
@@ -359,15 +400,18 @@ void LocalSupervisor::finish() {
   for (auto& source : sources_) source.read_rest();
 }
 
+std::string LocalSupervisor::how(const Ending& ending) {
+  if (ending.signal == 0) return "with code " + std::to_string(ending.code);
+  return "by signal " + std::to_string(ending.signal) + " (" + ::strsignal(ending.signal) + ")";
+}
+
 void LocalSupervisor::report() const {
   // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
   // for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
-  std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
-                     (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +
-                                                 ::strsignal(failed_->signal) + ")"
-                                           : "with code " + std::to_string(failed_->code));
+  std::string text =
+      "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " + how(*failed_);
   if (job_.ranks > 1) text += "; the others were stopped";
   const auto& lines = ranks_[static_cast<std::size_t>(failed_->rank)].last.lines();
   if (!asked_for && !lines.empty()) {

@@ -46,12 +46,29 @@ FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants
       forward_(module, group, options, data_),
       losses_(group),
       keeper_(model_, data_, losses_, participants_, options.snapshot),
-      validator_(model_, data_, forward_, participants_, options.step) {
+      validator_(model_, data_, forward_, participants_, options.step),
+      healer_(model_, losses_, keeper_, participants_, options.step) {
   keeper_.stop_on_nonfinite(options.guard.on_nonfinite != OnNonfinite::kIgnore);
 }
 
 FitResult FitLoop::run() {
   start();
+  while (true) {
+    try {
+      return train();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kPeer || !healer_.is_on()) throw;
+      if (!recovers()) throw;
+    }
+  }
+}
+
+FitResult FitLoop::train() {
+  if (healer_.owes_step_end()) {
+    end_step(healer_.step_samples());
+    if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
+  }
+  healer_.paid_step_end();
   while (!is_done()) {
     train_epoch();
     if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
@@ -59,18 +76,42 @@ FitResult FitLoop::run() {
   return finish();
 }
 
+// A peer is lost. Returns false if nobody takes its place.
+bool FitLoop::recovers() {
+  Page::own().enter(Phase::kStarting, state_.step);
+  graph_->clear();
+  try {
+    state_ = healer_.heal();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kPeer) throw;
+    return false;
+  }
+  stop_.forget_agreement();
+  guard_->restart(state_.step);
+  is_best_ = false;
+  model_.module().train();
+  timer_.restart();
+  return true;
+}
+
 void FitLoop::start() {
   const auto& device = group_.device();
   if (!device.is_cpu() && !device.device.is_cpu()) data_.train().pin_memory();
   samples_.keep(data_.train(), "training");
   feed_.emplace(data_, options_.step.accumulate, device);
-  state_ = keeper_.begin(options_.step.parallel);
+  const bool is_newcomer = healer_.is_newcomer();
+  state_ = is_newcomer ? healer_.heal() : keeper_.begin(options_.step.parallel);
   if (const auto it = state_.numbers.find(kSeconds); it != state_.numbers.end()) timer_.add_earlier(it->second);
   steps_.emplace(model_, forward_, losses_, options_.step);
   graph_.emplace(model_, *steps_, forward_, losses_, options_);
   guard_.emplace(model_, data_, forward_, losses_, options_.guard);
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
+  if (is_newcomer) {
+    first_.step = healer_.first_step();
+    first_.samples = healer_.first_samples();
+    guard_->restart(state_.step);
+  }
   graph_->plan(data_);
   if (group_.is_main()) {
     control_.emplace(options_.snapshot.folder.parent_path(), Environment::of_process());
@@ -79,8 +120,10 @@ void FitLoop::start() {
       return control_->reason_to_stop(has_stepped ? std::optional(timer_.longest_step()) : std::nullopt);
     });
   }
-  if (options_.guard.sanity_check && !is_done()) check_sanity();
+  if (options_.guard.sanity_check && !is_newcomer && !is_done()) check_sanity();
   announce();
+  steps_->call_before_averaging([this] { healer_.note_forward(state_.step + 1, digest_); });
+  healer_.begin(state_);
   timer_.restart();
   last_save_ = Clock::now();
 }
@@ -105,7 +148,7 @@ void FitLoop::announce() {
   event.global_batch = data_.step_samples();
   event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
   event.parameters = parameter_count(model_.module());
-  event.first_step = state_.step;
+  event.first_step = state_.step - (healer_.owes_step_end() ? 1 : 0);
   event.first_epoch = state_.epoch;
   event.resumed_from = options_.snapshot.resume_from;
   event.facts = run_facts(group_, model_.weights().at(0).device(), options_.step.precision);
@@ -120,10 +163,12 @@ bool FitLoop::is_done() const {
 
 void FitLoop::train_epoch() {
   keeper_.wait_for_copy();  // A listener of the user's own may change weights.
-  participants_.tell(EpochStarted{.epoch = state_.epoch,
-                                  .steps = data_.steps_for(data_.epoch_samples()),
-                                  .first_step = data_.steps_for(state_.place)},
-                     stop_);
+  if (ToldEvents::is_new(told_.epoch, state_.epoch)) {
+    participants_.tell(EpochStarted{.epoch = state_.epoch,
+                                    .steps = data_.steps_for(data_.epoch_samples()),
+                                    .first_step = data_.steps_for(state_.place)},
+                       stop_);
+  }
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
   // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
@@ -131,7 +176,7 @@ void FitLoop::train_epoch() {
     const auto batches = feed_->next(state_.place);
     make_step(batches);
     if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
-    end_step(batches);
+    end_step(batches.global_samples);
   }
 }
 
@@ -140,6 +185,10 @@ void FitLoop::make_step(const StepBatches& batches) {
   model_.raise(signals());
   model_.prepare_step(state_.step, state_.epoch);
   timer_.note_work();
+  digest_ = state_.digest;
+  for (const auto& batch : batches.batches) {
+    for (const auto id : batch.ids) digest_.add(batch.epoch, id);
+  }
   guard_->before_step();
   try {
     graph_->run(batches, place());
@@ -152,22 +201,28 @@ void FitLoop::make_step(const StepBatches& batches) {
   }
   if (!guard_->after_step(batches, place())) leave_out_step();
   lead_.after_step(group_.watch());
-  for (const auto& batch : batches.batches) {
-    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
-  }
+  count_step(batches);
+}
+
+void FitLoop::count_step(const StepBatches& batches) {
   ++state_.step;
+  state_.digest = digest_;
   state_.place += batches.global_samples;
   state_.samples += batches.global_samples;
   for (auto* extension : participants_.extensions()) extension->after_step(state_);
+  healer_.note_update(state_, batches.global_samples);
 }
 
 // The samples of the step count as seen, so that a rollback goes on with those after them.
 void FitLoop::leave_out_step() {
   ++state_.numbers[kLeftOut];
+  healer_.note_forward(state_.step + 1, digest_);  // The guard has taken its sums and buffers back.
   if (options_.guard.on_nonfinite != OnNonfinite::kRollback || options_.snapshot.folder.empty()) return;
   tell(keeper_.wait_for_earlier());
   graph_->clear();  // It was recorded with the optimizer's tensors, which are replaced.
+  healer_.begin_change();
   if (keeper_.roll_back()) ++state_.numbers[kRollbacks];
+  healer_.end_change();
 }
 
 // Rank 0's clock decides for all ranks.
@@ -185,18 +240,18 @@ StepSignals FitLoop::signals() {
   return signals;
 }
 
-void FitLoop::end_step(const StepBatches& batches) {
+void FitLoop::end_step(std::int64_t samples) {
   StepEnded event;
   event.step = state_.step;
   event.epoch = state_.epoch;
   event.step_in_epoch = data_.steps_for(state_.place);
-  event.samples = batches.global_samples;
+  event.samples = samples;
   event.seconds = timer_.end_step();
   event.learning_rate = model_.optimizer().param_groups()[0].options().get_lr();
   if (options_.log_every > 0 && state_.step % options_.log_every == 0) {
     event.loss = losses_.take_logged_mean(state_.step);
   }
-  participants_.tell(event, stop_);
+  if (ToldEvents::is_new(told_.step, state_.step)) participants_.tell(event, stop_);
   if (model_.parallel().agreed(Signal::kStop)) stop_.take_reason(group_);
   const bool is_asked = model_.parallel().agreed(Signal::kSnapshot) && !keeper_.is_echo(state_);
   const auto every = options_.snapshot.every_steps;
@@ -223,6 +278,7 @@ void FitLoop::end_epoch() {
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
   if (state_.numbers.erase(kEpochWasHeard) == 0) {
     for (auto* extension : participants_.extensions()) extension->after_epoch(state_);
+    healer_.note_epoch_heard(kEpochWasHeard);
   }
   is_best_ = false;
   const bool is_last = state_.epoch + 1 == options_.max_epochs;
@@ -260,7 +316,7 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
     throw;
   }
   event.seconds = seconds_between(start, Clock::now());
-  participants_.tell(event, stop_);
+  if (ToldEvents::is_new(told_.validation, state_.step)) participants_.tell(event, stop_);
   // Listeners' answers to the metrics must not wait for the next step, since there may be none.
   stop_.agree_now(model_.parallel(), group_);
   timer_.restart();
@@ -374,7 +430,8 @@ FitResult FitLoop::finish() {
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
-  const std::map<const char*, const char*> counts = {{kLeftOut, "steps_left_out"}, {kRollbacks, "rollbacks"}};
+  const std::map<const char*, const char*> counts = {
+      {kLeftOut, "steps_left_out"}, {kRollbacks, "rollbacks"}, {kHealingsNumber, "healings"}};
   for (const auto& [number, name] : counts) {
     const auto it = state_.numbers.find(number);
     if (it != state_.numbers.end()) found[name] = std::to_string(static_cast<std::int64_t>(it->second));

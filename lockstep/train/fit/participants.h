@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/observe/events.h"
@@ -15,6 +17,16 @@ namespace lockstep {
 struct Monitor {
   std::string who;     ///< "early_stopping", "plateau"…
   std::string metric;  ///< "val_loss"
+};
+
+/// The last events that listeners heard of, since a step that is done again must not be told of again.
+struct ToldEvents {
+  std::int64_t step = -1;
+  std::int64_t epoch = -1;
+  std::int64_t validation = -1;  ///< The step after which it was.
+
+  /// Sets `last` to `now`. Returns false if it was there already.
+  static bool is_new(std::int64_t& last, std::int64_t now) { return std::exchange(last, now) < now; }
 };
 
 /// The listeners that hear of a training and the extensions that take part in it.

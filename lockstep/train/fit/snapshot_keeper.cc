@@ -155,7 +155,15 @@ void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::f
 void SnapshotKeeper::restore_participants(const TrainingState& state) {
   model_.scheduler().restore(of_owner(state.numbers, "scheduler"));
   if (auto* scaler = model_.scaler()) scaler->restore(of_owner(state.numbers, "scaler"));
-  for (auto* listener : participants_.listeners()) listener->restore(of_owner(state.numbers, listener->name()));
+  restore_listeners(state.numbers);
+}
+
+void SnapshotKeeper::restore_listeners(const Numbers& numbers) {
+  for (auto* listener : participants_.listeners()) listener->restore(of_owner(numbers, listener->name()));
+}
+
+void SnapshotKeeper::restore_extensions(const std::map<std::string, at::Tensor>& tensors) {
+  for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
 void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
@@ -166,7 +174,7 @@ void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
         snapshot, model_.group(), [&](const auto& name) { return !is_compression(name); },
         [&](const auto& name, const auto& tensor) { tensors[name] = tensor; });
   }
-  for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
+  restore_extensions(tensors);
 }
 
 // One tensor after the other, and each rank takes its part.

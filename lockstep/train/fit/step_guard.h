@@ -38,6 +38,8 @@ class StepGuard {
   /// step. Collective: yes. Blocks: as StateComparison::compare(). Throws: as StateComparison::compare(); as settle()
   /// if `is_save`.
   void compare(std::int64_t step, double step_seconds, bool is_save);
+  /// Forgets a step that was torn after step `step`. The next comparison is planned anew.
+  void restart(std::int64_t step);
 
  private:
   struct Before {
