@@ -19,6 +19,7 @@
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/task_healing.h"
 #include "lockstep/cluster/task/task_watch.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
@@ -138,6 +139,16 @@ std::unique_ptr<TaskWatch> task_watch(const ExecTask& task, const Log& log) {
   }
 }
 
+/// Returns what starts a recipe's task again. Null if it is not asked for, or if there are no other ranks to give the
+/// state.
+std::unique_ptr<TaskHealing> task_healing(const ExecOptions& options, const ExecTask& task, const std::string& program,
+                                          const Context& context) {
+  if (options.heal.empty()) return nullptr;
+  const auto limits = parsed_healing(options.heal);
+  if (task.at.world == 1 || !is_own_training(program, context.program)) return nullptr;
+  return std::make_unique<TaskHealing>(task, limits, context.log);
+}
+
 void run(ExecOptions options, Context& context) {
   options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
@@ -161,8 +172,15 @@ void run(ExecOptions options, Context& context) {
   const auto watch = task_watch(task, context.log);
   std::function<void(pid_t)> each_second;
   if (watch) each_second = [&](pid_t child) { watch->look(child); };
-  const auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
-                            own_log ? own_log.get() : -1, each_second);
+  const auto healing = task_healing(options, task, program, context);
+  const auto start = [&] {
+    auto env = watch ? watch->with_page(task.environment.env) : task.environment.env;
+    if (healing) env = healing->with_variables(env);
+    return attended(program, command, env, own_log ? own_log.get() : -1, each_second);
+  };
+  auto end = start();
+  while (healing && healing->heals(end)) end = start();
+  if (healing) healing->note_end();
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.
@@ -254,6 +272,10 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_option("--again", options->again, "If CMD exits with 75, create this file and exit with 0")
       ->type_name("FILE");
   command->add_flag("--stay", options->stay, "Stay as CMD's parent, and record in the run folder how it ended");
+  command
+      ->add_option("--heal", options->heal,
+                   "Start a recipe's rank again if it dies, at most TIMES in the run, and once within SECONDS")
+      ->type_name("TIMES:SECONDS");
   command->add_flag("--rank-logs", options->rank_logs,
                     "Like --stay, and also write CMD's output to logs/rank-NNNN.log in the run folder");
   command->add_option("--on-sockets", options->on_sockets, "If NCCL falls back to sockets: warn, stop or ignore")

@@ -16,6 +16,7 @@
 #include "lockstep/launch/program.h"
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/watch/rank_memory.h"
 
 namespace lockstep::cli {
 namespace {
@@ -101,7 +102,9 @@ int hand_over_and_hold(const Training& training, bool is_task, const Context& co
     variables[kHeldMemoryVariable] = std::to_string(fd);
     ::fcntl(fd, F_SETFD, 0);
     const auto end = attended(command.front(), command, Environment(std::move(variables)));
-    code = end.signal == 0 ? end.code : code_of_run(end.code);
+    // A parent that starts this rank again must know that a signal ended it.
+    const bool is_healed = context.env.get(kRankMemoryVariable).has_value();
+    code = end.signal == 0 || is_healed ? end.code : code_of_run(end.code);
   }
   // Only now, as it has grown since.
   if (is_sudden(code)) write_held(HeldSnapshot(std::move(memory)), context);

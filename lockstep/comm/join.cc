@@ -8,6 +8,7 @@
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
 #include "lockstep/comm/mesh.h"
+#include "lockstep/launch/healing.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {

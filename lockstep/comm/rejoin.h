@@ -12,9 +12,6 @@
 
 namespace lockstep {
 
-/// Set for a process that is started in a dead rank's place. The generation of the run in which it meets the others.
-inline constexpr const char* kGenerationVariable = "LOCKSTEP_GENERATION";
-
 /// Lets a rank leave the others and meet them again after one of them died. For sources of comm/ only.
 ///
 /// A run has generations, which the store counts. Whoever starts a dead rank again raises the generation. A thread of

@@ -35,6 +35,9 @@ std::string whole_range(const JobPlan& plan) {
   return "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + std::to_string(plan.size.tasks) + "))";
 }
 
+/// A lost rank gets its state from others.
+bool is_one_task(const JobPlan& plan) { return plan.size.world() == 1 && !plan.size.is_range(); }
+
 std::string step(const JobPlan& plan) {
   std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
   if (plan.size.is_range()) {
@@ -51,7 +54,9 @@ std::string step(const JobPlan& plan) {
   const bool has_logs = is_program && plan.size.world() <= kMostRankLogs;
   // A file per rank would burden the file system, so a label names each line's rank instead.
   if (is_program && !has_logs) text += " --label";
-  const std::string options = is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay";
+  const std::string heal = plan.program.heal.empty() || is_one_task(plan) ? "" : " --heal " + plan.program.heal;
+  const std::string options =
+      is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay" + heal;
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 

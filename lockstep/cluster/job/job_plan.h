@@ -57,6 +57,7 @@ struct JobProgram {
   std::vector<std::string> command;  ///< A program and its arguments.
   bool is_recipe = false;            ///< True for `lockstep train`, which stops on a signal with a snapshot, and can
                                      ///< continue.
+  std::string heal{};                ///< How often a recipe's dead rank is started again, for `exec --heal`.
 };
 
 /// The paths that a script names.

@@ -10,15 +10,9 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/launch/healing.h"
 
 namespace lockstep {
-
-/// How often ranks are started again.
-struct HealingLimits {
-  int most = 100;                            ///< Of one run.
-  std::chrono::milliseconds window{120'000};  ///< A rank that dies twice within this time is not started again. 0 for
-                                             ///< no such limit.
-};
 
 /// Ranks of one program on this machine.
 struct LocalJob {

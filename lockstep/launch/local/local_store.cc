@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
-#include "lockstep/base/text.h"
 #include "lockstep/launch/socket.h"
 #include "lockstep/store/client.h"
 
@@ -41,15 +40,10 @@ void LocalStore::serve() {
   server_ = std::make_unique<StoreServer>(std::move(bound_), identity());
 }
 
-// A rank may raise it at the same moment. Whoever comes first, the old generation has ended.
 std::uint32_t LocalStore::next_generation() {
   const auto until = Clock::now() + std::chrono::seconds(5);
   StoreClient client(connect_once({"127.0.0.1", port_}, until), identity(), until);
-  const auto number = [&](const StoreRequest& request) {
-    return parsed_int<std::uint32_t>(client.ask(request, until).at(0)).value();
-  };
-  const auto now = number({StoreOperation::kGeneration, 0, {}});
-  return number({StoreOperation::kRaise, now + 1, {}});
+  return lockstep::next_generation(client, until);
 }
 
 StoreIdentity LocalStore::identity() const { return {*secret_, "port " + std::to_string(port_)}; }

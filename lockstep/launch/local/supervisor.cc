@@ -185,7 +185,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
            name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable ||
-           name == kRankMemoryVariable || name == "LOCKSTEP_GENERATION";
+           name == kRankMemoryVariable || name == kGenerationVariable;
   });
   all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
   all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
@@ -202,7 +202,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   const auto& slot = ranks_[static_cast<std::size_t>(rank)];
   if (slot.page) all[kPageVariable] = slot.page->give();
   if (slot.memory) all[kRankMemoryVariable] = slot.memory->give();
-  if (slot.generation > 0) all["LOCKSTEP_GENERATION"] = std::to_string(slot.generation);
+  if (slot.generation > 0) all[kGenerationVariable] = std::to_string(slot.generation);
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);

@@ -12,7 +12,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
-#include "lockstep/launch/local/healing.h"
+#include "lockstep/launch/healing.h"
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/launch/local/launcher.h"
 
 namespace lockstep {
+
+/// Set for a process that is started in a dead rank's place. The generation of the run in which it meets the others.
+inline constexpr const char* kGenerationVariable = "LOCKSTEP_GENERATION";
+
+/// How often ranks are started again.
+struct HealingLimits {
+  int most = 100;                             ///< Of one run.
+  std::chrono::milliseconds window{120'000};  ///< A rank that dies twice within this time is not started again. 0 for
+                                              ///< no such limit.
+};
 
 /// Decides whether a rank that died is started again.
 class Healing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/launch/local/healing.h"
+#include "lockstep/launch/healing.h"
 
 #include <algorithm>
 
