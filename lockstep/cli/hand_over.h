@@ -24,8 +24,8 @@ LockstepProgram running_lockstep();
 struct Training {
   std::vector<std::string> arguments;
   int ranks = 1;
-  std::filesystem::path logs{};                     ///< Output goes there too. Empty for none.
-  std::optional<HealingLimits> healing{};           ///< Ranks that die are started again.
+  std::filesystem::path logs{};            ///< Output goes there too. Empty for none.
+  std::optional<HealingLimits> healing{};  ///< Ranks that die are started again.
 };
 
 /// Hands over to the training half. With one rank this process becomes `lockstep-train ARGUMENTS`. With more it

@@ -304,7 +304,6 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
-
 DistributedDataParallel::Held DistributedDataParallel::no_sync() { return {impl_->is_syncing, false}; }
 
 void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samples,

@@ -4,10 +4,10 @@
 #include <csignal>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "lockstep/comm/gloo/mesh.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
-#include "lockstep/comm/mesh.h"
 #include "lockstep/launch/healing.h"
 #include "lockstep/watch/page.h"
 

@@ -18,7 +18,7 @@ namespace lockstep {
 struct JoinedStore {
   c10::intrusive_ptr<c10d::Store> store{};
   std::shared_ptr<StoreConnections> connections{};  ///< To our own store. Null for one of c10d's.
-  std::string own_address{};        ///< This node's, towards the server.
+  std::string own_address{};                        ///< This node's, towards the server.
   int joins = 0;                    ///< Number of times that this process has joined it, this time included.
   std::shared_ptr<void> meeting{};  ///< Hold it until all ranks have joined. The published files are removed with it.
 };

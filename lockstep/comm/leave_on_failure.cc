@@ -16,8 +16,8 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/comm/gloo/store_bytes.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/store_bytes.h"
 
 namespace lockstep {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/gloo/store_adapter.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/store_adapter.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/watch/page.h"
 #include "lockstep/watch/rank_memory.h"
@@ -33,17 +33,15 @@ constexpr seconds kStoreAnswersWithin{5};
 constexpr seconds kConnectWithin{5};
 
 [[noreturn]] void fail_to_meet(const std::string& fact) {
-  throw Error(ErrorKind::kPeer, fact, "the rank that failed first says why in its log; then start again with --resume auto");
+  throw Error(ErrorKind::kPeer, fact,
+              "the rank that failed first says why in its log; then start again with --resume auto");
 }
 
 }  // namespace
 
 Rejoin::Rejoin(std::shared_ptr<StoreConnections> connections, std::string own_address, const MeshLimits& limits,
                std::uint32_t ended)
-    : connections_(std::move(connections)),
-      own_address_(std::move(own_address)),
-      limits_(limits),
-      generation_(ended) {
+    : connections_(std::move(connections)), own_address_(std::move(own_address)), limits_(limits), generation_(ended) {
   limits_.connect = std::min<milliseconds>(limits_.connect, kConnectWithin);
 }
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "lockstep/comm/mesh.h"
+#include "lockstep/comm/gloo/mesh.h"
 #include "lockstep/store/connections.h"
 #include "lockstep/store/generation_watch.h"
 

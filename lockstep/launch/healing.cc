@@ -2,12 +2,18 @@
 #include "lockstep/launch/healing.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 
 namespace lockstep {
+
+std::string how_it_ended(int code, int signal) {
+  if (signal == 0) return "ended with code " + std::to_string(code);
+  return "ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+}
 
 bool Healing::is_curable(int code) {
   const int never[] = {0,
@@ -26,8 +32,8 @@ std::optional<std::string> Healing::refusal(int rank, Clock::time_point now) {
   }
   std::erase_if(deaths_, [&](const Death& each) { return now - each.at > limits_.window; });
   if (std::ranges::find(deaths_, rank, &Death::rank) != deaths_.end()) {
-    return "it died twice within " +
-           fixed(std::chrono::duration<double>(limits_.window).count(), 0) + " s (trainer.heal_window)";
+    return "it died twice within " + fixed(std::chrono::duration<double>(limits_.window).count(), 0) +
+           " s (trainer.heal_window)";
   }
   if (limits_.window.count() > 0) deaths_.push_back({.rank = rank, .at = now});
   ++count_;

@@ -20,6 +20,9 @@ struct HealingLimits {
                                               ///< no such limit.
 };
 
+/// Returns how a process ended, such as "ended by signal 9 (Killed)". `signal` is 0 if it ended by itself.
+std::string how_it_ended(int code, int signal);
+
 /// Decides whether a rank that died is started again.
 class Healing {
  public:

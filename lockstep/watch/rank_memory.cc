@@ -145,7 +145,8 @@ std::span<std::byte> RankMemory::begin(std::int64_t step, std::size_t bytes) {
   LOCKSTEP_ASSERT(step >= 0);
   slot_for(memory_, step).step.store(kNoStep, std::memory_order_release);
   // With room for a few more metrics, so that it grows once.
-  if (bytes > header_of(memory_).capacity) grow((bytes + bytes / 4 + 2 * kLeastCapacity) / kLeastCapacity * kLeastCapacity);
+  if (bytes > header_of(memory_).capacity)
+    grow((bytes + bytes / 4 + 2 * kLeastCapacity) / kLeastCapacity * kLeastCapacity);
   slot_for(memory_, step).bytes = bytes;
   return {data_for(memory_, step), bytes};
 }

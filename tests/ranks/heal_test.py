@@ -22,6 +22,8 @@ UNLIMITED = ("trainer.heal_window=0", "trainer.heal_limit=1000000")
 
 
 class Heal(harness.RanksTest):
+    heal = "auto"
+
     def whole(self, *settings, ranks, run="whole", **keywords):
         return self.trained(*settings, "trainer.heal=off", ranks=ranks, run=run, **keywords)
 

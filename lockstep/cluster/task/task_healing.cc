@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/task/task_healing.h"
 
-#include <cstring>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/socket.h"
@@ -15,11 +13,6 @@ using std::chrono::seconds;
 
 constexpr seconds kStoreAnswersWithin{10};
 constexpr const char* kEnded = "a training has ended";
-
-std::string how(const ProgramEnd& end) {
-  if (end.signal == 0) return "ended with code " + std::to_string(end.code);
-  return "ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";
-}
 
 }  // namespace
 
@@ -80,7 +73,8 @@ bool TaskHealing::has_anyone_ended() {
 
 bool TaskHealing::heals(const ProgramEnd& end) {
   if (!Healing::is_curable(end.code) || !memory_.is_armed()) return false;
-  const std::string fact = "rank " + std::to_string(at_.rank) + " of " + std::to_string(at_.world) + " " + how(end);
+  const std::string fact = "rank " + std::to_string(at_.rank) + " of " + std::to_string(at_.world) + " " +
+                           how_it_ended(end.code, end.signal);
   try {
     if (has_anyone_ended()) return false;
     if (const auto refusal = healing_.refusal(at_.rank, Clock::now())) {

@@ -25,8 +25,8 @@ HealingLimits parsed_healing(const std::string& text);
 
 /// Starts one task's training again if it dies, while those of the other tasks wait for it.
 ///
-/// The parent of rank 0 serves the run's store, since it outlives the training. Each task's parent holds the memory that
-/// outlives its process.
+/// The parent of rank 0 serves the run's store, since it outlives the training. Each task's parent holds the memory
+/// that outlives its process.
 class TaskHealing {
  public:
   /// Throws: Error(kEnvironment) if there is no memory, or if rank 0's port cannot be bound; Error(kIo) if the run's

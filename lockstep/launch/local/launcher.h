@@ -45,9 +45,9 @@ std::chrono::milliseconds stop_grace(const Environment& env);
 /// the first failing one are shown. A rank with code 7 only lost a peer. If another fails in these 2 s with another
 /// code, that one counts as the first. If this process dies, the kernel ends the ranks.
 ///
-/// With `healing` a rank that dies is started again, if all ranks have said that they can be replaced (RankMemory), none
-/// has ended, and nobody has asked for a stop. Codes 2, 3, 5 and 7 are not healed, since the next process would end in
-/// the same way, or has only lost a peer. The new process gets LOCKSTEP_GENERATION.
+/// With `healing` a rank that dies is started again, if all ranks have said that they can be replaced (RankMemory),
+/// none has ended, and nobody has asked for a stop. Codes 2, 3, 5 and 7 are not healed, since the next process would
+/// end in the same way, or has only lost a peer. The new process gets LOCKSTEP_GENERATION.
 ///
 /// Ranks that are still there `stop_grace` after the first SIGTERM or SIGINT, a frozen one for example, are named and
 /// killed. They count as ended by that signal.

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "lockstep/base/file.h"
 
 namespace lockstep {
+
+/// Opens rank-NNNN.log in `folder`, for appending. Empty if `folder` is.
+/// Throws: Error(kIo).
+FileDescriptor open_rank_log(const std::filesystem::path& folder, int rank);
 
 /// One of this process's own streams, written by many ranks. It never blocks. Output that the stream does not accept at
 /// once waits here.

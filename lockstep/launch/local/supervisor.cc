@@ -37,6 +37,7 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/local/descendants.h"
+#include "lockstep/launch/local/rank_variables.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/socket.h"
@@ -83,15 +84,7 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
   // Before anything is started, so that nothing has to be stopped again.
-  for (int rank = 0; rank < job_.ranks; ++rank) open_log(rank);
-}
-
-FileDescriptor LocalSupervisor::open_log(int rank) const {
-  if (job_.log_folder.empty()) return {};
-  const auto path = job_.log_folder / (rank_name(rank) + ".log");
-  FileDescriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!log) throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
-  return log;
+  for (int rank = 0; rank < job_.ranks; ++rank) open_rank_log(job_.log_folder, rank);
 }
 
 int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
@@ -135,7 +128,7 @@ void LocalSupervisor::start(int rank) {
   }
   // A process that is started again finds the memory of the one before it.
   if (healing_ && !slot.memory) slot.memory.emplace();
-  FileDescriptor log = open_log(rank);
+  FileDescriptor log = open_rank_log(job_.log_folder, rank);
   const pid_t pid = ::fork();
   if (pid < 0) {
     const int reason = errno;
@@ -179,22 +172,7 @@ void LocalSupervisor::become_rank(int rank, int out, int err) {
 }
 
 std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
-  Environment::Map all = env_.all();
-  // Variables that an outer launcher set about itself would be mistaken for ours.
-  std::erase_if(all, [](const auto& variable) {
-    const auto& name = variable.first;
-    return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
-           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable ||
-           name == kRankMemoryVariable || name == kGenerationVariable;
-  });
-  all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
-  all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
-  all["MASTER_ADDR"] = "127.0.0.1";
-  all["MASTER_PORT"] = std::to_string(port_);
-  all["NODE_RANK"] = "0";
-  // Each rank would take all cores for itself.
-  all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
-  all["LOCKSTEP_LAUNCHER"] = "1";
+  auto all = rank_variables(env_, {.rank = rank, .ranks = job_.ranks, .port = port_, .threads = threads_});
   served_->describe(all);
   if (rank == 0) {
     for (const auto& [name, fd] : job_.descriptors) all[name] = std::to_string(fd);
@@ -356,8 +334,8 @@ bool LocalSupervisor::can_heal(const Ending& ending) const {
 
 bool LocalSupervisor::heals(const Ending& ending) {
   if (!can_heal(ending)) return false;
-  const std::string fact = "rank " + std::to_string(ending.rank) + " of " + std::to_string(job_.ranks) + " ended " +
-                           how(ending);
+  const std::string fact = "rank " + std::to_string(ending.rank) + " of " + std::to_string(job_.ranks) + " " +
+                           how_it_ended(ending.code, ending.signal);
   if (const auto refusal = healing_->refusal(ending.rank, Clock::now())) {
     log_.error(fact + " and is not started again: " + *refusal);
     return false;
@@ -400,18 +378,13 @@ void LocalSupervisor::finish() {
   for (auto& source : sources_) source.read_rest();
 }
 
-std::string LocalSupervisor::how(const Ending& ending) {
-  if (ending.signal == 0) return "with code " + std::to_string(ending.code);
-  return "by signal " + std::to_string(ending.signal) + " (" + ::strsignal(ending.signal) + ")";
-}
-
 void LocalSupervisor::report() const {
   // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
   // for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
-  std::string text =
-      "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " + how(*failed_);
+  std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " " +
+                     how_it_ended(failed_->code, failed_->signal);
   if (job_.ranks > 1) text += "; the others were stopped";
   const auto& lines = ranks_[static_cast<std::size_t>(failed_->rank)].last.lines();
   if (!asked_for && !lines.empty()) {

@@ -42,7 +42,7 @@ class LocalSupervisor {
   struct Rank {
     pid_t pid = -1;  ///< Also its process group. -1 once it has ended.
     LastLines last;
-    std::optional<SharedPage> page;  ///< What the rank does. Nothing if the system has no memory for it.
+    std::optional<SharedPage> page;          ///< What the rank does. Nothing if the system has no memory for it.
     std::optional<SharedRankMemory> memory;  ///< Outlives the process, if ranks are started again.
     std::uint32_t generation = 0;            ///< Of the run, in which a process that was started again begins. Else 0.
   };
@@ -54,7 +54,6 @@ class LocalSupervisor {
 
   void start(int rank);
   [[noreturn]] void become_rank(int rank, int out, int err);
-  FileDescriptor open_log(int rank) const;
   bool can_heal(const Ending& ending) const;
   bool heals(const Ending& ending);
   std::vector<std::string> variables_of(int rank) const;
@@ -62,7 +61,6 @@ class LocalSupervisor {
   int milliseconds_to_wait() const;
   void look_at_ranks();
   void take_signals();
-  static std::string how(const Ending& ending);
   static bool only_lost_peer(const Ending& ending);
   bool is_cause(const Ending& ending) const;
   void take_ended();

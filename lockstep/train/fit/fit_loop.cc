@@ -9,6 +9,7 @@
 #include "lockstep/models/network.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
+#include "lockstep/train/fit/run_events.h"
 #include "lockstep/train/run_facts.h"
 #include "lockstep/watch/page.h"
 
@@ -18,17 +19,9 @@ namespace {
 // Numbers of the state that are the loop's own. The first is there after a stop that came once the extensions had
 // heard of an epoch's end, and before the epoch was closed.
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
-constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
-constexpr const char* kLeftOut = "guard.left_out";
-constexpr const char* kRollbacks = "guard.rollbacks";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
-
-/// True if the run was asked to stop before its own end, so that it should continue later.
-bool wants_requeue(const std::string& stopped_by) {
-  return stopped_by == "signal" || stopped_by == "request" || stopped_by == "job_end";
-}
 
 }  // namespace
 
@@ -80,12 +73,9 @@ FitResult FitLoop::train() {
 bool FitLoop::recovers() {
   Page::own().enter(Phase::kStarting, state_.step);
   graph_->clear();
-  try {
-    state_ = healer_.heal();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kPeer) throw;
-    return false;
-  }
+  const auto healed = healer_.try_to_heal();
+  if (!healed) return false;
+  state_ = *healed;
   stop_.forget_agreement();
   guard_->restart(state_.step);
   is_best_ = false;
@@ -108,8 +98,7 @@ void FitLoop::start() {
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
   if (is_newcomer) {
-    first_.step = healer_.first_step();
-    first_.samples = healer_.first_samples();
+    healer_.restore_first(first_);
     guard_->restart(state_.step);
   }
   graph_->plan(data_);
@@ -136,22 +125,10 @@ void FitLoop::check_sanity() {
 }
 
 void FitLoop::announce() {
-  const auto& loader = data_.train().options();
-  const auto planned = training_plan(options_, data_);
-  RunStarted event;
-  event.run_dir = options_.snapshot.folder.parent_path();
-  event.name = event.run_dir.filename().string();
-  event.world = group_.world();
-  event.epochs = planned.epochs;
-  event.steps_per_epoch = planned.steps_per_epoch;
-  event.steps_total = planned.steps;
-  event.global_batch = data_.step_samples();
-  event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
-  event.parameters = parameter_count(model_.module());
+  auto event = run_started(options_, data_, model_);
+  // A healed rank tells once more of the step that it returned to.
   event.first_step = state_.step - (healer_.owes_step_end() ? 1 : 0);
   event.first_epoch = state_.epoch;
-  event.resumed_from = options_.snapshot.resume_from;
-  event.facts = run_facts(group_, model_.weights().at(0).device(), options_.step.precision);
   participants_.tell(event, stop_);
 }
 
@@ -215,13 +192,13 @@ void FitLoop::count_step(const StepBatches& batches) {
 
 // The samples of the step count as seen, so that a rollback goes on with those after them.
 void FitLoop::leave_out_step() {
-  ++state_.numbers[kLeftOut];
+  ++state_.numbers[kLeftOutNumber];
   healer_.note_forward(state_.step + 1, digest_);  // The guard has taken its sums and buffers back.
   if (options_.guard.on_nonfinite != OnNonfinite::kRollback || options_.snapshot.folder.empty()) return;
   tell(keeper_.wait_for_earlier());
   graph_->clear();  // It was recorded with the optimizer's tensors, which are replaced.
   healer_.begin_change();
-  if (keeper_.roll_back()) ++state_.numbers[kRollbacks];
+  if (keeper_.roll_back()) ++state_.numbers[kRollbacksNumber];
   healer_.end_change();
 }
 
@@ -330,17 +307,7 @@ void FitLoop::judge(const ValidationEnded& event) {
   auto observed = event.metrics;
   observed.emplace("train_loss", event.train_loss);
   model_.scheduler().observe(observed);
-  is_best_ = value && std::isfinite(event.train_loss) && is_best(*value);
-}
-
-bool FitLoop::is_best(double value) {
-  const auto& options = options_.snapshot;
-  const auto it = state_.numbers.find(kBestValue);
-  const bool is_better =
-      it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
-  if (!is_better || !std::isfinite(value)) return false;
-  state_.numbers[kBestValue] = value;
-  return true;
+  is_best_ = value && std::isfinite(event.train_loss) && takes_best(options_.snapshot, *value, state_.numbers);
 }
 
 void FitLoop::save_open_epoch() {
@@ -414,28 +381,15 @@ FitResult FitLoop::finish() {
     result.samples_per_second = static_cast<double>(state_.samples - first_.samples) / timer_.seconds_in_steps();
   }
   result.time_to_first_step_s = timer_.time_to_first_step();
-  participants_.tell(RunEnded{.step = state_.step,
-                              .epochs = state_.epoch,
-                              .samples = state_.samples,
-                              .stopped_by = result.stopped_by,
-                              .seconds = result.seconds,
-                              .samples_per_second = result.samples_per_second,
-                              .time_to_first_step_s = result.time_to_first_step_s.value_or(0),
-                              .device_peak_bytes = peak_bytes(group_.device()),
-                              .facts = result.found,
-                              .metrics = state_.metrics},
-                     stop_);
+  auto ended = run_ended(result, state_);
+  ended.device_peak_bytes = peak_bytes(group_.device());
+  participants_.tell(ended, stop_);
   return result;
 }
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
-  const std::map<const char*, const char*> counts = {
-      {kLeftOut, "steps_left_out"}, {kRollbacks, "rollbacks"}, {kHealingsNumber, "healings"}};
-  for (const auto& [number, name] : counts) {
-    const auto it = state_.numbers.find(number);
-    if (it != state_.numbers.end()) found[name] = std::to_string(static_cast<std::int64_t>(it->second));
-  }
+  found.merge(counts_in(state_.numbers));
   if (graph_->finding()) found["graph"] = *graph_->finding();
   return found;
 }

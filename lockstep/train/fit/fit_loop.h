@@ -52,7 +52,6 @@ class FitLoop {
   bool is_due_at_epochs_end(std::int64_t every) const;
   bool validate(const Validator::Metrics& logged);
   void judge(const ValidationEnded& event);
-  bool is_best(double value);
   void save_open_epoch();
   void save();
   void hold();

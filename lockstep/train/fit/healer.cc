@@ -25,6 +25,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/module_tensors.h"
+#include "lockstep/train/fit/run_events.h"
 #include "lockstep/train/shared_restore.h"
 
 namespace lockstep {
@@ -112,6 +113,20 @@ TrainingState Healer::heal() {
   }
 }
 
+std::optional<TrainingState> Healer::try_to_heal() {
+  try {
+    return heal();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kPeer) throw;
+    return std::nullopt;
+  }
+}
+
+void Healer::restore_first(TrainingState& first) const {
+  first.step = noted_.first_step;
+  first.samples = noted_.first_samples;
+}
+
 TrainingState Healer::share() {
   auto& group = model_.group();
   keeper_.wait_for_copy();
@@ -193,9 +208,10 @@ void Healer::take_own_part() {
   if (const auto record = memory_->find(noted_.state.step)) {
     part = read_record(*record, buffers());
   } else {
-    Log(2, "lockstep: ").warning("rank " + std::to_string(model_.group().rank()) +
-                                 " goes on without the sums of the lost process: its memory has none of step " +
-                                 std::to_string(noted_.state.step));
+    Log(2, "lockstep: ")
+        .warning("rank " + std::to_string(model_.group().rank()) +
+                 " goes on without the sums of the lost process: its memory has none of step " +
+                 std::to_string(noted_.state.step));
   }
   losses_.restore(part.losses);
   model_.module().metrics().restore(std::move(part.metrics));

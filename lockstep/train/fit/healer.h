@@ -8,17 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/participants.h"
-#include "lockstep/train/fit/rank_part.h"
 #include "lockstep/train/fit/snapshot_keeper.h"
 #include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/sums/loss_counter.h"
+#include "lockstep/train/sums/rank_part.h"
 #include "lockstep/watch/rank_memory.h"
 
 namespace lockstep {
-
-/// The number in TrainingState::numbers that counts healings.
-inline constexpr const char* kHealingsNumber = "run.healings";
 
 /// Keeps a training going if a rank dies and its parent starts it again. The survivors give the newcomer all state from
 /// their memory, and all ranks repeat the torn step.
@@ -38,8 +35,8 @@ class Healer {
   /// Notes the first state, and tells the parent that the rank can be replaced from here on.
   void begin(const TrainingState& state);
   /// Notes what only this rank knows of the state after the next update. `digest` counts the samples of that step. Call
-  /// it when the step's forward passes are done, before the gradients are averaged. Whoever then finishes the update has
-  /// this rank's gradients, so the record is there if anyone has the state.
+  /// it when the step's forward passes are done, before the gradients are averaged. Whoever then finishes the update
+  /// has this rank's gradients, so the record is there if anyone has the state.
   void note_forward(std::int64_t next_step, const SampleDigest& digest);
   /// Notes the state after an update. Call it before anything else happens on all ranks.
   void note_update(const TrainingState& state, std::int64_t samples);
@@ -55,14 +52,16 @@ class Healer {
   /// Throws: Error(kPeer) if it does not come, or if no rank has a whole state.
   TrainingState heal();
 
+  /// Does the same. Returns nothing where heal() throws Error(kPeer).
+  std::optional<TrainingState> try_to_heal();
+
   /// True if the state was healed since an update, so that what follows an update is to be done again.
   bool owes_step_end() const { return owes_step_end_ && noted_.samples > 0; }
   void paid_step_end() { owes_step_end_ = false; }
   /// Samples of all ranks in the update that heal() returned to.
   std::int64_t step_samples() const { return noted_.samples; }
-  /// The step and samples at the start of the training that is healed.
-  std::int64_t first_step() const { return noted_.first_step; }
-  std::int64_t first_samples() const { return noted_.first_samples; }
+  /// Sets the step and samples of `first` to those at the start of the training that is healed.
+  void restore_first(TrainingState& first) const;
 
  private:
   /// The state after the last update, which does not change until the next one.

@@ -98,8 +98,7 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
   state.seed = data_.train().options().seed;
   if (options_.resume_from) {
     state = restore(*options_.resume_from);
-    const auto world = model_.group().world();
-    if (state.world == world && world > 1) connection.layout = state.bucket_layout;
+    if (state.world == model_.group().world() && state.world > 1) connection.layout = state.bucket_layout;
   }
   state.data_size = data_.train().source().size();
   state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
@@ -177,7 +176,6 @@ void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
   restore_extensions(tensors);
 }
 
-// One tensor after the other, and each rank takes its part.
 void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
   if (!compresses_) return;
   const auto owner = std::string(kCompression) + ".";

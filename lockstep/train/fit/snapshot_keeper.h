@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "lockstep/snapshot/background_save.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/participants.h"
 #include "lockstep/train/fit/trained_model.h"
 #include "lockstep/train/fit/training_data.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 

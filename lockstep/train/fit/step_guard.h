@@ -7,10 +7,10 @@
 
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/forward_pass.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/trained_model.h"
 #include "lockstep/train/guard/nonfinite_trace.h"
 #include "lockstep/train/guard/state_comparison.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/forward_pass.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/replicas.h"
 #include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/snapshot/snapshot.h"
-#include "lockstep/train/fit/loss_counter.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 
@@ -20,8 +20,8 @@ namespace lockstep {
 struct RankPart {
   LossSums losses;
   SampleDigest digest;
-  MetricSums metrics;                        ///< Of the module, in the current epoch.
-  std::map<std::string, double> numbers;     ///< Of this rank's listeners, such as "early_stopping.best".
+  MetricSums metrics;                     ///< Of the module, in the current epoch.
+  std::map<std::string, double> numbers;  ///< Of this rank's listeners, such as "early_stopping.best".
 };
 
 /// The size of a part's record, with its tensors.

@@ -5,7 +5,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "lockstep/comm/breakable_gloo.h"
+#include "lockstep/comm/gloo/breakable_gloo.h"
 #include "lockstep/launch/placement/placement.h"
 
 namespace lockstep {

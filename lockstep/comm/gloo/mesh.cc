@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/mesh.h"
+#include "lockstep/comm/gloo/mesh.h"
 
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -9,9 +9,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
-#include "lockstep/comm/gloo_listener.h"
-#include "lockstep/comm/noted_process_group.h"
-#include "lockstep/comm/store_bytes.h"
+#include "lockstep/comm/gloo/gloo_listener.h"
+#include "lockstep/comm/gloo/noted_process_group.h"
+#include "lockstep/comm/gloo/store_bytes.h"
 
 namespace lockstep {
 namespace {

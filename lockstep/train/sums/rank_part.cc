@@ -2,7 +2,7 @@
 // A record is the numbers in the order of their members, then the bytes of each tensor. It lives in the memory of one
 // machine, between two processes of one program, so numbers have the machine's own form. Texts and tensors begin with
 // their count of bytes.
-#include "lockstep/train/fit/rank_part.h"
+#include "lockstep/train/sums/rank_part.h"
 
 #include <torch/torch.h>
 

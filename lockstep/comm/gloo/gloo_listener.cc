@@ -2,7 +2,7 @@
 // The socket closes with its last reference, and epoll then forgets it. So another file is put under its number, and
 // Gloo, which knows only the number, later closes that. A close() instead would leave the number to some other file,
 // which Gloo would close. A shutdown() makes Gloo's loop end the process ("accept: Invalid argument").
-#include "lockstep/comm/gloo_listener.h"
+#include "lockstep/comm/gloo/gloo_listener.h"
 
 #include <dirent.h>
 #include <fcntl.h>

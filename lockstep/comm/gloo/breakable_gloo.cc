@@ -6,7 +6,7 @@
 //
 // shutdown() on the sockets serves nearly always, but a rank in the middle of receiving a message then spins until
 // Gloo's own limit in about 1 of 1000 cases.
-#include "lockstep/comm/breakable_gloo.h"
+#include "lockstep/comm/gloo/breakable_gloo.h"
 
 #include <cstdlib>
 #include <exception>
@@ -31,7 +31,8 @@ void set_limit(Backend& backend, std::chrono::milliseconds limit) {
 bool BreakableGloo::is_possible() {
   // Pairs of other transports are other classes.
   const char* const transport = std::getenv("GLOO_DEVICE_TRANSPORT");
-  const bool is_tcp = transport == nullptr || std::string_view(transport).empty() || std::string_view(transport) == "TCP";
+  const bool is_tcp =
+      transport == nullptr || std::string_view(transport).empty() || std::string_view(transport) == "TCP";
   return is_tcp && pair_of_context != nullptr && signal_pair != nullptr;
 }
 
