@@ -204,6 +204,7 @@ void run_and_keep(const ExecOptions& options, Context& context) {
 struct AfterStep {
   EndedStep ended;
   std::string nodes;  ///< Slurm's list.
+  std::string all;    ///< The same of all nodes of the job.
   int tasks_per_node = 1;
   int most = 0;
 };
@@ -242,6 +243,17 @@ void decide_after_step(AfterStep& after, const Context& context) {
   ended.nodes = expanded_hosts(after.nodes);
   ended.tasks = after.tasks_per_node * static_cast<int>(ended.nodes.size());
   ended.lost = lost_nodes(ended, context.env);
+  if (!after.all.empty()) {
+    // A spare node may be lost as well.
+    auto others = ended;
+    others.nodes = expanded_hosts(after.all);
+    std::erase_if(others.nodes, [&](const auto& node) { return std::ranges::count(ended.nodes, node) > 0; });
+    ended.spares = others.nodes;
+    if (!others.nodes.empty()) {
+      const auto lost = lost_nodes(others, context.env);
+      std::erase_if(ended.spares, [&](const auto& node) { return std::ranges::count(lost, node) > 0; });
+    }
+  }
   const auto verdict = decide_and_keep_restart(ended, task_run_dir({}, context.env), after.most);
   if (verdict.reason.empty()) return;
   verdict.is_again ? context.log.warning(verdict.reason) : context.log.error(verdict.reason);
@@ -258,6 +270,10 @@ void add_after_step(CLI::App& app, Context& context) {
   command->add_option("--nodes", after->nodes, "Where it ran")->required();
   command->add_option("--tasks-per-node", after->tasks_per_node, "Ranks of each node")->required();
   command->add_option("--most", after->most, "Restarts in one job")->required();
+  command->add_option("--all", after->all, "All nodes of the job, spare ones too");
+  command->add_option("--wanted", after->ended.wanted, "Nodes that the step should have");
+  command->add_flag("--recipe", after->ended.is_recipe, "The step trains a recipe");
+  command->add_flag("--must-have-all", after->ended.must_have_all, "The step cannot run on fewer nodes");
   command->callback([&context, after] { decide_after_step(*after, context); });
 }
 

@@ -67,6 +67,22 @@ class Heal(test_bed.BedTest):
         print(f"healed {healings} times")
         self.assertFalse((self.folder / "healed/.meeting/secret").exists(), "the secret was left behind")
 
+    def test_a_spare_node_takes_the_place_of_a_lost_one(self):
+        sets = [word for each in (*SETTINGS, "snapshot.in_memory=1", "snapshot.every_epochs=0") for word in ("--set", each)]
+        job = self.job(DIGITS, "--nodes", "2", "--spares", "1", "--tasks-per-node", "2", *sets, run="spare")
+        self.until(lambda: self.last_step("spare") >= 100, "step 100 was not reached")
+        # The script runs on the first node of the job; that one has to stay.
+        self.bed.run("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+        spare = self.result(job, "spare")
+        self.assertIn("the step is started again without n2, with the spare n3 (restart 1 of 1): Slurm has lost n2", self.log("spare"))
+        starts = [line["step"] for line in map(json.loads, (self.folder / "spare/metrics.jsonl").read_text().splitlines())
+                  if line["event"] == "run_started"]
+        self.assertEqual(len(starts), 2)
+        self.assertGreaterEqual(starts[1], 100)
+        self.bed.run("scontrol", "update", "nodename=n2", "state=resume")
+        whole = self.result(self.submitted("trainer.heal=off", run="whole"), "whole")
+        self.assertEqual({key: spare[key] for key in SAME}, {key: whole[key] for key in SAME}, self.log("spare")[-4000:])
+
     def test_a_rank_that_dies_twice_ends_the_job(self):
         job = self.submitted("trainer.max_epochs=1000000", run="twice")
         for count in (1, 2):

@@ -138,7 +138,10 @@ JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const P
   request.sbatch.insert(request.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
   std::ranges::for_each(request.sbatch, check_sbatch_flag);
   request.program.is_recipe = !flags.recipe.empty();
-  if (request.program.is_recipe) request.program.heal = heal_of(settings);
+  if (request.program.is_recipe) {
+    request.program.heal = heal_of(settings);
+    request.program.is_any_size = settings.has("data.global_batch");
+  }
   request.program.command = flags.program;
   request.program.name = job_name(settings, flags);
   return request;
