@@ -12,6 +12,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
+#include "lockstep/launch/local/ending.h"
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"
@@ -42,25 +43,21 @@ class LocalSupervisor {
     LastLines last;
     std::optional<SharedPage> page;  ///< What the rank does. Nothing if the system has no memory for it.
   };
-  struct Ending {
-    int rank = 0;
-    int code = 0;    ///< As a shell reports it, 128 + n for signal n.
-    int signal = 0;  ///< 0 if it exited.
-  };
 
   void start(int rank, const sigset_t& mask);
   [[noreturn]] void become_rank(int rank, const sigset_t& mask, int out, int err);
   std::vector<std::string> variables_of(int rank) const;
   void wait_for_events();
   int milliseconds_to_wait() const;
+  std::vector<SeenRank> seen_ranks(bool with_ended) const;
   void look_at_ranks();
   void take_signals();
-  static bool only_lost_peer(const Ending& ending);
   bool is_cause(const Ending& ending) const;
   void take_ended();
   void begin_grace(int signal);
   void name_overdue();
   void take_ending(Ending ending);
+  void tell_cause();
   void terminate();
   void end_as_orphan();
   void signal_all(int signal, bool whole_group);
@@ -87,6 +84,7 @@ class LocalSupervisor {
   std::optional<Ending> failed_;
   bool is_stopped_ = false;                        // A rank ended with the code that says so.
   bool is_orphan_ = false;                         // Our parent is dead.
+  bool is_told_ = false;                           // watch.jsonl says how it ended.
   bool is_named_ = false;                          // The failed rank was told of.
   int stop_signal_ = 0;                            // The first SIGTERM or SIGINT that was passed on.
   int overdue_ = 0;                                // The same, once ranks had to be killed because of it.
