@@ -149,6 +149,8 @@ void LocalSupervisor::become_rank(int rank, int out, int err) {
   const pid_t supervisor = ::getppid();
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Where Yama restricts ptrace, the supervisor's helpers may still read a rank's memory to find its Python lines.
+  ::prctl(PR_SET_PTRACER, supervisor);
   if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
   // A terminal stops a background group that reads from it, and only one reader can make sense of a pipe.
   if (rank != 0 || ::isatty(STDIN_FILENO) == 1) {
@@ -195,17 +197,20 @@ int LocalSupervisor::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
-void LocalSupervisor::look_at_ranks() {
-  next_look_ = Clock::now() + RankWatch::kLookEvery;
-  std::vector<WatchedRank> ranks;
+std::vector<SeenRank> LocalSupervisor::seen_ranks(bool with_ended) const {
+  std::vector<SeenRank> seen;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const auto& rank = ranks_[i];
-    if (rank.pid < 0) continue;
-    const auto page = rank.page ? rank.page->sight() : std::nullopt;
-    ranks.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .page = page, .state = process_state(rank.pid)});
+    const auto* const layout = rank.page ? &rank.page->layout() : nullptr;
+    if (rank.pid > 0 || with_ended) seen.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .layout = layout});
   }
-  watch_.look(ranks);
-  const auto& verdict = watch_.verdict();
+  return seen;
+}
+
+void LocalSupervisor::look_at_ranks() {
+  next_look_ = Clock::now() + RankWatch::kLookEvery;
+  watch_.look(seen_ranks(/*with_ended=*/false));
+  const auto verdict = watch_.verdict();
   if (failed_ || !verdict || verdict->kind != VerdictKind::kApart) return;
   // They would wait for each other until the collectives' own limit, half an hour by default, and then fail.
   log_.error("ranks that are in different collectives cannot go on, so all of them are stopped");
@@ -278,11 +283,9 @@ void LocalSupervisor::begin_grace(int signal) {
   kill_at_ = Clock::now() + job_.stop_grace;
 }
 
-bool LocalSupervisor::only_lost_peer(const Ending& ending) { return ending.code == exit_code(ErrorKind::kPeer); }
-
 // True if the rank failed by itself, before or after a SIGTERM of ours.
 bool LocalSupervisor::is_cause(const Ending& ending) const {
-  return !only_lost_peer(ending) && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
+  return !ending.only_lost_peer() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
 void LocalSupervisor::take_ended() {
@@ -303,7 +306,7 @@ void LocalSupervisor::take_ended() {
     ::waitpid(info.si_pid, nullptr, 0);
   }
   // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
-  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !only_lost_peer(ending); });
+  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !ending.only_lost_peer(); });
   for (const auto& ending : endings) take_ending(ending);
 }
 
@@ -314,10 +317,10 @@ void LocalSupervisor::take_ending(Ending ending) {
   has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
   if (heals(ending)) return;
-  if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
+  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending))) return;
   failed_ = ending;
   // A rank that lost its peer may end before that peer does, which is still taking itself down.
-  if (only_lost_peer(ending)) {
+  if (ending.only_lost_peer()) {
     terminate_at_ = Clock::now() + job_.cause_grace;
   } else {
     terminate();
@@ -334,15 +337,15 @@ bool LocalSupervisor::can_heal(const Ending& ending) const {
 
 bool LocalSupervisor::heals(const Ending& ending) {
   if (!can_heal(ending)) return false;
-  const std::string fact = "rank " + std::to_string(ending.rank) + " of " + std::to_string(job_.ranks) + " " +
-                           how_it_ended(ending.code, ending.signal);
+  const auto fact = ending.of(job_.ranks);
   if (const auto refusal = healing_->refusal(ending.rank, Clock::now())) {
     log_.error(fact + " and is not started again: " + *refusal);
     return false;
   }
-  auto& slot = ranks_[static_cast<std::size_t>(ending.rank)];
+  const auto place = static_cast<std::size_t>(ending.rank);
+  watch_.tell_end(seen_ranks(/*with_ended=*/true)[place], ending.text() + ", and is started again");
   try {
-    slot.generation = served_->next_generation();
+    ranks_[place].generation = served_->next_generation();
     start(ending.rank);
   } catch (const Error& error) {
     log_.error(fact + " and cannot be started again: " + error.what());
@@ -352,7 +355,22 @@ bool LocalSupervisor::heals(const Ending& ending) {
   return true;
 }
 
+// Told once the cause is known. Ranks in different collectives get errors, and the first that ends need not be at
+// fault.
+void LocalSupervisor::tell_cause() {
+  if (!failed_ || is_told_ || is_named_) return;
+  is_told_ = true;
+  const auto seen = seen_ranks(/*with_ended=*/true);
+  if (const auto apart = watch_.tell_ranks_apart(seen)) {
+    failed_->rank = apart->ranks.front();
+    is_named_ = true;
+    return;
+  }
+  watch_.tell_end(seen[static_cast<std::size_t>(failed_->rank)], failed_->text());
+}
+
 void LocalSupervisor::terminate() {
+  tell_cause();
   terminate_at_.reset();
   signal_all(SIGTERM, true);
   kill_at_ = Clock::now() + job_.grace;
@@ -372,6 +390,7 @@ void LocalSupervisor::signal_all(int signal, bool whole_group) {
 }
 
 void LocalSupervisor::finish() {
+  if (overdue_ == 0) tell_cause();
   end_descendants({});
   terminate_at_.reset();
   kill_at_.reset();
@@ -383,14 +402,11 @@ void LocalSupervisor::report() const {
   // for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
-  std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " " +
-                     how_it_ended(failed_->code, failed_->signal);
+  const auto& slot = ranks_[static_cast<std::size_t>(failed_->rank)];
+  auto text = failed_->of(job_.ranks);
+  if (const auto sight = slot.page ? slot.page->sight() : std::nullopt) text += " in " + describe(*sight);
   if (job_.ranks > 1) text += "; the others were stopped";
-  const auto& lines = ranks_[static_cast<std::size_t>(failed_->rank)].last.lines();
-  if (!asked_for && !lines.empty()) {
-    text += "; its last lines:";
-    for (const auto& line : lines) text += "\n  | " + line;
-  }
+  if (!asked_for) text += last_words(slot.last.lines());
   log_.error(text);
 }
 

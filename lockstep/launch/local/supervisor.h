@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/launch/healing.h"
+#include "lockstep/launch/local/ending.h"
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"
@@ -46,11 +47,6 @@ class LocalSupervisor {
     std::optional<SharedRankMemory> memory;  ///< Outlives the process, if ranks are started again.
     std::uint32_t generation = 0;            ///< Of the run, in which a process that was started again begins. Else 0.
   };
-  struct Ending {
-    int rank = 0;
-    int code = 0;    ///< As a shell reports it, 128 + n for signal n.
-    int signal = 0;  ///< 0 if it exited.
-  };
 
   void start(int rank);
   [[noreturn]] void become_rank(int rank, int out, int err);
@@ -59,14 +55,15 @@ class LocalSupervisor {
   std::vector<std::string> variables_of(int rank) const;
   void wait_for_events();
   int milliseconds_to_wait() const;
+  std::vector<SeenRank> seen_ranks(bool with_ended) const;
   void look_at_ranks();
   void take_signals();
-  static bool only_lost_peer(const Ending& ending);
   bool is_cause(const Ending& ending) const;
   void take_ended();
   void begin_grace(int signal);
   void name_overdue();
   void take_ending(Ending ending);
+  void tell_cause();
   void terminate();
   void end_as_orphan();
   void signal_all(int signal, bool whole_group);
@@ -95,6 +92,7 @@ class LocalSupervisor {
   bool is_stopped_ = false;                        // A rank ended with the code that says so.
   bool has_finished_ = false;                      // A rank ended with 0.
   bool is_orphan_ = false;                         // Our parent is dead.
+  bool is_told_ = false;                           // watch.jsonl says how it ended.
   bool is_named_ = false;                          // The failed rank was told of.
   int stop_signal_ = 0;                            // The first SIGTERM or SIGINT that was passed on.
   int overdue_ = 0;                                // The same, once ranks had to be killed because of it.
