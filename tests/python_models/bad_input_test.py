@@ -88,11 +88,6 @@ class BadInput(PythonModelsTest):
         self.commands.append(harness.Command([programs / "lockstep", "train", recipe], self.folder, {"LOCKSTEP_PYTHON": PYTHON}))
         self.assert_failed(self.commands[-1].finish(), 4, "there is no folder lockstep_host", "lockstep setup --python")
 
-    def test_a_lightning_class_hears_what_is_not_called(self):
-        result = self.train("trainer.max_steps=2", recipe=self.recipe(f"python:{NETS}:WithSteps"), ranks=2)
-        self.assertEqual(result.code, 0, result.err)
-        self.assertEqual(result.err.count("WithSteps has training_step, configure_optimizers: not called"), 1)
-
     def test_what_a_model_prints_is_not_among_the_results(self):
         path = self.folder / "loud.py"
         path.write_text(f"import sys\nsys.path.insert(0, {str(NETS.parent)!r})\nimport nets\nprint('loud and clear')\nNet = nets.Plain\n")

@@ -93,16 +93,6 @@ class FailsBackward(torch.autograd.Function):
         raise RuntimeError("no way back")
 
 
-class WithSteps(Plain):
-    """As Lightning has it."""
-
-    def training_step(self, batch, index):
-        raise NotImplementedError
-
-    def configure_optimizers(self):
-        raise NotImplementedError
-
-
 class Empty(torch.nn.Module):
     def forward(self, x):
         return x.flatten(1)[:, :10]
@@ -120,6 +110,26 @@ def weighted_loss(output, target):
     """A loss with a weight for each class; the mean is over samples."""
     weight = torch.linspace(0.5, 1.5, output.shape[1], dtype=output.dtype)
     return (torch.nn.functional.cross_entropy(output, target, reduction="none") * weight[target]).mean()
+
+
+def hits(output, target):
+    """One for each sample."""
+    return output.argmax(1) == target
+
+
+def margin(output, target):
+    """A number for the batch: the mean distance of the two best scores."""
+    best = output.topk(2, 1).values
+    return float((best[:, 0] - best[:, 1]).mean())
+
+
+class Margin(torch.nn.Module):
+    def forward(self, output, target):
+        return margin(output, target)
+
+
+def odd_metric(output, target):
+    return output
 
 
 def loss_of_each(output, target):
