@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The steps of a network that knows itself how to train. NetworkTask calls them in place of its own.
+///
+///     struct Net : lockstep::Network, lockstep::WithOwnSteps {
+///       lockstep::OwnSteps* own_steps() override { return &steps; }
+///     };
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
