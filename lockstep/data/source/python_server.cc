@@ -162,8 +162,8 @@ std::shared_ptr<PythonServer> PythonServer::shared(const PythonData& data) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<PythonServer>> servers;
   const std::lock_guard lock(mutex);
-  auto& known =
-      servers[data.python + "\n" + data.source + "\n" + data.function + "\n" + data.collate + "\n" + data.arguments];
+  auto& known = servers[data.python + "\n" + data.source + "\n" + data.function + "\n" + data.collate + "\n" +
+                        data.arguments + "\n" + std::to_string(data.workers)];
   auto server = known.lock();
   if (!server) known = server = std::make_shared<PythonServer>(data);
   return server;
