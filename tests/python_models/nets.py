@@ -98,8 +98,25 @@ class Empty(torch.nn.Module):
         return x.flatten(1)[:, :10]
 
 
-def compiled(width=32):
-    return torch.compile(Plain(width), backend="eager")
+class Hooked(Plain):
+    """Hooks of each kind that a module, a parameter and a tensor have, which change what is trained."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.into.register_forward_pre_hook(lambda module, given: (given[0] * 1.25,))
+        self.into.register_forward_hook(lambda module, given, result: result + 0.01)
+        self.head.register_full_backward_hook(lambda module, to_input, to_output: (to_input[0] * 0.5,))
+        self.into.weight.register_hook(lambda gradient: gradient * 0.75)
+
+    def forward(self, x):
+        x = torch.relu(self.into(x.flatten(1)))
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient * 1.5)
+        return self.head(x)
+
+
+def compiled(width=32, backend="eager"):
+    return torch.compile(Plain(width), backend=backend)
 
 
 def a_list():

@@ -129,7 +129,10 @@ def train(rank, spec, store, out):
         samples = min(batch, size - index * batch)
         seed_all(mixed(mixed(seed, step), mixed(0, rank)))
         given, target = batch_of(spec, inputs, labels, epoch, ids)
-        loss = own_loss(net, ddp, given, target, index) if spec.get("own_steps") else loss_of(scores_of(ddp(given)), target)
+        if spec.get("reverse"):
+            given, target = given.flip(0), target.flip(0)
+        with torch.autocast("cpu", getattr(torch, spec.get("autocast", "bfloat16")), enabled="autocast" in spec):
+            loss = own_loss(net, ddp, given, target, index) if spec.get("own_steps") else loss_of(scores_of(ddp(given)), target)
         optimizer.zero_grad()
         (loss * (len(ids) * world / samples)).backward()
         optimizer.step()
