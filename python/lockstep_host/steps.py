@@ -2,6 +2,7 @@
 """Calls the steps of a class like Lightning's LightningModule, and tells the trainer what its configure_optimizers() asks for."""
 import inspect
 import os
+import re
 import sys
 
 import torch
@@ -14,7 +15,13 @@ LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 # Lightning's hooks that change what is trained, and so cannot be left out.
 DECISIVE = ("backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping", "lr_scheduler_step",
             "transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer")
+INDEX = re.compile("idx|index|step|number|^_|^i$")
 OWN_LOOP = "keep your own loop: `import lockstep` gives it stop, resume and snapshots with three lines"
+
+
+def tell(text):
+    if os.environ.get("RANK", "0") == "0":
+        print(f"lockstep: warning: {text}", file=sys.stderr)
 
 
 def is_lightnings(owner):
@@ -65,10 +72,21 @@ class Steps:
         self.name = type(module).__name__
         self.logged, self.rows = [], 0
         self.has_training_step, self.has_validation_step, self.has_optimizer = (has(module, each) for each in METHODS)
+        self.has_optimizer = self.has_optimizer and self.needs_nothing("configure_optimizers")
         self.require_automatic()
         self.trainer = Trainer()
         self.attach()  # Layers may be made later, and are told then.
         self.takes = {each: self.parameters_of(each) for each in METHODS[:2]}
+
+    def needs_nothing(self, name):
+        """Some classes have a method of that name for their own loop, which hands it settings."""
+        signature = inspect.signature(getattr(self.module, name))
+        try:
+            signature.bind()
+        except TypeError:
+            tell(f"{self.name}.{name}{signature} takes arguments: not called; [optimizer] and [scheduler] say what happens")
+            return False
+        return True
 
     def require_automatic(self):
         if self.has_training_step and getattr(self.module, "automatic_optimization", True) is False:
@@ -91,23 +109,28 @@ class Steps:
                 object.__setattr__(module, "_trainer", self.trainer)
 
     def parameters_of(self, name):
-        """How many of (batch, batch_idx) a step takes."""
+        """How many of (batch, batch_idx) a step takes. One of another kind, such as (images, labels), is refused."""
         if not has(self.module, name):
             return 0
-        parameters = inspect.signature(getattr(self.module, name)).parameters.values()
-        if any(each.kind is each.VAR_POSITIONAL for each in parameters):
-            return 2
-        return min(2, sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters))
+        signature = inspect.signature(getattr(self.module, name))
+        parameters = list(signature.parameters.values())
+        places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        needed = [each.name for each in parameters if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        is_index = is_lightning_module(self.module) or len(needed) < 2 or INDEX.search(needed[1])
+        if len(needed) > 2 or not is_index or (not places and needed):
+            raise Refusal(RECIPE, f"{self.name} has {name}{signature}, want (batch, batch_idx)",
+                          'give it these, or set model.steps = "recipe" to train by forward and [loss]')
+        return 2 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else min(2, len(places))
 
     def tell_what_is_not_called(self):
         """Hooks only watch; that one is left out is not to be found out late."""
-        if not is_lightning_module(self.module) or os.environ.get("RANK", "0") != "0":
+        if not is_lightning_module(self.module):
             return
         hooks = [each for each in dir(type(self.module)) if each.startswith("on_") or each in ("train_dataloader", "val_dataloader", "test_step",
                                                                                              "predict_step", "prepare_data", "teardown")]
         left = [each for each in hooks if each not in DECISIVE and has(self.module, each)]
         if left:
-            print(f"lockstep: warning: {self.name} has {', '.join(left)}: not called", file=sys.stderr)
+            tell(f"{self.name} has {', '.join(left)}: not called")
 
     def log(self, name, value, *_, reduce_fx="mean", batch_size=None, **_options):
         if reduce_fx not in ("mean", torch.mean):

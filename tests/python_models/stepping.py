@@ -149,6 +149,22 @@ class Odd(Plain):
                 "other": lambda: ([sgd], [schedulers.StepLR(self.optimizer_of("sgd"), 1)])}.get(self.way, lambda: sgd)()
 
 
+class OfAnotherKind(Plain):
+    """Its methods only have Lightning's names: a loop of its own calls them, as in well-known repositories."""
+
+    def training_step(self, images, labels):
+        return cross_entropy(self(images), labels)
+
+
+class WithSettings(Layers, torch.nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.make_layers(num_classes, 24)
+
+    def configure_optimizers(self, weight_decay, learning_rate, betas, device_type):
+        raise NotImplementedError
+
+
 class LitWithHook(Lit):
     def configure_gradient_clipping(self, *_, **__):
         raise NotImplementedError

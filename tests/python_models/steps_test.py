@@ -106,6 +106,13 @@ class Steps(PythonModelsTest):
         self.refused(self.recipe("Odd", way="sum"), 3, "reduce_fx='sum'", "mean over samples")
         self.refused(self.recipe("Odd", way="vector"), 3, "gets a tensor of [3], want one number")
 
+    def test_methods_that_only_have_the_names(self):
+        self.refused(self.recipe("OfAnotherKind"), 3, "OfAnotherKind has training_step(images, labels), want (batch, batch_idx)",
+                     'model.steps = "recipe"')
+        result = self.train(recipe=self.recipe("WithSettings", more='[optimizer]\nname = "sgd"\nlr = 0.1\nmomentum = 0.9\n'), ranks=2, run="run")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(result.err.count("WithSettings.configure_optimizers(weight_decay, learning_rate, betas, device_type) takes arguments"), 1)
+
     def test_one_owner_of_each_setting(self):
         for more, key, method in (('[optimizer]\nlr = 0.1\n', "optimizer.lr", "configure_optimizers"),
                                   ('[scheduler]\nname = "step"\n', "scheduler.name", "configure_optimizers"),
