@@ -85,6 +85,8 @@ std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOption
                                              : make_plugin_network(*file, network);
 }
 
+constexpr std::string_view kMetrics = "metrics.";
+
 TaskLoss loss_of(const Recipe& recipe, PythonHost* python) {
   const auto refuse = [&](const std::string& other, const std::string& hint) {
     throw Error(ErrorKind::kRecipe,
@@ -102,10 +104,56 @@ TaskLoss loss_of(const Recipe& recipe, PythonHost* python) {
   return python->loss(recipe);
 }
 
+std::map<std::string, TaskLoss> metrics_of(const Recipe& recipe, PythonHost* python) {
+  std::map<std::string, TaskLoss> metrics;
+  for (const auto& key : recipe.python_keys()) {
+    if (!key.starts_with(kMetrics)) continue;
+    const auto name = "val_" + key.substr(kMetrics.size());
+    for (const char* own : {"val_loss", "val_accuracy", "val_top5", "val_f1", "val_mae", "val_perplexity"}) {
+      if (name != own) continue;
+      throw Error(ErrorKind::kRecipe,
+                  key + " (" + recipe.origin(key).where + ") would be " + name + ", which is Lockstep's own",
+                  "give it another name");
+    }
+    LOCKSTEP_ASSERT(python != nullptr);
+    metrics.emplace(name, python->metric(recipe, key));
+  }
+  return metrics;
+}
+
 std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
   auto plain = plain_network(recipe, network, python);
   if (!recipe.has("model.compiled")) return plain;
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
+}
+
+// Returns the first key that begins so and is set for this recipe, not by default or for all of a user's recipes.
+std::optional<std::string> set_key(const Recipe& recipe, const std::string& start) {
+  for (const auto& [key, setting] : recipe.settings()) {
+    if (key.starts_with(start) && setting.origin.source > SettingSource::kUserFile) return key;
+  }
+  return std::nullopt;
+}
+
+// A network's own steps leave nothing to settings that decide the same.
+void require_one_owner(const Recipe& recipe, Network& network, const Mixing& mixing) {
+  auto* with = dynamic_cast<WithOwnSteps*>(&network);
+  const auto* own = with == nullptr ? nullptr : with->own_steps();
+  if (own == nullptr) return;
+  const auto require = [&](bool is_own, const char* method, const std::optional<std::string>& key) {
+    if (!is_own || !key) return;
+    throw Error(ErrorKind::kRecipe,
+                *key + " (" + recipe.origin(*key).where + ") is set, and " + recipe.text("model.name") + " has " +
+                    method + ", which decides the same",
+                "leave one of the two out; with model.steps = \"recipe\" the class's own steps are not called");
+  };
+  require(own->has_training_step(), "training_step", set_key(recipe, "loss."));
+  if (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) {
+    require(own->has_training_step(), "training_step", "data.transforms");
+  }
+  require(own->has_validation_step(), "validation_step", set_key(recipe, std::string(kMetrics)));
+  require(own->has_optimizer(), "configure_optimizers", set_key(recipe, "optimizer."));
+  require(own->has_optimizer(), "configure_optimizers", set_key(recipe, "scheduler."));
 }
 
 // One rank cannot do what is done between ranks. An error is better than a silent difference.
@@ -213,8 +261,10 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.is_recordable = recipe.text("model.name").find(':') == std::string::npos;
   task.rebuild = [recipe, network, python] { return built_network(recipe, network, python); };
   if (recipe.has("loss.name")) task.loss = loss_of(recipe, python);
+  task.metrics = metrics_of(recipe, python);
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
+  require_one_owner(recipe, *made, sets.mixing);
   std::unique_ptr<NetworkTask> module;
   if (recipe.text("data.kind") == "text") {
     module = std::make_unique<MaskedLanguageModel>(made, task);

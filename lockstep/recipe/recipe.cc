@@ -241,6 +241,15 @@ std::optional<PythonName> Recipe::python_name(std::string_view key) const {
   return PythonName{.source = std::move(source), .object = text.substr(colon + 1), .is_file = is_file};
 }
 
+std::vector<std::string> Recipe::python_keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, setting] : settings_) {
+    const auto* text = std::get_if<std::string>(&setting.value);
+    if (text != nullptr && text->starts_with(kPython) && is_file_named(row_of(key), *text)) keys.push_back(key);
+  }
+  return keys;
+}
+
 std::optional<fs::path> Recipe::named_file(std::string_view key) const {
   const auto& text = held<std::string>(setting(key));
   if (!is_file_named(row_of(key), text) || text.starts_with(kPython)) return std::nullopt;

@@ -105,6 +105,9 @@ class Recipe {
   /// Returns the class or function of a value such as "python:net.py:Net"; nothing if the value has another form.
   std::optional<PythonName> python_name(std::string_view key) const;
 
+  /// Returns the keys with such a value.
+  std::vector<std::string> python_keys() const;
+
   /// Returns the origin, such as "digits.toml:7", "--set" or "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
 

@@ -66,6 +66,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.dropout", kReal, "0", kShare, "", "dropout probability", only_for("vit_b_16")},
     {"model.dropout", kReal, "0.1", kShare, "", "dropout probability", only_for("bert")},
     {"model.args.NAME", kAny, "", {}, "", "an argument of the Python class or function, by its name", only_for(kPythonModel)},
+    {"model.steps", kText, "own", one_of("own recipe"), "",
+     "own: the class's training_step, validation_step and configure_optimizers, if it has them; recipe: its forward, [loss], [optimizer], [scheduler]",
+     only_for(kPythonModel)},
     {"model.weights", kPath, "", {}, "", "pretrained weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder or a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "parameters that keep their random initialization, by name pattern: \"fc.*\""},
@@ -93,6 +96,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"data.samples", kInteger, "1000", kAtLeast1, "samples", "number of samples to generate", only_for("synthetic")},
     {"data.classes", kInteger, "2", kCount, "classes", "number of classes", only_for("synthetic")},
     {"data.shape", kIntegers, "[2]", kShape, "", "shape of one sample", only_for("synthetic")},
+    {"data.samples", kInteger, "", kAtLeast1, "samples", "samples of an epoch of an iterable data set, if it has no length", only_for(kPythonData)},
+    {"data.eval_samples", kInteger, "", kAtLeast1, "samples", "samples of its validation, likewise", only_for(kPythonData)},
+    {"data.collate", kText, "", one_of("python:FILE:FUNCTION"), "", "a collate function, as PyTorch's DataLoader takes it", only_for(kPythonData)},
     {"data.args.NAME", kAny, "", {}, "", "an argument of the Python data set's function, by its name", only_for(kPythonData)},
     {"data.split", kReal, "", kShareOrCount, "",
      "samples held out for validation if the data set has no validation split; the seed decides which"},
@@ -166,6 +172,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
 
     {"loss.name", kText, "", one_of("python:FILE:FUNCTION"), "",
      "a Python function of output and target that returns the mean loss; default: cross entropy, or the squared error in a regression"},
+
+    {"metrics.NAME", kText, "", one_of("python:FILE:FUNCTION"), "",
+     "val_NAME: a Python function of output and target that returns the batch's mean, or a number for each sample"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "optimizer, as PyTorch defines it"},
     {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
