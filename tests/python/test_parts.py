@@ -58,10 +58,8 @@ class InAFolder(unittest.TestCase):
         run = lockstep._current
         lockstep._current = None
         if run is not None:
-            run._saver.wait()
-            run._requests.close()
-            run._lock.close()
-            run._signals.close()
+            run._saves.saver.wait()
+            run._give_up()
 
     def refused(self, *words, **options):
         with self.assertRaises(lockstep.Error) as caught:
@@ -80,6 +78,11 @@ class File(unittest.TestCase):
             self.assertNotIn(later, text)
         for node in ast.walk(ast.parse(text)):
             self.assertFalse(isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and isinstance(node.left, ast.Dict), "dict | dict")
+
+    def test_no_class_is_several(self):
+        for node in ast.walk(ast.parse(MODULE.read_text())):
+            if isinstance(node, ast.ClassDef):
+                self.assertLessEqual(sum(isinstance(each, ast.FunctionDef) for each in node.body), 20, node.name)
 
     def test_imports_no_torch(self):
         program = "import sys; import lockstep; lockstep.read('.').metrics; print('torch' in sys.modules, 'numpy' in sys.modules)"
@@ -286,7 +289,7 @@ class Start(InAFolder):
         with mock.patch.object(lockstep, "_write_file", side_effect=full), mock.patch.object(lockstep, "_warn") as warned:
             for _ in run.steps([torch.zeros(1)] * 2):
                 pass
-            run._tell(run._saver.wait())
+            run._saves.tell(run._saves.saver.wait())
             self.assertIn("no snapshot of step 2 was written", warned.call_args[0][0])
             self.assertIs(lockstep._write_file.side_effect, full)
         self.assertEqual(lockstep._listed_snapshots(self.folder / "snapshots"), [])
@@ -386,7 +389,7 @@ class ByThemselves(InAFolder):
         model = torch.nn.Linear(2, 2)
         run = lockstep.start(model=model, folder=self.folder)
         run.save()
-        run._saved = None
+        run._saves.saved = None
         with mock.patch.object(lockstep, "_exchange", return_value=False):
             run.finish()
         done = subprocess.run([LOCKSTEP, "snapshot", "ls", self.folder], text=True, capture_output=True, check=True)
