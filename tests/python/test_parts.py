@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The parts of python/lockstep.py: values as JSON, the order of samples, the snapshots' folder, what is refused."""
-import ast
 import collections
 import contextlib
 import errno
@@ -66,38 +65,6 @@ class InAFolder(unittest.TestCase):
             lockstep.start(folder=self.folder, **options)
         for word in words:
             self.assertIn(word, str(caught.exception))
-
-
-class File(unittest.TestCase):
-    def test_is_python_3_8(self):
-        text = MODULE.read_text()
-        ast.parse(text, feature_version=(3, 8))
-        # What 3.8's library lacks, and a parser does not see.
-        for later in ("removeprefix", "removesuffix", "functools.cache\n", "itertools.pairwise", "bit_count", "zip(strict", "math.lcm",
-                      "is_relative_to", "datetime.UTC", "from __future__", "random.randbytes", "slots=True", "kw_only"):
-            self.assertNotIn(later, text)
-        for node in ast.walk(ast.parse(text)):
-            self.assertFalse(isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and isinstance(node.left, ast.Dict), "dict | dict")
-
-    def test_no_class_is_several(self):
-        for node in ast.walk(ast.parse(MODULE.read_text())):
-            if isinstance(node, ast.ClassDef):
-                self.assertLessEqual(sum(isinstance(each, ast.FunctionDef) for each in node.body), 20, node.name)
-
-    def test_imports_no_torch(self):
-        program = "import sys; import lockstep; lockstep.read('.').metrics; print('torch' in sys.modules, 'numpy' in sys.modules)"
-        done = subprocess.run([sys.executable, "-c", program], cwd=MODULE.parent, text=True, capture_output=True, check=True)
-        self.assertEqual(done.stdout.split(), ["False", "False"])
-
-    def test_asks_for_nothing_but_torch_and_the_library(self):
-        names = set()
-        for node in ast.walk(ast.parse(MODULE.read_text())):
-            if isinstance(node, ast.Import):
-                names |= {each.name.partition(".")[0] for each in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add(node.module.partition(".")[0])
-        known = getattr(sys, "stdlib_module_names", names)
-        self.assertLessEqual(names - set(known), {"torch", "numpy", "pandas", "xxhash", "lightning", "pytorch_lightning", "transformers"})
 
 
 class Values(unittest.TestCase):
