@@ -165,18 +165,21 @@ def soak_resumes(deadline):
     keep("resumes", f"{first}:{after}", trials, bad)
 
 
+SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are left alone.
+
+
 def soak_guide_scripts(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("guide_scripts")), default=0)
     after, bad = first, 0
     while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_GUIDE_SEEDS": f"{after}:4", "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = os.environ | {"LOCKSTEP_GUIDE_SEEDS": f"{after}:{SCRIPTS_AT_ONCE}", "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, ROOT / "tests/slurm/test_guide_scripts.py", BUILD / "bin/lockstep"], env=env, text=True, cwd=ROOT,
                               capture_output=True, check=False)
         logged("guide_scripts", done.stdout + done.stderr)
         faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
         if done.returncode != 0 and not faults:
             sys.exit(f"error: the test of the guides' scripts did not run: {(done.stdout + done.stderr)[-500:]}")
-        after, bad = after + 4, bad + faults
+        after, bad = after + SCRIPTS_AT_ONCE, bad + faults
         print(f"soak: guide_scripts: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
     keep("guide_scripts", f"{first}:{after}", after - first, bad)
 
