@@ -2079,7 +2079,7 @@ class _Stops:
         self._ranks, self._every_minutes, self._clock = ranks, every_minutes, _JobClock()
         self.signals = self.requests = self.saver = None  # The latter two are rank 0's.
         self.wants_best = False  # True if the state of this moment is the best so far, and not yet saved.
-        self.longest_step = None
+        self.longest_step, self.seconds_in_steps = None, 0.0
         self.last_step = self.last_save = time.monotonic()
         self._is_due = False
 
@@ -2090,8 +2090,9 @@ class _Stops:
 
     def count_step(self):
         now = time.monotonic()
-        self.longest_step = max(self.longest_step or 0.0, now - self.last_step)
-        self.last_step = now
+        seconds, self.last_step = now - self.last_step, now
+        self.longest_step = max(self.longest_step or 0.0, seconds)
+        self.seconds_in_steps += seconds
 
     def flags(self):
         """What this rank asks for now."""
@@ -2235,11 +2236,11 @@ class _Records:
             _warn("the run has ended, so %s is not kept: log it before the last epoch's end" % ", ".join(values))
         self._has_warned = True
 
-    def end(self, at, stopped_by, resumed_from):
+    def end(self, at, stopped_by, resumed_from, seconds_in_steps):
         seconds = time.monotonic() - self._began
         if self.metrics:
             self.metrics.write("run_ended", at.step, epochs=at.epoch, samples=at.samples, stopped_by=stopped_by, seconds=seconds,
-                               samples_per_second=(at.samples - self._first_samples) / seconds, time_to_first_step_s=self._time_to_first_step,
+                               samples_per_second=(at.samples - self._first_samples) / max(seconds_in_steps, 1e-9), time_to_first_step_s=self._time_to_first_step,
                                metrics=self.seen)
             self.metrics.close()
         path = os.path.join(self._folder, "result.json")
@@ -2571,7 +2572,7 @@ class Run:
         self._saves.settle(self._at(), self.state)
         self._ranks.wait_for_all()
         if self._ranks.is_main:
-            self._records.end(self._at(), self.stopped_by, self.resumed_from)
+            self._records.end(self._at(), self.stopped_by, self.resumed_from, self._stops.seconds_in_steps)
         self._give_up()
         if _current is self:
             _current = None

@@ -351,6 +351,17 @@ class ByThemselves(InAFolder):
         with self.assertRaisesRegex(lockstep.Error, "there is no run folder"):
             lockstep.read(self.folder / "none")
 
+    def test_the_speed_is_that_of_steps_as_in_the_trainer(self):
+        clock = [100.0]
+        with mock.patch.object(lockstep.time, "monotonic", lambda: clock[0]):
+            run = lockstep.start(folder=self.folder)
+            clock[0] += 50  # What comes before the first step, and a validation after the last.
+            for _ in run.epochs(2):
+                for _ in run.steps([torch.zeros(3, 1)] * 10):
+                    clock[0] += 0.5
+                clock[0] += 70
+        self.assertEqual(lockstep.read(self.folder).metrics[-1]["samples_per_second"], 6)
+
     @unittest.skipUnless(LOCKSTEP.exists(), f"there is no {LOCKSTEP}")
     def test_the_same_step_again(self):
         model = torch.nn.Linear(2, 2)
