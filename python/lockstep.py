@@ -29,6 +29,7 @@ import contextlib
 import ctypes
 import datetime
 import errno
+import faulthandler
 import fcntl
 import json
 import math
@@ -769,7 +770,23 @@ class _RunLock:
 
 # ---- what this rank does, for its parent ----
 
-_PAGE_PHASE, _PAGE_NUMBER = struct.Struct("=I").pack_into, struct.Struct("=q").pack_into
+_stack_offer = None  # (signal, descriptor) once Python writes its lines when a parent asks.
+
+
+def _offered_stack():
+    """Has Python write the lines of a thread into a file when a signal asks for it. Returns (signal, descriptor), or zeros."""
+    global _stack_offer
+    if _stack_offer is None:
+        _stack_offer = (0, 0)
+        caught = re.search("^SigCgt:\t([0-9a-f]+)$", _read_text("/proc/self/status"), re.M)
+        free = [] if not caught else [each for each in range(signal.SIGRTMIN + 9, signal.SIGRTMAX) if not int(caught[1], 16) >> (each - 1) & 1]
+        if free and hasattr(os, "memfd_create"):
+            with contextlib.suppress(OSError, RuntimeError):
+                file = os.memfd_create("lockstep-stack")
+                fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+                faulthandler.register(free[0], file=file, all_threads=False)
+                _stack_offer = (free[0], file)
+    return _stack_offer
 
 
 class _Page:
@@ -778,10 +795,14 @@ class _Page:
     STARTING, LOADING, COMPUTING, BETWEEN, SAVING, ENDING = 0, 1, 2, 5, 6, 7
     NAMES = ("starting", "loading", "forward", "backward", "update", "validation", "saving", "ending")
     SIZE = 4096
+    # Places of numbers, counted in their own size.
+    FIRST_SAMPLE, NOTED, SINCE, LOADING_SAMPLE = (each // 8 for each in (40, 224, 296, 304))
+    PID, RANK, STACK_SIGNAL, THREAD, STACK_FILE = (each // 4 for each in (8, 12, 312, 316, 848))
+    RUN_DIR, RUN_DIR_SIZE = 856, 1024
 
     def __init__(self, rank):
-        self._memory, self._changes, self._entered = None, 0, [0] * 8
-        self.rank, self.phase, self.step, self.since = rank, self.STARTING, 0, time.monotonic()
+        self._memory = self._longs = self._ints = None
+        self.rank, self.phase, self.step, self._since = rank, self.STARTING, 0, time.monotonic_ns()
         try:
             file = os.open(os.environ["LOCKSTEP_PAGE"], os.O_RDWR | os.O_CLOEXEC)
         except (KeyError, OSError):
@@ -791,25 +812,40 @@ class _Page:
                 return
             self._memory = mmap.mmap(opened.fileno(), self.SIZE)
         self._memory[:] = bytes(self.SIZE)
-        struct.pack_into("=ii", self._memory, 8, os.getpid(), rank)
-        struct.pack_into("=q", self._memory, 40, -1)
-        self._memory[:8] = b"KLPAGE1\0"
+        self._longs, self._ints = (memoryview(self._memory).cast(each) for each in "qi")
+        ints = self._ints
+        self._longs[self.FIRST_SAMPLE] = self._longs[self.LOADING_SAMPLE] = -1
+        self._longs[self.NOTED] = self._longs[self.SINCE] = self._since
+        ints[self.PID], ints[self.RANK], ints[self.THREAD] = os.getpid(), rank, threading.get_native_id()
+        ints[self.STACK_SIGNAL], ints[self.STACK_FILE] = _offered_stack()
+        self._memory[:8] = b"KLPAGE2\0"
 
-    def enter(self, phase, step):
-        self.phase, self.step, self.since = phase, step, time.monotonic()
-        memory = self._memory
-        if memory is None:
-            return
-        self._entered[phase] += 1
-        self._changes += 1
-        _PAGE_PHASE(memory, 24, phase)
-        _PAGE_NUMBER(memory, 32, step)
-        _PAGE_NUMBER(memory, 56 + 8 * phase, self._entered[phase])
-        _PAGE_NUMBER(memory, 16, self._changes)
+    @property
+    def has_parent(self):
+        return self._memory is not None
+
+    def set_run_dir(self, folder):
+        path = os.fsencode(folder)
+        if self._memory is not None and 0 < len(path) < self.RUN_DIR_SIZE:
+            self._memory[self.RUN_DIR + 1:self.RUN_DIR + len(path)] = path[1:]
+            self._memory[self.RUN_DIR:self.RUN_DIR + 1] = path[:1]
+
+    def enter(self, phase, step, clock=time.monotonic_ns):
+        now = clock()
+        longs = self._longs
+        if longs is not None:
+            # 16 changes, 32 step, 56 entered, 224 noted, 232 spent, 296 since, each of 8 bytes; 24 phase, of 4.
+            longs[29 + self.phase] += now - self._since
+            longs[37] = longs[28] = now
+            self._ints[6] = phase
+            longs[4] = step
+            longs[7 + phase] += 1
+            longs[2] += 1
+        self.phase, self.step, self._since = phase, step, now
 
     def answer(self):
         """The answer to `lockstep why`, of this rank alone."""
-        name, seconds = self.NAMES[self.phase], time.monotonic() - self.since
+        name, seconds = self.NAMES[self.phase], (time.monotonic_ns() - self._since) / 1e9
         text = "rank %d (process %d on %s): %s of step %d for %.0f s" % (self.rank, os.getpid(), socket.gethostname(), name, self.step, seconds)
         rank = {"rank": self.rank, "host": socket.gethostname(), "pid": os.getpid(), "state": "?", "phase": name, "step": self.step,
                 "collective": None, "unchanged_s": seconds, "limit_s": None, "text": text}
@@ -825,6 +861,8 @@ class _Requests:
     def __init__(self, folder, page):
         self._page = page
         self.folder = os.path.join(folder, "requests")
+        told = os.environ.get("LOCKSTEP_RUN_DIR")
+        self._parent_answers = page.has_parent and (not told or os.path.realpath(told) == os.path.realpath(folder))
         self.wants_stop = self.wants_save = False
         self._open = {}  # ID: [kind, the step whose snapshot answers it]
         self._newest = None
@@ -855,8 +893,8 @@ class _Requests:
     def look(self):
         for name, kind in self._found():
             if kind == "why":
-                if "LOCKSTEP_PAGE" in os.environ and os.environ.get("LOCKSTEP_RUN_DIR"):
-                    continue  # The job's `lockstep exec` answers for all ranks.
+                if self._parent_answers:
+                    continue  # For all ranks.
                 self._answer(name, kind, self._page.answer())
                 continue
             with self._lock:
@@ -2364,6 +2402,7 @@ class Run:
         self._objects.packed()  # What cannot be written is told now, and not at the first save.
         self._stops = _Stops(self._ranks, options["every_minutes"])
         self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
+        self._page.set_run_dir(self.folder)
         self._folder = _Folder(self.folder, options["resume"], self._ranks.world)
         self._cursor = _Cursor(self._ranks)
         self._records = _Records(self.folder, self._ranks, self._objects, options)
