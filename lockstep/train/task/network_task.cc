@@ -37,9 +37,7 @@ std::string NetworkTask::why_not_recorded() const {
 
 void NetworkTask::use_channels_last() {
   is_channels_last_ = true;
-  for (auto& each : parameters()) {
-    if (each.dim() == 4) each.set_data(each.contiguous(at::MemoryFormat::ChannelsLast));
-  }
+  lay_channels_last(*this);
 }
 
 std::shared_ptr<Network> NetworkTask::another_network() const {
