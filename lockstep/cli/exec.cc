@@ -19,6 +19,7 @@
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/failed_peer.h"
 #include "lockstep/cluster/task/task_watch.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
@@ -138,6 +139,12 @@ std::unique_ptr<TaskWatch> task_watch(const ExecTask& task, const Log& log) {
   }
 }
 
+/// Returns what ends a recipe's rank that does not notice a dead peer. Slurm ends the step of any other program itself.
+std::unique_ptr<FailedPeer> failed_peer(const ExecTask& task, const std::string& program, const Context& context) {
+  if (task.run_dir.empty() || task.at.world == 1 || !is_own_training(program, context.program)) return nullptr;
+  return std::make_unique<FailedPeer>(exit_record(task, context.env, {}), task.at.world, task.run_dir, context.log);
+}
+
 void run(ExecOptions options, Context& context) {
   options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
@@ -161,8 +168,19 @@ void run(ExecOptions options, Context& context) {
   const auto watch = task_watch(task, context.log);
   std::function<void(pid_t)> each_second;
   if (watch) each_second = [&](pid_t child) { watch->look(child); };
-  const auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
-                            own_log ? own_log.get() : -1, each_second);
+  const auto peer = failed_peer(task, program, context);
+  if (peer) {
+    each_second = [&, look = each_second](pid_t child) {
+      if (look) look(child);
+      peer->look(child);
+    };
+  }
+  auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
+                      own_log ? own_log.get() : -1, each_second);
+  if (peer) {
+    end = peer->told_end(std::move(end));
+    peer->tell(exit_record(task, context.env, end));
+  }
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.

@@ -37,7 +37,8 @@ namespace fs = std::filesystem;
 
 // Below the ten minutes after which a rank that starts counts as stuck.
 constexpr std::chrono::seconds kLongest{540};
-constexpr int kStages = 4;  // Gradients in more parts than that only add calls.
+constexpr int kStages = 4;                // Gradients in more parts than that only add calls.
+constexpr double kFirstBucket = 1 << 20;  // Bytes, if buckets are not smaller still.
 constexpr const char* kState = "compiled.is_used";
 
 /// A reason to train the plain network.
@@ -117,6 +118,7 @@ std::vector<std::string> compile_command(const CompileRequest& request, const Gr
                                          const fs::path& out) {
   const double patience = 0.8 * request.recipe.real("trainer.collective_timeout");
   const auto limit = std::clamp<std::int64_t>(static_cast<std::int64_t>(patience), 1, kLongest.count());
+  const double bucket = request.recipe.real("trainer.bucket_mb") * kFirstBucket;
   return {users_python(request.process.env),
           (python_host_folder() / "compile.py").string(),
           trace.string(),
@@ -126,6 +128,7 @@ std::vector<std::string> compile_command(const CompileRequest& request, const Gr
           "--threads=" + std::to_string(at::get_num_threads()),
           "--index=" + std::to_string(group.device().is_cpu() ? 0 : group.device().index()),
           "--stages=" + std::to_string(group.world() > 1 ? kStages : 1),
+          "--least=" + std::to_string(static_cast<std::int64_t>(std::min(bucket, kFirstBucket))),
           "--limit=" + std::to_string(limit)};
 }
 
@@ -140,6 +143,17 @@ void compile(const std::vector<std::string>& command, const fs::path& cache, con
   const auto done = run_process(command, Environment(variables));
   if (done.exit_code == 128 + SIGALRM) throw Reason{"it took longer than " + command.back().substr(8) + " s"};
   if (done.exit_code != 0) throw Reason{command.front() + ": " + last_line(done.errors)};
+}
+
+// A full disk may have left a part of it.
+bool is_whole(const fs::path& file) {
+  if (!fs::exists(file)) return false;
+  try {
+    require_loadable(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 struct Made {
@@ -159,7 +173,7 @@ Made file_of_rank_zero(const CompileRequest& request, const Group& group) {
                        "\n"));
   const auto cache = private_cache(request.process.env);
   const auto file = cache / (key + ".pt2");
-  if (fs::exists(file)) return {file, "trains with the compiled network " + file.string()};
+  if (is_whole(file)) return {file, "trains with the compiled network " + file.string()};
   log.info("compiling the network, once for this network, batch, device and PyTorch");
   const auto trace_file = cache / (key + "." + std::to_string(::getpid()) + ".trace");
   write_whole(trace_file, trace.archive, /*durable=*/false);

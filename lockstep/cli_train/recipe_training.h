@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What a network is made of beside the recipe.
+/// The makers of a network, beside the recipe.
 struct NetworkSource {
   PythonHost* python = nullptr;      ///< Makes a network that [model] names in Python. It must outlive the model.
   std::filesystem::path compiled{};  ///< The compiled passes of `model.compiled = "auto"`. Empty for the plain network.

@@ -49,7 +49,7 @@ def compile_traced(torch, passes, asked):
     for_cuda = device.type == "cuda" and torch.version.cuda
     with passes.cuda_for_the_linker(torch) if for_cuda else contextlib.nullcontext():
         return passes.compile_passes(torch, compute_by(torch, traced), tensors["parameters"], tensors["buffers"], batch, asked.precision,
-                                     pathlib.Path(asked.out), asked.stages)
+                                     pathlib.Path(asked.out), asked.stages, asked.least)
 
 
 def main():
@@ -61,6 +61,7 @@ def main():
     parser.add_argument("--threads", type=int, required=True, help="of one rank")
     parser.add_argument("--index", type=int, default=0, help="of the device")
     parser.add_argument("--stages", type=int, required=True, help="in which backward may give its gradients, at most")
+    parser.add_argument("--least", type=int, required=True, help="bytes of a stage's gradients")
     parser.add_argument("--limit", type=int, required=True, help="seconds after which SIGALRM ends this process")
     asked = parser.parse_args()
     signal.alarm(asked.limit)

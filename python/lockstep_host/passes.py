@@ -17,7 +17,7 @@ import tempfile
 DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
 MOST_STAGES = 4
-LEAST_STAGE_BYTES = 1 << 20  # Of gradients: less is not worth a message of its own.
+LEAST_STAGE_BYTES = 1 << 20  # Of gradients. The reducer's first bucket has as many, and less is not worth a message of its own.
 WORK_OF_AN_ELEMENT = 50  # A number that goes through memory takes about as long as so many multiplications.
 
 
@@ -92,11 +92,11 @@ def work_of(torch, node):
     return work + count(*arguments, **named, out_val=value) // 2
 
 
-def cuts_of(torch, nodes, gradients, most):
+def cuts_of(torch, nodes, gradients, most, least):
     """The places between nodes where stages end: each has an equal part of the work and of the bytes of gradients, half and half."""
     sizes = {node: size_in_bytes(value_of(node)) for node in gradients}
     total = sum(sizes.values())
-    count = min(most, max(1, total // LEAST_STAGE_BYTES))
+    count = min(most, max(1, total // least))
     works = [work_of(torch, node) for node in nodes]
     whole = sum(works) or 1
     cuts, done, given, ready = [], 0, 0, False
@@ -114,8 +114,8 @@ def cuts_of(torch, nodes, gradients, most):
     return [*cuts, len(nodes)]
 
 
-def stages_of(torch, graph, most):
-    """Cuts `graph` into at most `most` graphs. Returns each with its example inputs and the numbers of the values it takes and gives,
+def stages_of(torch, graph, most, least=LEAST_STAGE_BYTES):
+    """Cuts `graph` into at most `most` graphs, each with about `least` bytes of gradients or more. Returns each with its example inputs and the numbers of the values it takes and gives,
     and each gradient as [number of the value, place among the outputs]."""
     (output,) = graph.graph.find_nodes(op="output")
     outputs = [(place, node) for place, node in enumerate(output.args[0]) if node is not None]
@@ -128,7 +128,7 @@ def stages_of(torch, graph, most):
     numbers = {node: number for number, node in enumerate(placeholders)}
     last_use = {node: max((position[user] for user in node.users if user in position), default=-1) for node in position}
     stages, begin = [], 0
-    for end in cuts_of(torch, nodes, gradients, most):
+    for end in cuts_of(torch, nodes, gradients, most, least):
         part = nodes[begin:end]
         own = set(part)
         taken = []
@@ -174,7 +174,7 @@ def keep_together(graph):
     graph.recompile()
 
 
-def compile_passes(torch, compute, parameters, buffers, batch, precision, out, stages=MOST_STAGES):
+def compile_passes(torch, compute, parameters, buffers, batch, precision, out, stages=MOST_STAGES, least=LEAST_STAGE_BYTES):
     """Writes the package `out`, whole or not at all. Throws CannotCompile, and whatever Inductor does."""
     from torch._inductor.compile_fx import compile_fx_aot
     from torch._inductor.package import package_aoti
@@ -184,7 +184,7 @@ def compile_passes(torch, compute, parameters, buffers, batch, precision, out, s
     graph, inputs = found["backward"]
     real_inputs(torch, inputs)
     keep_together(graph)
-    parts, gradients = stages_of(torch, graph, stages)
+    parts, gradients = stages_of(torch, graph, stages, least)
     if any(place >= len(parameters) for _, place in gradients):
         raise CannotCompile("the batch or a buffer has a gradient", "a model must not ask for one")
     facts = {"torch": torch.__version__.partition("+")[0], "device": batch.device.type, "precision": "fp32" if precision == "tf32" else precision,
