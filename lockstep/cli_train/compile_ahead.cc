@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -156,6 +157,15 @@ bool is_whole(const fs::path& file) {
   }
 }
 
+// The time limit, the last word, changes nothing that is compiled, and neither does the Python's path.
+std::string key_of(const TracedNetwork& trace, const std::vector<std::string>& command, const RankDevice& device) {
+  const auto host = python_host_folder();
+  std::vector<std::string> parts(command.begin() + 2, command.end() - 1);
+  parts.insert(parts.end(),
+               {trace.text, machine_of(device), text_of_file(host / "passes.py"), text_of_file(host / "compile.py")});
+  return digest_of(joined(parts, "\n"));
+}
+
 struct Made {
   fs::path file;
   std::string note;
@@ -165,17 +175,11 @@ Made file_of_rank_zero(const CompileRequest& request, const Group& group) {
   const auto log = rank_log(group.placement());
   require_compilable(request.recipe, group.world());
   const auto trace = traced(request, group);
-  auto command = compile_command(request, group, "", "");
-  const auto host = python_host_folder();
-  const auto key =
-      digest_of(joined({trace.text, joined({command.begin() + 2, command.end() - 1}, " "), machine_of(group.device()),
-                        text_of_file(host / "passes.py"), text_of_file(host / "compile.py")},
-                       "\n"));
   const auto cache = private_cache(request.process.env);
-  const auto file = cache / (key + ".pt2");
+  const auto file = cache / (key_of(trace, compile_command(request, group, "", ""), group.device()) + ".pt2");
   if (is_whole(file)) return {file, "trains with the compiled network " + file.string()};
   log.info("compiling the network, once for this network, batch, device and PyTorch");
-  const auto trace_file = cache / (key + "." + std::to_string(::getpid()) + ".trace");
+  const auto trace_file = cache / (file.stem().string() + "." + std::to_string(::getpid()) + ".trace");
   write_whole(trace_file, trace.archive, /*durable=*/false);
   const auto start = Clock::now();
   try {
