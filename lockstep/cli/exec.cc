@@ -19,6 +19,7 @@
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/failed_peer.h"
 #include "lockstep/cluster/task/task_healing.h"
 #include "lockstep/cluster/task/task_watch.h"
 #include "lockstep/launch/attended.h"
@@ -149,6 +150,12 @@ std::unique_ptr<TaskHealing> task_healing(const ExecOptions& options, const Exec
   return std::make_unique<TaskHealing>(task, limits, context.log);
 }
 
+/// Returns what ends a recipe's rank that does not notice a dead peer. Slurm ends the step of any other program itself.
+std::unique_ptr<FailedPeer> failed_peer(const ExecTask& task, const std::string& program, const Context& context) {
+  if (task.run_dir.empty() || task.at.world == 1 || !is_own_training(program, context.program)) return nullptr;
+  return std::make_unique<FailedPeer>(exit_record(task, context.env, {}), task.at.world, task.run_dir, context.log);
+}
+
 void run(ExecOptions options, Context& context) {
   options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
@@ -172,15 +179,24 @@ void run(ExecOptions options, Context& context) {
   const auto watch = task_watch(task, context.log);
   std::function<void(pid_t)> each_second;
   if (watch) each_second = [&](pid_t child) { watch->look(child); };
+  const auto peer = failed_peer(task, program, context);
+  if (peer) {
+    each_second = [&, look = each_second](pid_t child) {
+      if (look) look(child);
+      peer->look(child);
+    };
+  }
   const auto healing = task_healing(options, task, program, context);
   const auto start = [&] {
     auto env = watch ? watch->with_page(task.environment.env) : task.environment.env;
     if (healing) env = healing->with_variables(env);
-    return attended(program, command, env, own_log ? own_log.get() : -1, each_second);
+    auto end = attended(program, command, env, own_log ? own_log.get() : -1, each_second);
+    return peer ? peer->told_end(std::move(end)) : end;
   };
   auto end = start();
   while (healing && healing->heals(end)) end = start();
   if (healing) healing->note_end();
+  if (peer) peer->tell(exit_record(task, context.env, end));
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.

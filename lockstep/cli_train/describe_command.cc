@@ -277,7 +277,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
   RecipeData data(recipe, group);
   data.setup();
   Subject subject;
-  subject.module = task_of(recipe, data.sets(), group.device(), python);
+  subject.module = task_of(recipe, data.sets(), group.device(), {.python = python});
   if (!group.device().is_cpu()) subject.module->to(group.device().device);
   subject.device = &group.device();
   subject.module->train();

@@ -121,9 +121,11 @@ std::map<std::string, TaskLoss> metrics_of(const Recipe& recipe, PythonHost* pyt
   return metrics;
 }
 
-std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
-  auto plain = plain_network(recipe, network, python);
-  if (!recipe.has("model.compiled")) return plain;
+std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network,
+                                       const NetworkSource& source) {
+  auto plain = plain_network(recipe, network, source.python);
+  if (!source.compiled.empty()) return make_compiled_network(source.compiled, std::move(plain), OtherBatches::kAll);
+  if (!recipe.has("model.compiled") || recipe.is_word("model.compiled")) return plain;
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 
@@ -206,16 +208,6 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
-// Convolutions in narrow types gain by it on any device. A ResNet-18's step in bf16 on AMD EPYC takes a fifth of the
-// time. In float32 they gain nothing, and with few channels they lose.
-bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
-  const auto layout = recipe.text("trainer.channels_last");
-  if (layout != "auto") return layout == "on";
-  const auto precision = precision_named(recipe.text("trainer.precision"));
-  const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
-  return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());
-}
-
 std::chrono::seconds whole_seconds(double value) {
   return std::chrono::seconds(static_cast<std::int64_t>(std::ceil(value)));
 }
@@ -247,8 +239,27 @@ GuardOptions guard_of(const Recipe& recipe) {
 
 }  // namespace
 
+// Convolutions in narrow types gain by it on any device. A ResNet-18's step in bf16 on AMD EPYC takes a fifth of the
+// time. In float32 they gain nothing, and with few channels they lose.
+bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
+  const auto layout = recipe.text("trainer.channels_last");
+  if (layout != "auto") return layout == "on";
+  const auto precision = precision_named(recipe.text("trainer.precision"));
+  const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
+  return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());
+}
+
+std::shared_ptr<Network> network_to_train(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
+                                          PythonHost* python) {
+  auto network = plain_network(recipe, network_of(recipe, sets.schema), python);
+  convert_floating(*network, weights_type(precision_named(recipe.text("trainer.precision"))));
+  if (recipe.has("model.freeze")) freeze(*network, recipe.texts("model.freeze"));
+  if (wants_channels_last(recipe, device)) lay_channels_last(*network);
+  return network;
+}
+
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
-                                     PythonHost* python, std::vector<std::string>* notes) {
+                                     const NetworkSource& source, std::vector<std::string>* notes) {
   const auto network = network_of(recipe, sets.schema);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
@@ -259,9 +270,9 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
   task.is_recordable = recipe.text("model.name").find(':') == std::string::npos;
-  task.rebuild = [recipe, network, python] { return built_network(recipe, network, python); };
-  if (recipe.has("loss.name")) task.loss = loss_of(recipe, python);
-  task.metrics = metrics_of(recipe, python);
+  task.rebuild = [recipe, network, source] { return built_network(recipe, network, source); };
+  if (recipe.has("loss.name")) task.loss = loss_of(recipe, source.python);
+  task.metrics = metrics_of(recipe, source.python);
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
   require_one_owner(recipe, *made, sets.mixing);

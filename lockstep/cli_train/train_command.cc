@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/compile_ahead.h"
 #include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
@@ -125,6 +126,7 @@ struct MainRank {
     trainer.add(metrics);
     trainer.add(progress);
     if (early_stopping) trainer.add(*early_stopping);
+    if (compiled) trainer.add(*compiled);
   }
 
   RunLock lock;
@@ -133,6 +135,7 @@ struct MainRank {
   std::optional<TensorBoardFile> tensorboard;
   Progress progress;
   std::optional<EarlyStopping> early_stopping;
+  std::optional<CompiledChoice> compiled;  ///< If the recipe leaves the choice to us.
 };
 
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
@@ -199,6 +202,21 @@ int held_memory(const Environment& env, const Log& log) {
   return -1;
 }
 
+NetworkSource network_source(const CompileRequest& request, Group& group, MainRank* main_rank, const Log& log) {
+  NetworkSource source{.python = request.process.python};
+  if (!request.recipe.is_word("model.compiled")) return source;
+  const auto ahead = compile_ahead(request, group);
+  source.compiled = ahead.file;
+  if (main_rank == nullptr) return source;
+  main_rank->compiled.emplace(!ahead.file.empty());
+  if (ahead.is_change) {
+    log.warning(ahead.note + "; its sums differ in their last bits from those of the run so far");
+  } else {
+    log.info(ahead.note);
+  }
+  return source;
+}
+
 int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const TrainerProcess& process) {
   const auto& env = process.env;
   const Log log = rank_log(group.placement());
@@ -230,7 +248,8 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
   }
   if (group.is_main() && !resume_from.empty()) note_other_buckets(resume_from, recipe, group.world(), log);
-  const auto module = task_of(recipe, data.sets(), group.device(), process.python, &notes);
+  const auto source = network_source({recipe, data.sets(), process, resume_from}, group, main_rank.get(), log);
+  const auto module = task_of(recipe, data.sets(), group.device(), source, &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);
   }

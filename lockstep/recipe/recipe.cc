@@ -116,6 +116,8 @@ std::string portable(const Setting& setting, const std::string& text) {
   return fs::absolute(setting.base / text).lexically_normal().string();
 }
 
+bool is_word(const SettingRow& row, const std::string& text) { return !row.rule.word.empty() && text == row.rule.word; }
+
 bool is_file_named(const SettingRow& row, const std::string& text) {
   const auto names = words(row.rule.names);
   return std::any_of(names.begin(), names.end(), [&](const auto& name) { return names_file(name, text); });
@@ -134,7 +136,7 @@ std::string key_in_toml(const std::string& key) {
 std::string value_in_toml(const SettingRow& row, const Setting& setting) {
   const auto* text = std::get_if<std::string>(&setting.value);
   if (row.type == SettingType::kAny) return toml_of_any(setting.value);
-  if (row.type == SettingType::kPath) return toml_quoted(portable(setting, *text));
+  if (row.type == SettingType::kPath) return toml_quoted(is_word(row, *text) ? *text : portable(setting, *text));
   if (text == nullptr || !is_file_named(row, *text)) return toml_of(setting.value);
   const auto colon = text->find(':') + 1;
   // Of Python, a module is no file: it is looked for where Python looks.
@@ -228,6 +230,10 @@ std::vector<std::string> Recipe::texts(std::string_view key) const {
 fs::path Recipe::path(std::string_view key) const {
   LOCKSTEP_ASSERT(row_of(key).type == SettingType::kPath);
   return resolved(key, held<std::string>(setting(key)));
+}
+
+bool Recipe::is_word(std::string_view key) const {
+  return has(key) && lockstep::is_word(row_of(key), held<std::string>(setting(key)));
 }
 
 std::optional<PythonName> Recipe::python_name(std::string_view key) const {

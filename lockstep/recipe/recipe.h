@@ -98,6 +98,9 @@ class Recipe {
   /// Throws: Error(kRecipe) if it names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
+  /// True if a path's value is not one but the word that its row of the schema permits, such as "auto".
+  bool is_word(std::string_view key) const;
+
   /// Returns the path after the colon of a value such as "script:net.pt", expanded likewise. Nothing if the value has
   /// no such form.
   std::optional<std::filesystem::path> named_file(std::string_view key) const;

@@ -29,9 +29,9 @@ constexpr SettingRule kShareOrCount = {"a share above 0 and below 1, or a number
 constexpr SettingRule kShareOrCountOr0 = {"0, a share below 1, or a whole number",
                                           [](double v) { return v >= 0 && (v < 1 || v == std::floor(v)); }};
 constexpr SettingRule kWidths = {"each 1 to 1e9", kCount.holds};
-constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, 1};
-constexpr SettingRule kSteps = {"the first and the last, each 1 to 1e9", kCount.holds, {}, 2, 2};
-constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, 2, 2};
+constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, {}, 1};
+constexpr SettingRule kSteps = {"the first and the last, each 1 to 1e9", kCount.holds, {}, {}, 2, 2};
+constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, {}, 2, 2};
 
 constexpr std::string_view kResNets = "resnet18 resnet34 resnet50 resnet101 resnet152";
 
@@ -39,6 +39,7 @@ constexpr std::string_view kPythonModel = "python:FILE:CLASS";
 constexpr std::string_view kPythonData = "python:FILE:FUNCTION";
 
 constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
+constexpr SettingRule path_or(std::string_view word) { return {.word = word}; }
 constexpr SettingTies only_for(std::string_view names) { return {.only_for = names}; }
 constexpr SettingTies excluding(std::string_view keys) { return {.excludes = keys}; }
 constexpr SettingTies yielding_to(std::string_view keys) { return {.yields_to = keys}; }
@@ -72,7 +73,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.weights", kPath, "", {}, "", "pretrained weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder or a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "parameters that keep their random initialization, by name pattern: \"fc.*\""},
-    {"model.compiled", kPath, "", {}, "", "compiled forward and backward pass, as written by python/compile_model.py", {}, kAside},
+    {"model.compiled", kPath, "", path_or("auto"), "",
+     "compiled forward and backward pass, as written by python/compile_model.py; auto: have Python compile it once a job", {}, kAside},
     {"model.freeze", kTexts, "", {}, "", "parameters that are not trained, by name pattern: \"layer1.*\""},
 
     {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic python:FILE:FUNCTION"), "",
@@ -363,6 +365,7 @@ std::string wanted(const SettingRow& row) {
                    : row.type == kTexts    ? "a list of texts, or one text"
                    : row.type == kAny      ? "true or false, a number, text, or a list of one of them"
                                            : "a list of numbers");
+  if (!row.rule.word.empty()) text.append(" or ").append(row.rule.word);
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
   return text;

@@ -85,9 +85,7 @@ void NetworkTask::log_metrics(const at::Tensor& output, const at::Tensor& target
 
 void NetworkTask::use_channels_last() {
   is_channels_last_ = true;
-  for (auto& each : parameters()) {
-    if (each.dim() == 4) each.set_data(each.contiguous(at::MemoryFormat::ChannelsLast));
-  }
+  lay_channels_last(*this);
 }
 
 std::shared_ptr<Network> NetworkTask::another_network() const {
