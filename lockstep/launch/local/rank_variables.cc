@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lockstep/launch/affinity.h"
 #include "lockstep/launch/healing.h"
 #include "lockstep/watch/page.h"
 #include "lockstep/watch/rank_memory.h"
@@ -27,6 +28,17 @@ Environment::Map rank_variables(const Environment& env, const LocalRank& at) {
   all.try_emplace("OMP_NUM_THREADS", std::to_string(at.threads));
   all["LOCKSTEP_LAUNCHER"] = "1";
   return all;
+}
+
+void bind_near_device(const Environment& env, int rank, int ranks) {
+  Placement at;
+  at.rank = at.local_rank = rank;
+  at.world = at.local_world = ranks;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    if (env.get(name)) at.device = rank;
+  }
+  const CpuSet allowed = cpus_of_process();
+  applied(binding_of(at, env, {}, Topology(), allowed), allowed);
 }
 
 }  // namespace lockstep

@@ -16,4 +16,7 @@ struct LocalRank {
 /// itself, or this one about another rank, are left out.
 Environment::Map rank_variables(const Environment& env, const LocalRank& at);
 
+/// If this machine has devices, binds the process to the cores nearest to the rank's own.
+void bind_near_device(const Environment& env, int rank, int ranks);
+
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 // - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
 // - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
 //   follow.
+// - Healing. A rank that died has been started again. The run is running as before.
 // - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
 //
 // If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
@@ -35,7 +36,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
-#include "lockstep/launch/affinity.h"
 #include "lockstep/launch/local/descendants.h"
 #include "lockstep/launch/local/rank_variables.h"
 #include "lockstep/launch/program.h"
@@ -54,18 +54,6 @@ std::pair<FileDescriptor, FileDescriptor> opened_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe", errno);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-/// If a machine has devices, each rank runs on the cores nearest to its own.
-void bind_near_device(int rank, int ranks, const Environment& env) {
-  Placement at;
-  at.rank = at.local_rank = rank;
-  at.world = at.local_world = ranks;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-    if (env.get(name)) at.device = rank;
-  }
-  const CpuSet allowed = cpus_of_process();
-  applied(binding_of(at, env, {}, Topology(), allowed), allowed);
 }
 
 }  // namespace
@@ -165,8 +153,7 @@ void LocalSupervisor::become_rank(int rank, int out, int err) {
   }
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
-
-  bind_near_device(rank, job_.ranks, env_);
+  bind_near_device(env_, rank, job_.ranks);
   const auto variables = variables_of(rank);
   ::execvpe(program_.c_str(), exec_pointers(job_.command).data(), exec_pointers(variables).data());
   log_.error("'" + program_ + "' cannot be started: " + std::strerror(errno));
