@@ -15,6 +15,7 @@ part, seeds, trials, bad, commit, date. Parts:
   watch  trainings on four ranks, one of which is frozen at a random moment: the right one is named, and that it goes on
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
   python_watch  Python scripts on two ranks, one of which stands still in its loader, a collective or a lock: named, with its line
+  heal  local ranks that are killed at random moments and replaced, each run held against one that was left alone
   guide_scripts  the scripts of examples/11_guide_scripts on the Slurm test bed, stopped at random moments
 `tools/soak counts` shows the sums.
 """
@@ -189,6 +190,25 @@ def soak_python_watch(deadline):
 SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are left alone.
 
 
+def soak_heal(deadline):
+    tests = [f"Heal.{name}" for name in ("test_two_ranks", "test_three_ranks", "test_two_at_once", "test_accumulated_batches_and_a_snapshot_of_each_step",
+                                         "test_buffers_and_random_choices_of_the_dead_rank_come_back")]
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": "12", "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/heal_test.py", *tests], env=env, text=True, cwd=ROOT, capture_output=True,
+                              check=False)
+        logged("heal", done.stdout + done.stderr)
+        healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
+        faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
+        if not healed and not faults:
+            sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + healed, bad + faults
+        print(f"soak: heal: {trials}, {bad} bad", file=sys.stderr)
+    keep("heal", f"{first}:{after}", trials, bad)
+
+
 def soak_guide_scripts(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("guide_scripts")), default=0)
     after, bad = first, 0
@@ -288,7 +308,7 @@ def main():
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
-             "python_kills": soak_python_kills, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
+             "python_kills": soak_python_kills, "heal": soak_heal, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

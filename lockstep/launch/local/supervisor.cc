@@ -36,6 +36,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/launch/affinity.h"
 #include "lockstep/launch/local/descendants.h"
 #include "lockstep/launch/local/rank_variables.h"
 #include "lockstep/launch/program.h"
@@ -71,7 +72,6 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
-  // Before anything is started, so that nothing has to be stopped again.
   for (int rank = 0; rank < job_.ranks; ++rank) open_rank_log(job_.log_folder, rank);
 }
 
