@@ -4,7 +4,8 @@
 /// The steps of a network that knows itself how to train. NetworkTask calls them in place of its own.
 ///
 ///     struct Net : lockstep::Network, lockstep::WithOwnSteps {
-///       lockstep::OwnSteps* own_steps() override { return &steps; }
+///       lockstep::OwnSteps* own_steps() override { return steps.get(); }
+///       std::unique_ptr<lockstep::OwnSteps> steps;
 ///     };
 
 #include <ATen/core/Tensor.h>
