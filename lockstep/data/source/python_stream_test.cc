@@ -148,8 +148,12 @@ TEST_F(PythonStreamTest, FailuresAreTold) {
   EXPECT_EQ(read(*stream(R"({"way": "twice"})", 1), 0, 9).number, 9);
 }
 
-TEST_F(PythonStreamTest, HasNoPartsByNumber) {
+TEST_F(PythonStreamTest, HasNoPartsByNumberButABeginning) {
   const auto source = stream();
+  const auto beginning = subset(source, {0, 1, 2});
+  EXPECT_TRUE(beginning->is_stream());
+  EXPECT_EQ(beginning->size(), 3);
+  EXPECT_EQ(read(*beginning, 0, 2).number, 2);
   const auto text = message_of(ErrorKind::kRecipe, [&] { subset(source, {1, 2}); });
   EXPECT_NE(text.find("an iterable data set, which has no samples by number"), std::string::npos) << text;
 }

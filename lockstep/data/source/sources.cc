@@ -20,9 +20,9 @@ class SubsetSource : public SampleSource {
  public:
   SubsetSource(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids)
       : source_(std::move(source)), ids_(std::move(ids)) {
-    if (source_->is_stream()) {
-      throw Error(ErrorKind::kRecipe, "a part is to be taken of an iterable data set, which has no samples by number",
-                  "leave out data.split, trainer.overfit_batches and trainer.limit_val_batches; the data set's function may return two parts");
+    if (source_->is_stream() && !is_beginning()) {
+      throw Error(ErrorKind::kRecipe, "a part is to be drawn of an iterable data set, which has no samples by number",
+                  "leave out data.split: the data set's function may return each part");
     }
     const auto wrong = std::ranges::find_if(ids_, [&](std::int64_t id) { return id < 0 || id >= source_->size(); });
     if (wrong == ids_.end()) return;
@@ -35,6 +35,7 @@ class SubsetSource : public SampleSource {
   std::string name_of(std::int64_t id) const override { return source_->name_of(source_id(id)); }
   std::int64_t classes() const override { return source_->classes(); }
   bool is_in_memory() const override { return source_->is_in_memory(); }
+  bool is_stream() const override { return source_->is_stream(); }
 
   void read(const SampleKey& key, std::span<std::byte* const> to) const override { source_->read(source_key(key), to); }
 
@@ -47,9 +48,16 @@ class SubsetSource : public SampleSource {
   }
 
  private:
+  /// The first samples of a stream are a stream too.
+  bool is_beginning() const {
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      if (ids_[i] != static_cast<std::int64_t>(i)) return false;
+    }
+    return true;
+  }
   std::int64_t source_id(std::int64_t id) const { return ids_[static_cast<std::size_t>(id)]; }
   SampleKey source_key(const SampleKey& key) const {
-    return {.seed = key.seed, .epoch = key.epoch, .id = source_id(key.id)};
+    return {.seed = key.seed, .epoch = key.epoch, .id = source_id(key.id), .ordinal = key.ordinal};
   }
 
   std::shared_ptr<const SampleSource> source_;
