@@ -27,7 +27,7 @@ pythons.with_each(__file__)
 SCRIPT = pathlib.Path(__file__).with_name("freeze.py")
 LOCKSTEP = pythons.BIN / "lockstep"
 FIRST, COUNT = map(int, os.environ.get("LOCKSTEP_FROZEN_SEEDS", "0:0").split(":"))
-HEALTHY_S = float(os.environ.get("LOCKSTEP_HEALTHY_S", 20))
+HEALTHY_S = float(os.environ.get("LOCKSTEP_HEALTHY_S", 10))
 PATIENCE_S = 180
 LINES = {"loader": "read_sample", "collective": "average_alone", "lock": "take_lock"}
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -53,7 +53,7 @@ class Frozen(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         os.mkfifo(self.folder / "pipe")
 
-    def launched(self, kind, rank, step, has_lines, forbids=False, spy=True):
+    def launched(self, moments, has_lines, forbids=False, spy=True):
         peer = os.environ.get("LOCKSTEP_PEER_PYTHON")
         path = os.environ["PATH"] + (f":{pathlib.Path(peer).parent}" if peer and spy else "")
         env = dict(os.environ, PATH=path, PIPE=str(self.folder / "pipe"), PYTHONPATH=str(pythons.ROOT / "python"), LOCKSTEP_STOP_GRACE="2",
@@ -62,13 +62,12 @@ class Frozen(unittest.TestCase):
         if not has_lines:
             env["LOCKSTEP_RUN_DIR"] = str(self.folder / "run")
             (self.folder / "run").mkdir(exist_ok=True)
-        command = [LOCKSTEP, "launch", "-n", "2", "--", sys.executable, SCRIPT, kind, str(rank), str(step), *(["lines"] if has_lines else [])]
+        words = [",".join(f"{kind}:{rank}:{step}" for kind, rank, step in moments), *(["lines"] if has_lines else [])]
         with open(self.folder / "log", "w") as log:
-            launcher = subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True,
-                                        preexec_fn=forbid_ptrace if forbids else None)
+            launcher = subprocess.Popen([LOCKSTEP, "launch", "-n", "2", "--", sys.executable, SCRIPT, *words], cwd=self.folder, env=env, stdout=log,
+                                        stderr=log, start_new_session=True, preexec_fn=forbid_ptrace if forbids else None)
         self.addCleanup(launcher.wait)
         self.addCleanup(launcher.terminate)
-        self.until(lambda: self.step() >= step, launcher)
         return launcher
 
     def step(self):
@@ -92,50 +91,49 @@ class Frozen(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr + self.log())
         return {each["rank"]: each for each in json.loads(done.stdout.splitlines()[-1])["ranks"]}
 
-    def stands_still(self, launcher):
-        """The ranks, once none has taken a step for two seconds."""
-        def is_so():
-            before = self.step()
-            time.sleep(2)
-            return before == self.step()
-        self.until(is_so, launcher)
-        return self.why()
-
-    def check(self, kind, rank, step, has_lines, forbids=False, spy=True):
-        launcher = self.launched(kind, rank, step, has_lines, forbids, spy)
-        ranks = self.stands_still(launcher)
-        told = json.dumps(ranks[rank], indent=1)
+    def check_moment(self, launcher, moment, has_lines, can_spy):
+        """That a rank which stands still is named, with its line. Then it goes on."""
+        kind, rank, step = moment
+        self.until(lambda: self.step() >= step, launcher)
+        # It stands still once nothing has changed for a second.
+        self.until(lambda: all(each["unchanged_s"] > 1 for each in self.why().values()), launcher)
+        ranks = self.why()
+        self.assertEqual(self.step(), step)
+        self.assertEqual(sorted(ranks), [0, 1])
+        told = f"{moment}\n{json.dumps(ranks[rank], indent=1)}"
         self.assertRegex(ranks[rank]["text"], rf"^rank {rank} \(process \d+ on \S+\): ", told)
         self.assertIn(ranks[rank]["process"]["state"], ("S", "D"), told)
         self.assertTrue(ranks[rank]["process"]["wait"], told)
         if has_lines:
             self.assertEqual(ranks[rank]["phase"], "loading" if kind == "loader" else "forward", told)
             self.assertEqual(ranks[rank]["step"], step, told)
-        if has_lines or (spy and not forbids):
-            self.assertTrue(any(re.fullmatch(rf"{LINES[kind]} \(freeze\.py:\d+\)", line) for line in ranks[rank]["python"]), told)
+        if has_lines or can_spy is None:
+            self.assertTrue(any(re.fullmatch(rf"{LINES[kind]} \(freeze\.py:\d+\)", line) for line in ranks[rank]["python"] or ()), told)
         else:
-            self.assertRegex(ranks[rank]["python_note"], "the system forbids py-spy" if spy else "pip install py-spy", told)
-        self.assertEqual(sorted(ranks), [0, 1])
-        return launcher
+            self.assertRegex(ranks[rank]["python_note"], can_spy, told)
+        (self.folder / "pipe").open("w").close()
+
+    def check(self, moments, has_lines, forbids=False):
+        spy = self.spy()
+        can_spy = "pip install py-spy" if not spy else "the system forbids py-spy" if forbids else None
+        launcher = self.launched(moments, has_lines, forbids, bool(spy))
+        for moment in moments:
+            self.check_moment(launcher, moment, has_lines, can_spy)
+        self.until(lambda: self.step() > moments[-1][2], launcher)
+
+    ALL = [("loader", 1, 5), ("collective", 1, 8), ("lock", 0, 12)]
 
     def test_a_script_without_lines(self):
-        for kind in LINES:
-            with self.subTest(kind):
-                self.setUp()
-                self.check(kind, 1, 5, has_lines=False, spy=bool(self.spy()))
+        self.check(self.ALL, has_lines=False)
 
     def test_a_script_with_lines(self):
-        for kind in LINES:
-            with self.subTest(kind):
-                self.setUp()
-                self.check(kind, 1, 5, has_lines=True, spy=bool(self.spy()))
+        self.check(self.ALL, has_lines=True)
 
     def test_where_the_system_forbids_ptrace(self):
-        for kind in LINES:
-            for has_lines in (False, True):
-                with self.subTest(kind, has_lines=has_lines):
-                    self.setUp()
-                    self.check(kind, 1, 5, has_lines, forbids=True, spy=bool(self.spy()))
+        self.check(self.ALL, has_lines=False, forbids=True)
+
+    def test_where_the_system_forbids_ptrace_with_lines(self):
+        self.check(self.ALL, has_lines=True, forbids=True)
 
     @staticmethod
     def spy():
@@ -143,32 +141,38 @@ class Frozen(unittest.TestCase):
         return shutil.which("py-spy", path=os.environ["PATH"] + (f":{pathlib.Path(peer).parent}" if peer else ""))
 
     def test_the_watch_names_the_rank_by_itself(self):
-        launcher = self.check("loader", 1, 30, has_lines=True)
-        self.until(lambda: re.search(r"warning: rank 1 \(process \d+ on \S+\) is in loading of step 30 for 1\d s", self.log()), launcher)
+        launcher = self.launched([("loader", 1, 30)], has_lines=True)
+        self.until(lambda: re.search(r"warning: rank 1 \(process \d+ on \S+\) is in loading of step 30 for \d\d s", self.log()), launcher)
+        (self.folder / "pipe").open("w").close()
+        self.until(lambda: "the ranks go on" in self.log(), launcher)
+
+    def check_healthy(self, has_lines):
+        launcher = self.launched([], has_lines)
+        self.until(lambda: self.step() >= 5, launcher)
+        until, asked = time.monotonic() + HEALTHY_S, 0
+        while time.monotonic() < until:
+            self.why()
+            asked += 1
+        self.assertIsNone(launcher.poll(), self.log())
+        self.assertNotIn("warning", self.log())
+        self.assertFalse((self.folder / "run/watch.jsonl").exists())
+        print(f"healthy, asked {asked} times in {HEALTHY_S:.0f} s, {self.step()} steps", flush=True)
 
     def test_a_healthy_run_has_no_alarm(self):
-        for has_lines in (True, False):
-            with self.subTest(has_lines=has_lines):
-                self.setUp()
-                launcher = self.launched("none", 0, 5, has_lines)
-                until, asked = time.monotonic() + HEALTHY_S / 2, 0
-                while time.monotonic() < until:
-                    self.why()
-                    asked += 1
-                self.assertIsNone(launcher.poll(), self.log())
-                self.assertNotIn("warning", self.log())
-                self.assertFalse((self.folder / "run/watch.jsonl").exists())
-                print(f"healthy, asked {asked} times in {HEALTHY_S / 2:.0f} s", flush=True)
+        self.check_healthy(has_lines=True)
+
+    def test_a_healthy_run_without_lines_has_no_alarm(self):
+        self.check_healthy(has_lines=False)
 
     @unittest.skipUnless(COUNT, "LOCKSTEP_FROZEN_SEEDS asks for none")
     def test_drawn(self):
-        for seed in range(FIRST, FIRST + COUNT):
-            draw = random.Random(seed)
-            kind, rank, has_lines, forbids = draw.choice(list(LINES)), draw.randrange(2), draw.random() < 0.5, draw.random() < 0.3
-            with self.subTest(f"seed {seed}: {kind}, rank {rank}, lines {has_lines}, forbids {forbids}"):
-                self.setUp()
-                self.check(kind, rank, draw.randrange(3, 40), has_lines, forbids)
-                self.doCleanups()
+        draw = random.Random(FIRST)
+        has_lines, forbids = draw.random() < 0.5, draw.random() < 0.3
+        steps = sorted(draw.sample(range(2, 20 * COUNT), COUNT))
+        moments = [(draw.choice(list(LINES)), draw.randrange(2), step) for step in steps]
+        print(f"seeds {FIRST} to {FIRST + COUNT - 1}: lines {has_lines}, ptrace {'forbidden' if forbids else 'allowed'}, {moments}", flush=True)
+        self.check(moments, has_lines, forbids)
+        print(f"named {COUNT} of {COUNT}", flush=True)
 
 
 if __name__ == "__main__":

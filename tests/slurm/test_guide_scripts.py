@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import bed as test_bed
@@ -61,7 +62,7 @@ class GuideScripts(test_bed.BedTest):
         if script not in self.whole:
             run = f"whole-{script}"
             job = self.begin(script, run, *shape)
-            self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log(run))
+            self.assertEqual(self.ended(job, run)["JobState"], "COMPLETED", self.log(run))
             self.whole[script] = self.folder / run / "weights.pt"
         return self.whole[script]
 
@@ -69,6 +70,21 @@ class GuideScripts(test_bed.BedTest):
         path = self.folder / run / "metrics.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [line["step"] for line in (json.loads(each) for each in lines if each.endswith("\n")) if line["event"] == "step"]
+
+    def ended(self, job, run):
+        """How a job ended. However slow the machine is, it has so long from one sign of life to the next."""
+        signs, last = None, time.monotonic()
+        while True:
+            shown = dict(word.split("=", 1) for word in self.bed.run("scontrol", "show", "job", job).split() if "=" in word)
+            if shown["JobState"] in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"):
+                return shown
+            files = [path.stat().st_size for path in (self.folder / run / "metrics.jsonl", self.folder / run / "logs/job.log") if path.exists()]
+            now = (shown["JobState"], shown["Restarts"], files)
+            if now != signs:
+                signs, last = now, time.monotonic()
+            if time.monotonic() - last > PATIENCE:
+                self.fail(f"{run} stands still in {now}\n{self.log(run)}")
+            time.sleep(1)
 
     def process(self, job, rank, script):
         """The process of the script itself as this rank of a job."""
@@ -111,7 +127,7 @@ class GuideScripts(test_bed.BedTest):
         job = self.begin(self.script, run, *(("--nodes", 1, "--tasks-per-node", self.ranks, "--restarts", 2) if kind is GuideScripts.by_kill else shape))
         self.until(lambda: any(step >= moment for step in self.steps(run)), f"{run} did not come to step {moment}", PATIENCE)
         what = kind(self, draw, job)
-        state = self.state(job)
+        state = self.ended(job, run)
         told = f"seed {seed}: {self.script}, {what}, moment {moment}"
         self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
         done = subprocess.run([peers.PYTHON, "-c", EQUAL, whole, self.folder / run / "weights.pt"], text=True, capture_output=True, check=False)
