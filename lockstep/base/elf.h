@@ -17,14 +17,14 @@ struct SharedLibrary {
   std::vector<std::string> requires_{};  ///< Symbol versions of other libraries.
 };
 
-/// Maps the file and reads its dynamic section only. Returns nullopt if it is not a 64-bit library of this machine's
-/// byte order.
+/// Maps the file and reads its dynamic section only. Returns nullopt if the file is not a 64-bit library of this
+/// machine's byte order.
 ///
 /// Source: elf(5); the GNU version sections are in the Linux Standard Base, "Symbol Versioning".
 std::optional<SharedLibrary> shared_library(const std::filesystem::path& path);
 
-/// Returns the highest of the `versions` that begin with `prefix`, such as "3.4.30" for "GLIBCXX_". Empty if there is
-/// none.
+/// Returns the highest version among those that begin with `prefix`, without the prefix. For "GLIBCXX_" it may be
+/// "3.4.30". Empty if no version begins with `prefix`.
 std::string newest_version(const std::vector<std::string>& versions, std::string_view prefix);
 
 /// True if `version` is lower than `than`, compared number by number, as "3.4.9" is lower than "3.4.30".

@@ -37,7 +37,7 @@ std::string missing_ranks(c10d::Store& store, const Placement& placement) {
   return text;
 }
 
-// The store ends with rank 0's process, so rank 0 stays until those that came have read who is missing.
+// The store ends with rank 0's process. So rank 0 stays until the ranks that arrived have read which ones are missing.
 void await_listeners(c10d::Store& store, const Placement& placement) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < placement.world; ++rank) {
@@ -46,7 +46,7 @@ void await_listeners(c10d::Store& store, const Placement& placement) {
   try {
     store.wait(keys, kListenersTimeout);
   } catch (const std::exception&) {
-    // One of them has died meanwhile.
+    // One of the ranks that arrived has died meanwhile.
   }
 }
 
@@ -67,7 +67,7 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
     }
     store.set("outcome", to_bytes(outcome));
   }
-  // The others wait a little longer than rank 0, to hear from it who is missing.
+  // The other ranks wait a little longer than rank 0, so that they can read from it which ranks are missing.
   store.wait({"outcome"}, timeout + std::chrono::seconds(10));
   const auto text = to_text(store.get("outcome"));
   if (text == "met") return;
@@ -87,7 +87,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
   listener.find();
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
                                                              placement.rank, placement.world, options);
-  // Each pair waits until it is connected at both ends, so nobody needs this rank's listener any more.
+  // Each pair of ranks waits until both are connected. After that, no rank needs this rank's listening socket.
   listener.refuse_strangers();
   c10::intrusive_ptr<c10d::ProcessGroup> group =
       c10::make_intrusive<NotedProcessGroup>(store, placement.rank, placement.world);
@@ -96,7 +96,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
   return group;
 }
 
-// A rank that is done at once must not close its connections, or the store with rank 0, while others still make theirs.
+// A rank may end right after join(). It must not close its connections while other ranks still make theirs, and rank 0
+// must not close the store.
 void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto pass = [&](const std::string& gate, bool waits) {
     const std::string open = gate + "/open";
@@ -121,8 +122,8 @@ DeviceRequest device_request(const Placement& placement, const Environment& env,
           .may_share = options.share_device};
 }
 
-// Gloo writes to sockets whose peer may have died. The program must make that an error and not its end, as Python does
-// by ignoring the signal. An existing handler stays.
+// Gloo writes to sockets whose peer may have died. SIGPIPE would then end the program. It is ignored, as in Python, so
+// that the write returns an error. If the program has a handler for SIGPIPE, that one stays.
 void ignore_broken_pipes() {
   struct sigaction now {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
@@ -133,7 +134,7 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   const auto& placement = impl.placement;
   const auto timeout = find_join_timeout(env, options);
   const JoinedStore joined = join_store(placement, env, options.run_dir, timeout);
-  // torchrun's agent keeps its store over restarts, and other programs' keys in it.
+  // The store of torchrun's agent outlives a restart of the ranks, and has keys of other programs too.
   const auto prefix =
       "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(joined.joins);
   impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined.store);
@@ -171,7 +172,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   ignore_broken_pipes();
   connect_ranks(*impl, env, options);
   Group group(std::move(impl));
-  // Only now, since a rank without a device would leave the others waiting for it.
+  // The device is taken only now. A rank that finds no device must not fail before the others can hear of it.
   on_every_rank(group, choose);
   connect_devices(group, options.share_device, options.collective_timeout);
   return group;

@@ -13,7 +13,8 @@ namespace lockstep {
 /// lost, this rank leaves the group. The others' collectives then throw Error(kPeer) with this rank and its reason. A
 /// later collective of the group throws Error(kUsage) here. All ranks may join() again. Trainer::fit() calls this.
 ///
-/// Objects that `work` made with the group, such as a DistributedDataParallel, must be destroyed by then.
+/// Objects that `work` made with the group, such as a DistributedDataParallel, must be destroyed before `work` returns
+/// or throws.
 ///
 /// Collective: yes. Blocks: for a second or two if `work` throws on this rank alone.
 void leave_on_failure(Group& group, const std::function<void()>& work);

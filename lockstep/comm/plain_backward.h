@@ -16,7 +16,8 @@ struct Node;
 
 namespace lockstep {
 
-/// Marks that this process runs a backward pass whose gradients are averaged. For sources of comm/ only.
+/// While an object of this class lives, this process runs a backward pass whose gradients are averaged. Only sources in
+/// comm/ use it.
 class AveragedBackward {
  public:
   AveragedBackward();
@@ -28,7 +29,8 @@ class AveragedBackward {
 /// Throws Error(kUsage) from a backward pass that is not averaged, as soon as it adds to the gradient of one of the
 /// parameters, and names it. It watches while the object lives.
 ///
-/// Another DistributedDataParallel's pass may reach them, as a generator's goes through its discriminator.
+/// The backward pass of another DistributedDataParallel may reach these parameters, as a generator's pass goes through
+/// its discriminator.
 class PlainBackwardGuard {
  public:
   explicit PlainBackwardGuard(const std::vector<NamedTensor>& parameters);

@@ -51,7 +51,7 @@ class ClientHandshake {
  public:
   /// `identity` must outlive the handshake.
   ///
-  /// Throws: Error(kPeer) if the hello is not of this version of the store, or of another run or start.
+  /// Throws: Error(kPeer) if the server's hello is of another version of the store, or of another run or start.
   ClientHandshake(const StoreIdentity& identity, std::string_view hello);
 
   std::string answer() const;

@@ -49,7 +49,7 @@ struct StoreReply {
 inline constexpr std::size_t kMostFrameBytes = 16U << 20U;
 inline constexpr std::size_t kMostFields = 1U << 16U;
 
-/// Returns a complete frame, which is its length and then the message.
+/// Returns a complete frame: the message's length, then the message.
 std::string encode(const StoreRequest& request);
 std::string encode(const StoreReply& reply);
 

@@ -14,13 +14,13 @@
 namespace lockstep {
 namespace {
 
-/// Memory that is never given back, since notes may come until the process ends.
+/// Returns memory that is never freed, since notes may be written until the process ends.
 void* private_memory() {
   alignas(PageLayout) static std::array<std::byte, kPageBytes> memory{};
   return memory.data();
 }
 
-/// The file is the parent's. A file of another size is not a page, and writing beyond its end would end this process.
+/// The parent made the file. A file of another size is not a page, and a write beyond its end would kill this process.
 void* shared_memory() {
   const auto name = Environment::of_process().get(kPageVariable);
   if (!name) return nullptr;

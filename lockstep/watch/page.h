@@ -51,7 +51,7 @@ struct PageLayout {
   std::atomic<std::int64_t> samples;                        ///< Of that batch.
   std::array<std::atomic<std::uint64_t>, kPhases> entered;  ///< How often each phase was entered.
 
-  // Of the newest collective that was begun.
+  // The numbers of the newest collective that was begun.
   std::atomic<std::uint64_t> collective_lock;  ///< Odd while the next three are written.
   std::atomic<std::uint64_t> begun;            ///< The collectives begun so far.
   std::atomic<std::int64_t> elements;
@@ -63,7 +63,7 @@ static_assert(offsetof(PageLayout, entered) == 56 && offsetof(PageLayout, collec
 /// The writing half.
 class Page {
  public:
-  /// Returns this process's page. It is the file that LOCKSTEP_PAGE names, or memory that nobody else sees.
+  /// Returns this process's page. The page is the file that LOCKSTEP_PAGE names, or memory that no other process sees.
   static Page& own();
 
   /// Writes into `memory` of kPageBytes, which must outlive the page and be aligned as PageLayout is.
@@ -71,11 +71,11 @@ class Page {
 
   void set_rank(int rank);
   void enter(Phase phase, std::int64_t step);
-  /// The same at the step that was noted last.
+  /// Enters a phase at the step that was noted last.
   void enter(Phase phase);
   /// Enters kForward with a batch of these samples.
   void begin_batch(std::int64_t step, std::span<const std::int64_t> samples);
-  /// `type` is that of the elements. Empty for a collective that moves none.
+  /// Notes a collective that begins. `type` is the elements' type, and empty if the collective moves no elements.
   void begin_collective(std::string_view operation, std::string_view type, std::int64_t elements);
 
   const PageLayout& layout() const { return layout_; }

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Returns nothing if the rank was writing it all the time.
+/// Returns nothing if the rank was writing the collective's note at every attempt.
 std::optional<Collective> collective_of(const PageLayout& page) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {

@@ -21,8 +21,8 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
-/// One reading of a page. Parts may be of neighbouring moments, since the rank goes on meanwhile. A collective is
-/// whole.
+/// One reading of a page. The rank continues meanwhile, so parts of it may be of slightly different moments. The
+/// numbers of a collective always belong together.
 struct PageSight {
   pid_t pid = -1;
   std::uint64_t changes = 0;
@@ -37,7 +37,8 @@ struct PageSight {
 /// Reads a page. Returns nothing if its rank has not written it yet, or holds up the reader by writing without end.
 std::optional<PageSight> sight_of(const PageLayout& page);
 
-/// The pages of ranks to come. They are memory without a name, and go with the last process that has them.
+/// Pages for ranks that will be started. They are memory without a file name, and vanish with the last process that
+/// uses them.
 class SharedPage {
  public:
   /// Throws: Error(kEnvironment) if the system gives no memory.
@@ -48,7 +49,8 @@ class SharedPage {
   SharedPage(const SharedPage&) = delete;
   SharedPage& operator=(const SharedPage&) = delete;
 
-  /// Lets this process's next program have the page. Call it in the child. Returns the value of LOCKSTEP_PAGE.
+  /// Passes the page on to the program that this process becomes. Call it in the child, before exec. Returns the value
+  /// of LOCKSTEP_PAGE.
   std::string give() const;
 
   std::optional<PageSight> sight() const { return sight_of(*page_); }

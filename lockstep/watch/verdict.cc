@@ -80,7 +80,8 @@ std::optional<WatchVerdict> stopped(const Sights& ranks, double stopped_for_s) {
   return verdict;
 }
 
-/// How far a rank is. A program that notes no collectives is compared by its step and phase.
+/// How far a rank is, for comparing ranks: by its number of collectives. A program that notes no collectives is
+/// compared by its step and phase.
 struct Progress {
   std::uint64_t begun = 0;
   std::int64_t step = 0;
@@ -120,7 +121,7 @@ std::optional<WatchVerdict> apart(const Sights& ranks, double stopped_for_s) {
   const auto other =
       std::ranges::find_if(ranks, [&](const auto& each) { return each.page->collective != first.page->collective; });
   if (other == ranks.end() || std::min(first.age_s, other->age_s) < stopped_for_s) return std::nullopt;
-  // The fewest are named as those that differ.
+  // Of the two groups, the smaller one is named as the one that differs.
   std::vector<int> like_first;
   for (const auto& each : ranks) {
     if (each.page->collective == first.page->collective) like_first.push_back(each.rank);

@@ -76,7 +76,7 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
       program_(std::move(program)),
       ranks_(static_cast<std::size_t>(job.ranks)),
       watch_(job.run_dir, log) {
-  // A program that is not ours binds the port itself, some seconds later.
+  // A program other than Lockstep's binds the port itself, some seconds later.
   if (job_.owns_store) store_ = bind_socket("127.0.0.1");
   port_ = job_.owns_store ? port_of(store_) : unclaimed_port();
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
@@ -102,12 +102,12 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   if (!signals_) fail("signalfd", errno);
   ::signal(SIGPIPE, SIG_IGN);
   sources_.reserve(2 * ranks_.size());
-  // Created here and not before the fork, so that this process removes it.
+  // The store's secret is created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
   served_->serve();
   store_.reset();
-  // The parent may have died before its death signal was asked for.
+  // The parent may have died before prctl() asked for a signal at its death.
   if (::getppid() != parent_) end_as_orphan();
   while (live_ > 0 || out_.is_waiting() || err_.is_waiting()) {
     wait_for_events();
@@ -135,7 +135,7 @@ void LocalSupervisor::start(int rank, const sigset_t& mask) {
     fail("starting rank " + std::to_string(rank), reason);
   }
   if (pid == 0) become_rank(rank, mask, out_write.get(), err_write.get());
-  // Set here as well as in the child, so that the group exists before anyone signals it.
+  // Parent and child both set the child's process group, so that the group exists before either signals it.
   ::setpgid(pid, pid);
   slot.pid = pid;
   ++live_;
@@ -150,7 +150,8 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
-  // A terminal stops a background group that reads from it, and only one reader can make sense of a pipe.
+  // Only rank 0 keeps standard input, and only if it is no terminal. A terminal stops a background process group that
+  // reads from it, and several ranks cannot share one pipe.
   if (rank != 0 || ::isatty(STDIN_FILENO) == 1) {
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) ::dup2(null, STDIN_FILENO);
@@ -173,7 +174,7 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
 
 std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   Environment::Map all = env_.all();
-  // Variables that an outer launcher set about itself would be mistaken for ours.
+  // An outer launcher's variables describe that launcher's own processes. They are removed, so that no rank reads them.
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
@@ -184,7 +185,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   all["MASTER_ADDR"] = "127.0.0.1";
   all["MASTER_PORT"] = std::to_string(port_);
   all["NODE_RANK"] = "0";
-  // Each rank would take all cores for itself.
+  // Without OMP_NUM_THREADS each rank would start a thread for every core of the machine.
   all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
   all["LOCKSTEP_LAUNCHER"] = "1";
   served_->describe(all);
@@ -218,7 +219,7 @@ void LocalSupervisor::look_at_ranks() {
   watch_.look(ranks);
   const auto& verdict = watch_.verdict();
   if (failed_ || !verdict || verdict->kind != VerdictKind::kApart) return;
-  // They would wait for each other until the collectives' own limit, half an hour by default, and then fail.
+  // Otherwise the other ranks would wait in a collective until its time limit, half an hour by default, and then fail.
   log_.error("ranks that are in different collectives cannot go on, so all of them are stopped");
   failed_ = Ending{.rank = verdict->ranks.front(), .code = exit_code(ErrorKind::kPeer)};
   is_named_ = true;
@@ -268,21 +269,24 @@ void LocalSupervisor::take_signals() {
     } else if (signal == SIGHUP) {
       if (::getppid() != parent_) end_as_orphan();
     } else if (live_ == 0) {
-      // All that is left is output that nobody reads.
+      // All ranks have ended, and only output that nobody reads is left.
       out_.discard();
       err_.discard();
     } else {
-      // Sent to the rank and not to its group, since a program that stops in order still needs its helpers.
+      // The signal goes to the rank and not to its process group. A program that stops in order still needs its helper
+      // processes.
       forwarded_.push_back(signal);
       signal_all(signal, false);
-      // Else a frozen rank would not hear of it, and the others would wait for it.
+      // SIGCONT wakes a rank that was stopped. It would not receive the signal otherwise, and the others would wait for
+      // it.
       if (signal == SIGTERM || signal == SIGINT) signal_all(SIGCONT, true);
       begin_grace(signal);
     }
   }
 }
 
-// A frozen rank never ends by itself, and one that waits for it may not either.
+// A frozen rank never ends by itself, and a rank that waits for it may not end either. So both are killed after
+// `stop_grace`.
 void LocalSupervisor::begin_grace(int signal) {
   if (kill_at_ || (signal != SIGTERM && signal != SIGINT)) return;
   stop_signal_ = signal;
@@ -303,7 +307,8 @@ void LocalSupervisor::take_ended() {
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == info.si_pid; });
     if (rank != ranks_.end()) {
-      // The group's number stays ours for as long as its leader is not reaped, so this can hit no stranger.
+      // The id of the process group is not used again until its leader is reaped. So this signal cannot reach another
+      // program.
       ::kill(-rank->pid, SIGKILL);
       rank->pid = -1;
       --live_;
@@ -313,7 +318,7 @@ void LocalSupervisor::take_ended() {
     }
     ::waitpid(info.si_pid, nullptr, 0);
   }
-  // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
+  // If several ranks are found dead at once, those that ended because a peer was lost are not the cause.
   std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !only_lost_peer(ending); });
   for (const auto& ending : endings) take_ending(ending);
 }
@@ -325,7 +330,7 @@ void LocalSupervisor::take_ending(Ending ending) {
   if (ending.code == 0 || ending.code == kExitStopped) return;
   if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
   failed_ = ending;
-  // A rank that lost its peer may end before that peer does, which is still taking itself down.
+  // A rank that lost a peer may end before that peer has ended, since the peer is still closing down.
   if (only_lost_peer(ending)) {
     terminate_at_ = Clock::now() + job_.cause_grace;
   } else {

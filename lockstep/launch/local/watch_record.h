@@ -12,13 +12,13 @@ namespace lockstep {
 /// Watches the ranks of a launcher, and tells people. It says on the launcher's log and in the run folder's
 /// `watch.jsonl` who holds up the others, and answers `lockstep why` (docs/formats/run-folder.md).
 ///
-/// Nothing that fails here may end the ranks. What cannot be written is left out.
+/// A failure here must not end the ranks, so a line that cannot be written is left out.
 class WatchRecord {
  public:
-  /// `run_dir` may be empty. Then only the log hears. `log` must outlive this object.
+  /// If `run_dir` is empty, only the log gets the messages. `log` must outlive this object.
   WatchRecord(std::filesystem::path run_dir, const Log& log);
 
-  /// Takes a look. Call it about once in RankWatch::kLookEvery.
+  /// Looks at all ranks once. Call it about once in RankWatch::kLookEvery.
   void look(const std::vector<WatchedRank>& ranks);
 
   /// The verdict of the last look.

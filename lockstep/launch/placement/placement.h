@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// An address and a port, both numeric or in the launcher's form.
+/// An address and a port. The address is numeric, or as the launcher gives it.
 struct Endpoint {
   std::string address;
   int port = 0;
@@ -54,12 +54,13 @@ struct PlacementFlags {
 /// If an MPI launcher and a scheduler agree, the scheduler is the source, since it also knows nodes, hosts and job. If
 /// a launcher gives only local counts, node numbers are derived from these, in order of ranks.
 ///
-/// Throws: Error(kEnvironment) if a source is incomplete or out of range, or if two sources disagree; it names both.
-///         Error(kUsage) if flags are out of range.
+/// Throws: Error(kEnvironment) if a source is incomplete or out of range, or if two sources disagree. The message names
+///         both sources. Error(kUsage) if flags are out of range.
 /// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/cluster/placement.md cites a page for each launcher.
 Placement placement_from(const Environment& env, const PlacementFlags& flags = {});
 
-/// Returns the number of devices that the environment's variables show to this process. Nothing if none is set.
+/// Returns the number of devices that the environment's variables show to this process. Returns nothing if none of
+/// these variables is set.
 std::optional<int> shown_devices(const Environment& env);
 
 }  // namespace lockstep
