@@ -35,8 +35,8 @@ class StoreError : public Error {
 
 /// One connection to the run's store.
 ///
-/// A client of the store. A request that failed with kLate or kLost ends the connection. Otherwise its late answer
-/// could be taken for the answer to the next request.
+/// A request that failed with kLate or kLost ends the connection. Otherwise its late answer could be taken for the
+/// answer to the next request.
 ///
 /// Threads: one at a time. Throws: every method throws StoreError.
 class StoreClient {

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// True if a model's own code threw `error`. It is then not an Error, and not a failure of a device, its memory or its
-/// connections.
+/// True if a model's own code threw `error`. That is the case if it is neither an Error nor a failure of a device, its
+/// memory or its connections.
 bool is_model_failure(const std::exception& error);
 
 /// Throws Error(kRecipe) with the model's message, the part of the training and the input. The original exception is

@@ -18,14 +18,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A collective takes contiguous memory only, and weights may lie channels last.
+// A collective needs contiguous memory, but weights may be in channels-last layout.
 void share(Group& group, const at::Tensor& tensor) {
   auto flat = tensor.detach().contiguous();
   group.broadcast(flat);
   if (!flat.is_alias_of(tensor)) tensor.copy_(flat);
 }
 
-// A list of what the other ranks need to make room for an optimizer's state: [name, type, shape, count of steps].
+// Returns a list of an optimizer's tensors as JSON, from which the other ranks make room for them. An entry is [name,
+// type, shape, count of steps].
 std::string listed(const std::vector<SavedTensor>& tensors) {
   auto list = Json::array();
   for (const auto& [name, tensor, is_shared] : tensors) {
@@ -36,7 +37,8 @@ std::string listed(const std::vector<SavedTensor>& tensors) {
   return list.dump();
 }
 
-// The same tensors without their values: one number that fills the whole shape and takes no memory.
+// Makes tensors of the listed names, types and shapes without their values. Each has one number expanded to the whole
+// shape, which takes no memory.
 std::map<std::string, at::Tensor> stand_ins(const std::string& list) {
   std::map<std::string, at::Tensor> out;
   for (const auto& each : Json::parse(list)) {
@@ -79,8 +81,8 @@ void share_weights(torch::nn::Module& module, Group& group) {
   for (const auto& each : module.buffers()) share(group, each);
 }
 
-// One tensor after the other, so that rank 0 never holds more than one: what compression left out is as large as the
-// weights for each rank. A text without a tensor ends it, also after a failure, which all ranks then throw.
+// Tensors are sent one after the other, so that rank 0 never holds more than one. A compression's errors can be as
+// large as the weights for each rank. Empty text ends the list, also after a failure, which all ranks then throw.
 void for_each_shared_tensor(const std::filesystem::path& snapshot, Group& group,
                             const std::function<bool(const std::string& name)>& wants,
                             const std::function<void(const std::string& name, const at::Tensor&)>& take) {

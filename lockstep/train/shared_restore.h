@@ -19,7 +19,7 @@ namespace lockstep {
 //     lockstep::share_weights(module, group);  // or TrainedModel::connect(), which does so too
 
 /// Restores weights and buffers on rank 0, and the optimizer's state on every rank. Returns the snapshot's numbers.
-/// `snapshot` counts on rank 0 alone.
+/// Only rank 0 uses `snapshot`.
 /// Collective: yes. Throws: as restore_snapshot(), the same error on every rank.
 TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::Module& module,
                              torch::optim::Optimizer& optimizer, Group& group);
@@ -27,8 +27,8 @@ TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::M
 /// Overwrites all weights and buffers with rank 0's. Collective: yes.
 void share_weights(torch::nn::Module& module, Group& group);
 
-/// Calls `take` on every rank with each extension tensor whose name `wants` wants, one after the other. Both, and
-/// `snapshot`, decide on rank 0 alone.
+/// Reads the tensors of extensions for which `wants` returns true, and calls `take` with each on every rank, one after
+/// the other. Only rank 0 uses `wants` and `snapshot`.
 /// Collective: yes. Throws: Error(kIo) or Error(kData), the same on every rank; what `take` throws.
 void for_each_shared_tensor(const std::filesystem::path& snapshot, Group& group,
                             const std::function<bool(const std::string& name)>& wants,

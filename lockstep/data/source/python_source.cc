@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: Apache-2.0
-// How samples come from Python. One process, the server, imports the user's code and opens the data set. It answers on
-// a control socket: which fields a part has, and how many samples. Each of our threads that reads gets a worker, which
-// the server forks. A thread sends (seed, epoch, sample) on the worker's socket. The worker lays the sample into memory
-// that both map, and answers with a length of 0. After a failure it answers with the error as JSON instead.
+// SPDX-License-Identifier: Apache-2.0 How samples come from Python. One process, the server, imports the user's code
+// and opens the data set. It answers on a control socket: which fields a part has, and how many samples. Each thread of
+// this process that reads samples gets a worker process, which the server forks. A thread sends (seed, epoch, sample)
+// on the worker's socket. The worker lays the sample into memory that both map, and answers with a length of 0. After a
+// failure it answers with the error as JSON instead.
 //
-// A worker belongs to one thread while that reads a sample, and to `idle_` otherwise. `mutex_` guards `idle_`, and the
-// server's own guards its control socket. Closing a socket ends whoever is at its other end, so nothing is left when
-// this process ends, in whatever way. python/lockstep_host/data.py is the other side.
+// A worker belongs to one thread while the thread reads a sample. At other times it is in `idle_`. `mutex_` guards
+// `idle_`, and the server's own guards its control socket. When a socket is closed, the process at its other end exits.
+// So server and workers end however this process ends. python/lockstep_host/data.py is the other side.
 #include "lockstep/data/source/python_source.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ std::pair<FileDescriptor, FileDescriptor> socket_pair() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// False if the other end is gone.
+/// Returns false if the process at the other end has ended.
 bool send_all(const FileDescriptor& to, const void* bytes, std::size_t size) {
   const auto* at = static_cast<const char*>(bytes);
   while (size > 0) {
@@ -78,7 +78,7 @@ bool receive_all(const FileDescriptor& from, void* bytes, std::size_t size) {
   return true;
 }
 
-/// A length and a text. Nothing if the other end is gone.
+/// Receives a length and a text of this length. Returns nothing if the process at the other end has ended.
 std::optional<std::string> received_text(const FileDescriptor& from) {
   std::uint32_t length = 0;
   if (!receive_all(from, &length, sizeof(length))) return std::nullopt;
@@ -101,7 +101,7 @@ bool send_text(const FileDescriptor& to, const std::string& text) {
   throw Error(kind, failure.at("fact").get<std::string>(), failure.at("hint").get<std::string>());
 }
 
-/// A worker's socket, and the memory that both map.
+/// A worker process: its socket, and the memory that it shares with this process.
 class Worker {
  public:
   Worker(FileDescriptor socket, void* memory, std::size_t bytes)
@@ -111,14 +111,15 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   Worker& operator=(Worker&&) = delete;
-  // Shut down, since a process that somebody has forked here may hold a copy of the socket.
+  // shutdown() ends the worker even if a process that was forked from this one has a copy of the socket. close() alone
+  // would not.
   ~Worker() {
     if (memory_ == nullptr) return;
     ::shutdown(socket_.get(), SHUT_RDWR);
     ::munmap(memory_, bytes_);
   }
 
-  /// The sample's bytes, until the next call.
+  /// Returns the sample's bytes. They are valid until the next call.
   const std::byte* read(const Request& request) const {
     std::optional<std::string> failure;
     if (send_all(socket_, &request, sizeof(request))) failure = received_text(socket_);
@@ -136,7 +137,7 @@ class Worker {
   std::size_t bytes_;
 };
 
-/// The process that has imported the user's code.
+/// The server: the process that has imported the user's code.
 class Server {
  public:
   explicit Server(const PythonData& data) : data_(data) {
@@ -160,7 +161,7 @@ class Server {
     ::waitpid(process_, nullptr, 0);
   }
 
-  /// Opens a part, and returns what the server says of it.
+  /// Opens a part of the data set, and returns the server's description of it.
   Json open(const std::string& split, std::uint64_t seed) {
     const std::lock_guard lock(mutex_);
     const Json asked = {{"split", split},
@@ -250,7 +251,8 @@ class PythonSource final : public SampleSource {
     return "sample " + std::to_string(id) + " of " + function_ + " (" + split_ + ")";
   }
 
-  // A worker whose read failed is idle again too: the failure was the sample's. One that is gone fails again, by name.
+  // If a read fails, the worker is still put back into `idle_`, since the failure is the sample's. If the worker has
+  // ended, its next read fails too, with a message that says so.
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     auto worker = taken();
     try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Python data sets as samples. Worker processes read them, so Python's lock holds nobody up.
+/// Python data sets as samples. Worker processes read the samples, so no thread waits for Python's global lock.
 ///
 ///     const auto part = lockstep::python_part({.python = "/venv/bin/python",
 ///                                              .host = "/opt/lockstep/share/lockstep/lockstep_host",
@@ -36,9 +36,9 @@ struct PythonPart {
   std::vector<std::string> class_names;  ///< Empty if the data set names none.
 };
 
-/// Returns the part `split` of the data set, or nothing if the function gives none. The function gets `split`, or
-/// `train` as torchvision's data sets have it, if its signature has that. A function without either has only the part
-/// "train".
+/// Returns the part `split` of the data set, or nothing if the function gives none. If the function has a parameter
+/// `split`, it gets the part's name. If it has `train`, as torchvision's data sets do, it gets true or false. A
+/// function with neither has only the part "train".
 ///
 /// Its samples have "input" and "target". Each thread that reads has a worker process of its own. The random choices of
 /// a sample follow from seed, epoch and sample, whichever worker reads it.

@@ -16,8 +16,9 @@
 
 namespace lockstep {
 
-/// How windows of bytes are masked, as BERT does. Each position is chosen with probability `share`. Of those chosen,
-/// 80 % become the mask, 10 % a random byte, and 10 % stay. The target is the byte there, and kNotMasked elsewhere.
+/// How windows of bytes are masked, as BERT does. Each position is chosen with probability `share`. Of those chosen, 80
+/// % become the mask, 10 % a random byte, and 10 % stay. The target is the original byte at a chosen position, and
+/// kNotMasked elsewhere.
 struct TextOptions {
   std::int64_t window = 128;  ///< Length of one sample, in bytes.
   double share = 0.15;

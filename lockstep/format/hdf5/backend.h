@@ -46,9 +46,9 @@ struct Hdf5Backend {
 };
 
 /// Returns the backend in the first of `folders` that has liblockstep_hdf5.so, or else from where the system's loader
-/// finds it. It stays loaded until the process ends.
+/// finds it. The library stays loaded until the process ends.
 ///
-/// Throws: Error(kEnvironment) if there is none, or it cannot be loaded.
+/// Throws: Error(kEnvironment) if no library is found, or if it cannot be loaded.
 const Hdf5Backend& load_hdf5_backend(std::span<const std::filesystem::path> folders);
 
 }  // namespace lockstep

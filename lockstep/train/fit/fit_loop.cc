@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-// Numbers of the state that are the loop's own. The first is there after a stop that came once the extensions had
-// heard of an epoch's end, and before the epoch was closed.
+// Names of the numbers that the loop itself keeps in the state. The first is set if a stop came between two moments:
+// extensions had been told of the epoch's end, but the epoch was not closed yet.
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
@@ -25,7 +25,7 @@ constexpr const char* kRollbacks = "guard.rollbacks";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
 
-/// True if the run was asked to stop before its own end, so that it should continue later.
+/// True if the run was asked to stop before its planned end, so that the job should be queued again.
 bool wants_requeue(const std::string& stopped_by) {
   return stopped_by == "signal" || stopped_by == "request" || stopped_by == "job_end";
 }
@@ -126,7 +126,8 @@ void FitLoop::train_epoch() {
                      stop_);
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
-  // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
+  // If the loader has reached an epoch's end, the next read begins the next epoch. So nothing may be read from an epoch
+  // that is over.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
     const auto batches = feed_->next(state_.place);
     make_step(batches);
@@ -161,7 +162,8 @@ void FitLoop::make_step(const StepBatches& batches) {
   for (auto* extension : participants_.extensions()) extension->after_step(state_);
 }
 
-// The samples of the step count as seen, so that a rollback goes on with those after them.
+// Leaves out the step that was just made, because its gradients were not finite. The samples of this step count as
+// seen, so after a rollback the training continues with the samples that follow.
 void FitLoop::leave_out_step() {
   ++state_.numbers[kLeftOut];
   if (options_.guard.on_nonfinite != OnNonfinite::kRollback || options_.snapshot.folder.empty()) return;
@@ -212,7 +214,8 @@ void FitLoop::end_epoch() {
   Page::own().enter(Phase::kValidation, state_.step);
   timer_.await_device();
   guard_->settle();
-  // Averages change at an epoch's end, and validation puts them in the weights' place.
+  // Averages of weights change at the end of an epoch, and validation exchanges weights and averages. A save must have
+  // copied both before.
   keeper_.wait_for_copy();
   graph_->interrupt();
   state_.metrics["train_loss"] = losses_.epoch_mean();
@@ -241,7 +244,7 @@ void FitLoop::end_epoch() {
 
 bool FitLoop::is_due_at_epochs_end(std::int64_t every) const { return every > 0 && (state_.epoch + 1) % every == 0; }
 
-// Returns false if it was stopped.
+// Returns false if the validation was stopped.
 bool FitLoop::validate(const Validator::Metrics& logged) {
   const auto start = Clock::now();
   ValidationEnded event{.step = state_.step, .epoch = state_.epoch, .metrics = logged};
@@ -261,13 +264,15 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   }
   event.seconds = seconds_between(start, Clock::now());
   participants_.tell(event, stop_);
-  // Listeners' answers to the metrics must not wait for the next step, since there may be none.
+  // A listener may ask for a stop because of these metrics. Ranks agree on it now and not in the next step, since there
+  // may be no next step.
   stop_.agree_now(model_.parallel(), group_);
   timer_.restart();
   return true;
 }
 
-// Throws before it has changed anything.
+// Passes a validation's metrics to the schedule, and decides whether this is the best snapshot. If it throws, it has
+// changed nothing.
 void FitLoop::judge(const ValidationEnded& event) {
   const auto& monitor = options_.snapshot.monitor;
   const auto value = monitor.empty() ? std::nullopt : std::optional(monitored(event, monitor, kSnapshotMonitor));
@@ -307,8 +312,8 @@ void FitLoop::save() {
   timer_.restart();
 }
 
-// Unlike save(), it does not compare the ranks first. The held state counts as the run's until a comparison finds
-// otherwise.
+// Unlike save(), this does not compare the ranks' states first. The held state counts as correct until a later
+// comparison finds a difference.
 void FitLoop::hold() {
   Page::own().enter(Phase::kSaving, state_.step);
   timer_.await_device();
@@ -323,7 +328,7 @@ void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
   participants_.tell(*event, stop_);
 }
 
-// Without a validation nobody has computed them yet.
+// Computes the BatchNorm statistics of averaged weights. If there is a validation, it has computed them already.
 void FitLoop::refresh_statistics() {
   if (!participants_.want_fresh_statistics()) return;
   keeper_.wait_for_copy();

@@ -11,20 +11,20 @@
 
 namespace lockstep {
 
-/// A metric that decides something, and the decision.
+/// A metric by which something is decided, and the setting that names it.
 struct Monitor {
   std::string who;     ///< "early_stopping", "plateau"…
   std::string metric;  ///< "val_loss"
 };
 
-/// The listeners that hear of a training and the extensions that take part in it.
+/// The listeners and the extensions of a training.
 class Participants {
  public:
   /// Both lists must outlive this object.
   Participants(const std::vector<Listener*>& listeners, const std::vector<Extension*>& extensions)
       : listeners_(listeners), extensions_(extensions) {}
 
-  /// Tells an event to all listeners. `stop` takes the answer of one that wants to stop.
+  /// Tells an event to all listeners. If one answers that training should stop, `stop` gets its reason.
   template <typename Event>
   void tell(const Event& event, StopRequest& stop) const {
     for (auto* listener : listeners_) {

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
 constexpr const char* kStepSamples = "run.step_samples";
-// Rollbacks to one snapshot. Then the one before it is taken.
+// How often a training may roll back to one snapshot. After that it takes the snapshot before.
 constexpr int kMostRollbacks = 3;
 
 using Numbers = std::map<std::string, double>;
@@ -40,7 +40,8 @@ Map of_owner(const Map& all, const std::string& owner) {
   return out;
 }
 
-// Sums with zeros but for one's own row, which change no bit of it. A name of `all` that this rank lacks is zero here.
+// Returns the sums of each rank, gathered by an all-reduce. Each rank's tensor is zero except in its own row, so no bit
+// of a sum changes. If this rank lacks a name of `all`, its sum is zero.
 std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const MetricSums& own,
                                     const MetricSums& all) {
   const auto columns = static_cast<std::int64_t>(2 + all.size());
@@ -133,7 +134,8 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
   return state;
 }
 
-// A schedule by steps continues at the step. With another number of samples per step, that would be another place.
+// A schedule by steps continues at the snapshot's step. If a step has another number of samples than before, this step
+// is at another position in the training.
 void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
   const auto it = state.numbers.find(kStepSamples);
   if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
@@ -169,7 +171,7 @@ void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
   for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
-// One tensor after the other, and each rank takes its part.
+// Tensors are restored one after the other, and each rank takes its part of each.
 void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
   if (!compresses_) return;
   const auto owner = std::string(kCompression) + ".";
@@ -244,7 +246,7 @@ bool SnapshotKeeper::roll_back() {
   return true;
 }
 
-// Digests are sums modulo 2^64, so int64's wrap-around serves.
+// Digests are sums modulo 2^64, so the wrap-around of int64 gives the right sum.
 TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   auto& group = model_.group();
   const auto& sums = losses_.sums();
@@ -312,7 +314,8 @@ std::optional<SnapshotContent> SnapshotKeeper::gathered(const TrainingState& own
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   auto state = all_ranks(own);
-  // At most a model's size for each rank. It is already rank 0's own memory, so nothing is copied again.
+  // The compression's state has at most the model's size for each rank. Rank 0 has it in separate memory already, so it
+  // is not copied again.
   const auto compression = model_.parallel().compression_state();
   if (!writer_) return std::nullopt;
   auto all = content(std::move(state));

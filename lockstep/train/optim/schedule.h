@@ -110,7 +110,7 @@ class Scheduler {
   void prepare(std::int64_t step, std::int64_t epoch);
 
   /// Passes metrics to PlateauSchedule. Call it after each validation.
-  /// Throws: Error(kRecipe) if its metric is not among `metrics`; it lists those that are.
+  /// Throws: Error(kRecipe) if PlateauSchedule's metric is not among `metrics`. The message lists `metrics`.
   void observe(const std::map<std::string, double>& metrics);
 
   /// Returns the state of PlateauSchedule, for a snapshot. Empty for all others.
