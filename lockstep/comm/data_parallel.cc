@@ -92,8 +92,8 @@ void DistributedDataParallel::Impl::share_weights() {
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
-  // If the control tensor has the parameters' type, it shares a bucket with them. In a narrow type its counts would be
-  // rounded, and compression must not change them. In these cases it gets another type, and so a bucket of its own.
+  // In the parameters' own type, the control tensor shares a bucket with them. A narrow type would round its counts,
+  // and compression must not change them. Then it has another type, and so a bucket of its own.
   const auto type = trained[0].scalar_type();
   const bool compresses = options.compression.kind != Compression::kNone;
   const bool is_wide = type == at::kFloat || type == at::kDouble;
@@ -118,7 +118,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
   names[parameters.size()] = "lockstep.control";
-  // Gradients become views of the buckets. Optimizer::zero_grad() detaches gradients in place, which throws for a view
+  // Gradients become views of the buckets. Optimizer::zero_grad() detaches them in place, and would throw for a view
   // that autograd knows. So the views are made below autograd.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const GradientsAside earlier(trained);
@@ -166,9 +166,9 @@ double DistributedDataParallel::Impl::weight_of(std::int64_t samples, std::optio
   return global_samples ? own * (static_cast<double>(group.world()) / static_cast<double>(*global_samples)) : own;
 }
 
-// In half precision each gradient is kept as a mean over samples: this rank's samples so far, and at the round's end
-// those of all ranks. Every weight is then at most the number of ranks, which half precision can hold. This function
-// scales the gradients that were added up before, and returns the weight of the next loss.
+// In half precision each gradient is kept as a mean: over this rank's samples so far, and at the round's end over those
+// of all ranks. So no weight exceeds the number of ranks. Scales the gradients added up before, and returns the weight
+// of the next loss.
 double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
   double mean = static_cast<double>(round->samples);
   if (is_syncing && group.is_connected()) {
@@ -215,16 +215,14 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   }
   if (reducer && is_syncing) {
     if (compression) compression->begin_step();
-    // The search for unused parameters walks from outputs to leaves. So the output passed to it must not be the control
-    // tensor's leaf itself.
+    // The search for unused parameters walks from outputs to leaves. So its output must not be the leaf itself.
     const auto& leaf = control.leaf();
     roots.push_back(options.find_unused_parameters ? leaf.view_as(leaf) : leaf);
     gradients.push_back(control.gradient());
     leaf.mutable_grad().reset();
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
-  // Backward also runs the model's own code, which may throw any exception. So the type of the exception decides
-  // whether a peer was lost.
+  // Backward also runs the model's own code, which may throw any exception. So only its type shows a lost peer.
   std::optional<ZeroGradients> zeros;
   if (loss.defined() && loss_weight == 0) zeros.emplace(trained);
   try {
@@ -238,8 +236,7 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
 }
 
 // Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Gradients from before the
-// round are scaled already, so they are set aside until then. A loop that resets gradients after each step has none of
-// these.
+// round are scaled already, so they are set aside until then. A loop that resets its gradients has none.
 void DistributedDataParallel::Impl::open_round(bool knows_total) {
   if (round) {
     if (round->knows_total == knows_total) return;

@@ -17,8 +17,7 @@ using testing::one_rank;
 
 constexpr double kMiB = 1 << 20;
 
-// A network that registers its parameters in the reverse order of their use. So the buckets change after the first
-// step.
+// Registers its parameters in the reverse order of their use, so that buckets change after the first step.
 struct Net : torch::nn::Module {
   explicit Net(std::int64_t width = 9, std::int64_t seed = 0) {
     torch::manual_seed(static_cast<std::uint64_t>(seed));
@@ -182,8 +181,8 @@ at::Tensor loss_without_fc2(Net& net, const at::Tensor& rows) {
   return net.fc3(torch::tanh(net.fc1(rows))).pow(2).sum(1).mean();
 }
 
-// Makes three steps of 6 samples with a loss that does not use fc2. `parts_of` gives each rank's number of samples in a
-// step. The gradients must equal those of one rank.
+// Makes three steps of 6 samples with a loss that does not use fc2. `parts_of` gives each rank's samples. The gradients
+// must equal those of one rank.
 void expect_steps_without_fc2(DistributedDataParallel& parallel, Net& net, int rank,
                               const std::function<std::vector<std::int64_t>(int step)>& parts_of) {
   Net whole;
@@ -276,8 +275,8 @@ RANKS_TEST(DataParallel, ASignalOfOneRankIsSeenByAllAfterTheSameBackward, 3) {
   EXPECT_FALSE(parallel.agree_now(Signal::kStop, false));
 }
 
-// Returns the weights after `to` steps, with a new object from step `from` on. They are in float32, so their last bits
-// depend on the buckets.
+// Returns the weights after `to` steps, with a new object from step `from` on. In float32 their last bits depend on the
+// buckets.
 std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from, bool keeps_layout = true) {
   Net net(40);
   net.to(at::kFloat);

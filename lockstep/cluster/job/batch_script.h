@@ -15,7 +15,7 @@ namespace lockstep {
 /// docs/cluster/submit.md explains each part.
 std::string batch_script(const JobPlan& plan);
 
-/// "job.sh" in the run folder.
+/// Returns the path of "job.sh" in the run folder.
 std::filesystem::path script_path(const JobPlan& plan);
 /// Returns "logs/job.log" in the run folder. All tasks and the script write to it, over all restarts.
 std::filesystem::path log_path(const JobPlan& plan);

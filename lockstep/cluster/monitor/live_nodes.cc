@@ -27,7 +27,7 @@ constexpr std::string_view kMark = "lockstep-sample ";
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
-/// The variables that a process was started with. None if it is somebody else's.
+/// Returns the variables with which a process was started. Empty if the process belongs to another user.
 Environment environment_of(const fs::path& process) {
   Environment::Map values;
   for (const auto& entry : split(text_or_nothing(process / "environ"), '\0')) {
@@ -43,7 +43,7 @@ bool is_step(const std::optional<std::string>& step) {
   return number && *number < 0xfffffff0;
 }
 
-/// Nodes may share a machine, as in a test. Each then has its own name.
+/// In a test several nodes may share a machine. Each of them then has its own SLURMD_NODENAME.
 bool is_elsewhere(const Environment& process, const Environment& self) {
   const auto there = process.get("SLURMD_NODENAME");
   const auto here = self.get("SLURMD_NODENAME");
@@ -164,7 +164,7 @@ std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environme
                               .pid = *pid,
                               .started = *started};
     auto& first = (is_step(step) ? steps : batch).try_emplace({step.value_or(""), *rank}, task).first->second;
-    // A task's descendants inherit its variables, and start later.
+    // Descendants of a task inherit its variables, so the process that started first is the task itself.
     if (std::tuple(task.started, task.pid) < std::tuple(first.started, first.pid)) first = task;
   }
   return map_each(steps.empty() ? batch : steps, [](const auto& each) { return each.second; });

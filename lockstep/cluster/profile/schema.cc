@@ -179,7 +179,7 @@ struct Reader {
       refuse("'" + pattern + "' is not a regular expression: " + error.what());
     }
   }
-  /// "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is not known.
+  /// Parses a limit such as "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is unknown.
   NodeLimit limit(const std::string& text) const {
     const auto space = text.find(' ');
     const auto range = split(std::string_view(text).substr(0, space), '-');

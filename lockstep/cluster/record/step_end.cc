@@ -33,7 +33,7 @@ ExitRecords of_this_step(ExitRecords records, const EndedStep& ended) {
   return records;
 }
 
-/// A lost node is no proof for srun, which then may end with 0: each rank has to say that it ended well.
+/// If a node is lost, srun may still exit with 0. So the step ended well only if every rank has recorded a good end.
 bool ended_well(const EndedStep& ended, const ExitRecords& records) {
   const auto well = std::ranges::count_if(records.ranks, [](const auto& each) { return each.code == 0; });
   return ended.code == 0 && (ended.lost.empty() || well >= ended.tasks);
@@ -43,7 +43,7 @@ bool is_error_at_once(const EndedStep& ended) {
   return ended.lost.empty() && ended.seconds < kAtOnce && ended.code != kKilled && ended.code != kTerminated;
 }
 
-/// "step started again without n2 (restart 1 of 3): …".
+/// Returns a line such as "step started again without n2 (restart 1 of 3): …".
 std::string again_words(const EndedStep& ended, const std::vector<std::string>& left_out, int most,
                         const std::string& why) {
   return "the step is started again" + (left_out.empty() ? "" : " without " + joined(left_out, ", ")) + " (restart " +
@@ -55,7 +55,7 @@ json to_json(const EndedStep& ended, const StepRestart& verdict) {
           {"seconds", ended.seconds}, {"lost", ended.lost},   {"again", verdict.is_again}, {"reason", verdict.reason}};
 }
 
-/// The last line of this job's start; nothing if there is none, or if it is torn.
+/// Returns the last record of this job's starts. Nothing if there is none, or if the line is incomplete.
 std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path) {
   std::optional<EndedStep> found;
   for (const auto& line : split(text_or_nothing(path), '\n')) {
@@ -104,7 +104,8 @@ StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, c
 StepRestart decide_and_keep_restart(const EndedStep& ended, const fs::path& run_dir, int most) {
   const auto path = run_dir / "restarts.jsonl";
   const auto before = end_before(ended, path);
-  // The first rank's own code: srun tells the highest of all, of those that were ended for it too.
+  // The code of the rank that failed first counts. srun returns the highest code of all ranks, including ranks that
+  // were ended because of the first.
   auto told = ended;
   const auto records = read_exits(run_dir);
   if (const auto first = first_exit(of_this_step(records, ended), ended.job)) told.code = first->rank.code;

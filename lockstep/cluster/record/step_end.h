@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// One start of a job's step, as the job's script saw it end.
+/// The end of one start of a job's step, as the job's script saw it.
 struct EndedStep {
   std::string job{};
   int start = 0;    ///< How often the job had been requeued before.
@@ -21,7 +21,7 @@ struct EndedStep {
   std::vector<std::string> lost{};   ///< Those of them that Slurm has as down, drained or silent now.
 };
 
-/// Whether a step is started again, where, and why.
+/// The decision whether a step is started again, on which nodes, and why.
 struct StepRestart {
   bool is_again = false;
   std::vector<std::string> nodes{};  ///< Where it runs then.
@@ -31,11 +31,12 @@ struct StepRestart {
 /// Decides whether a program's step is started again, at most `most` times in a job.
 ///
 /// Lost nodes are left out. If none is lost, the node of the rank that failed first is left out, unless it is the only
-/// one. An error that came within a minute of each of two starts is not tried a third time; a lost node or a SIGKILL is
-/// no such error. `records` holds how ranks ended; `before` is the start before this one, or null.
+/// one. If two starts in a row failed within a minute, there is no third start, unless a node was lost or a rank got
+/// SIGKILL. `records` holds how ranks ended. `before` is the start before this one, or null.
 StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, const EndedStep* before, int most);
 
-/// Decides the same with what the run folder knows, and keeps this end there, in restarts.jsonl, for the next time.
+/// Makes the same decision from the records in the run folder. It appends this end to restarts.jsonl there, for the
+/// next decision.
 ///
 /// Throws: Error(kIo) if the line cannot be written.
 StepRestart decide_and_keep_restart(const EndedStep& ended, const std::filesystem::path& run_dir, int most);

@@ -44,7 +44,7 @@ Environment TaskWatch::with_page(const Environment& env) const {
 void TaskWatch::look(pid_t task) {
   const auto now = std::chrono::system_clock::now();
   const auto own = look_at_own(task);
-  // A launcher of ranks, or a program without notes, has nothing to tell but its state.
+  // A launcher of ranks, or a program that writes no page, can only be reported by the state of its process.
   const bool stands_still = own.age_s >= kStill_s && (own.page || own.is_stopped());
   try {
     if (rank_ == 0) look_for_requests(now);
@@ -63,7 +63,7 @@ void TaskWatch::look(pid_t task) {
 
 RankSight TaskWatch::look_at_own(pid_t task) {
   const auto page = page_.sight();
-  // The task may be the parent of the process that trains.
+  // The training process may be a child of the task.
   const pid_t pid = page && page->pid > 0 ? page->pid : task;
   watch_.look({{.rank = rank_, .pid = pid, .page = page, .state = process_state(pid)}}, Clock::now());
   return watch_.ranks().front();
@@ -84,7 +84,7 @@ bool TaskWatch::is_asked(Time now) {
   const auto asked = fs::last_write_time(folder() / "asked", error);
   if (error || (seen_asked_ && *seen_asked_ == asked)) return false;
   const bool is_first = !std::exchange(seen_asked_, asked);
-  // One from before this start was for others.
+  // A file from before this start belongs to an earlier start.
   return !is_first || fs::file_time_type::clock::now() - asked < kPatience;
 }
 
@@ -106,7 +106,7 @@ void TaskWatch::judge(const RankSight& own, Time now) {
   }
   const bool stands_still = own.age_s >= kStill_s;
   const auto ranks = stands_still ? told(own, now - 3 * kTellEvery) : std::vector<RankSight>{};
-  // Before all have told, a rank that is merely silent might be blamed on others.
+  // The verdict waits until all tasks have reported. Otherwise a rank that has not reported yet could not be compared.
   const auto verdict = std::ssize(ranks) == world_ ? verdict_on(ranks) : std::nullopt;
   if (const auto news = news_.of(verdict)) tell_news(*news, verdict, run_dir_, log_);
 }

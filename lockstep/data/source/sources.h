@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Derives sources from another source: a subset by ids, a source with other labels, or a split into training and
-/// validation drawn by seed.
+/// Derives sources from another source, such as a subset by ids, a source with other labels, or a split into training
+/// and validation drawn by seed.
 ///
 ///     std::shared_ptr<const lockstep::SampleSource> all = lockstep::synthetic_source({.samples = 1000});
 ///     const auto split = lockstep::drawn_split(all->size(), 0.2, 42);
@@ -26,7 +26,7 @@ namespace lockstep {
 /// Throws: Error(kUsage) if an id is not one of the source's.
 std::unique_ptr<SampleSource> subset(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids);
 
-/// Returns a source with other labels: `label` of the source becomes `labels[label]`. It has `classes` classes.
+/// Returns a source with other labels. `label` of the source becomes `labels[label]`, and there are `classes` classes.
 std::unique_ptr<SampleSource> relabelled(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> labels,
                                          std::int64_t classes);
 
