@@ -27,11 +27,11 @@ struct AgentFolders {
   std::filesystem::path caches{};             ///< The cache of compiled code, within the node's folder.
   std::filesystem::path cache_pack{};  ///< The pack that this cache is given back to, for later jobs. Empty on all
                                        ///< nodes but one.
-  /// The least time that `published` stays. A short program of rank 0 may end before other nodes have started.
+  /// The minimum time for which the file `published` is kept. Rank 0's program may end before other nodes have started.
   std::chrono::milliseconds publish_for{std::chrono::minutes(1)};
 };
 
-/// How NCCL's logs are watched.
+/// How the agent watches NCCL's logs.
 struct NetworkGuard {
   SocketPolicy sockets = SocketPolicy::kWarn;
   bool spans_nodes = false;          ///< If all ranks are on one node, sockets are no fault.

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// Marks a node's folder as in use. The mark lasts as long as this process, the program that it becomes, or a child has
-/// the descriptor. Returns an empty one if the file system has no such locks.
+/// the descriptor. Returns an empty descriptor if the file system has no such locks.
 FileDescriptor mark_in_use(const std::filesystem::path& node_folder);
 
 /// Removes node folders that killed jobs of this user have left beside `node_folder`. It takes those that belong to

@@ -55,18 +55,18 @@ RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
   return run;
 }
 
-/// As `exec` would find it, but with a shorter timeout.
+/// Finds the address of rank 0 as `lockstep exec` does, but with a shorter timeout.
 Rendezvous rendezvous_for(const DoctorContext& of) {
   auto variables = of.env.all();
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
   auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
                              rendezvous_folder(of.run.run_dir, of.env));
-  // torchrun's own store listens on the port that it gives its ranks.
+  // If torchrun started this rank, the store of torchrun's agent already listens on the ranks' port.
   if (of.at.source == "torchrun") ++found.master.port;
   return found;
 }
 
-/// Returns the job as rank 0 sees it. Returns nothing on the others, whose findings rank 0 then has.
+/// Returns the job as rank 0 sees it. Returns nothing on other ranks, whose findings were sent to rank 0.
 std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
   JobReport alone;
@@ -114,8 +114,8 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
   return object;
 }
 
-/// Called by job.sh on each node before the ranks. For a sick node it prints one line to standard output, which the
-/// script reads.
+/// Checks this node. job.sh calls it on each node before the ranks start. For a faulty node it prints one line to
+/// standard output, which the script reads.
 void examine_node(const DoctorOptions& options, Context& context) {
   const auto here = HostFacts::of_process(context.env);
   const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
@@ -191,7 +191,7 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
     }
     return has_error(findings);
   } catch (const std::exception&) {
-    // The run's own start reports a wrong profile or variable.
+    // An exception is ignored here. The start of the run itself reports a wrong profile or variable.
     return false;
   }
 }

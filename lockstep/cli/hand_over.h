@@ -12,21 +12,22 @@ namespace lockstep::cli {
 
 /// Replaces this process by `lockstep-data ARGUMENTS`, which lies beside this program.
 ///
-/// Throws: Error(kEnvironment) if it is not there; otherwise it does not return.
+/// Throws: Error(kEnvironment) if that program is missing. Otherwise the function does not return.
 [[noreturn]] void hand_over_data(const std::vector<std::string>& arguments, const Environment& env);
 
-/// Returns the program of this process, for trainer_program() and plan_submission().
+/// Returns the path of the program of this process, for trainer_program() and plan_submission().
 LockstepProgram running_lockstep();
 
-/// Hands over to the training half. With one rank this process becomes `lockstep-train ARGUMENTS`. With more it
-/// supervises them, and their output goes to `logs` too, unless that is empty.
+/// Starts the trainer. If there is one rank, this process becomes `lockstep-train ARGUMENTS`. If there are more, this
+/// process supervises them, and their output is also written to the folder `logs`, unless that is empty.
 ///
-/// Returns the exit code. Throws: Error(kEnvironment) if the training half is not installed.
+/// Returns the exit code. Throws: Error(kEnvironment) if `lockstep-train` is not installed.
 int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
               const Context& context);
 
-/// Does the same, but stays the parent of the training for any number of ranks, and holds its newest state in memory.
-/// If a rank dies, it writes the state as a snapshot. `is_task` is true if another launcher started this one rank.
+/// Starts the trainer, and stays its parent for any number of ranks. It holds the newest state of the training in
+/// memory. If a rank dies, it writes this state as a snapshot. `is_task` is true if another launcher started this one
+/// rank.
 int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
                        bool is_task, const Context& context);
 

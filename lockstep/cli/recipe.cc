@@ -56,7 +56,7 @@ std::string help_of(const SettingRow& row) {
   return text;
 }
 
-/// Name, default and help, in columns.
+/// Prints name, default and help of settings in columns.
 std::string setting_lines(const std::string& table, std::size_t columns) {
   constexpr std::size_t kGap = 2;
   constexpr std::size_t kDefault = 13;  // "(must be set)"; a longer one has the help below it.

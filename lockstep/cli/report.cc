@@ -33,7 +33,7 @@ struct ReportOptions {
   bool json = false;
 };
 
-/// The sweep that is asked for alone, its runs still left out.
+/// Returns the sweep if it is the only folder that was asked for. Its runs are not read yet.
 std::optional<SweepReport> sweep_of(const std::vector<std::string>& words, const Context& context) {
   if (words.size() != 1) return std::nullopt;
   const auto folder = named_folder(words.front(), run_places(context.env));
@@ -42,7 +42,7 @@ std::optional<SweepReport> sweep_of(const std::vector<std::string>& words, const
   return SweepReport{.name = folder.filename().string(), .trials = std::move(*trials), .runs = {}};
 }
 
-/// The folders of a sweep's trials that are there.
+/// Returns the existing folders of a sweep's trials.
 std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<SweptTrial>& trials) {
   std::vector<fs::path> folders;
   for (const auto& trial : trials) {
@@ -52,7 +52,8 @@ std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<Sw
   return folders;
 }
 
-/// Each run's folder. Those of a study's points that have begun, and of a sweep's trials, in its place.
+/// Returns the folders of all runs. A study is replaced by the folders of its points that have begun, and a sweep by
+/// those of its trials.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
@@ -74,7 +75,7 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// Slurm's answer about the runs.
+/// Slurm's answers about the runs: its queue, and how jobs ended.
 struct SlurmAnswer {
   std::optional<QueuedJobs> queue{};                  ///< If one of the runs may still be in it.
   std::map<fs::path, std::optional<JobExit>> ends{};  ///< The ends of runs whose folders could not record them.
@@ -97,7 +98,7 @@ SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& con
   return answer;
 }
 
-/// Gives each trial its run, which `runs` holds by the folder's name.
+/// Sets the run of each trial. `runs` has them by the name of their folder.
 void fill(SweepReport& sweep, const std::vector<RunReport>& runs) {
   for (const auto& trial : sweep.trials) {
     const auto it = std::ranges::find(runs, trial.name, [](const auto& run) { return run.path.filename().string(); });

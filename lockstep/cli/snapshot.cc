@@ -39,7 +39,7 @@ struct Found {
   bool is_whole() const { return check.faults.empty(); }
 };
 
-/// Returns the snapshots that `path` means. It is a run folder, a snapshots folder or one snapshot.
+/// Returns the snapshots that `path` names. `path` is a run folder, a `snapshots` folder or one snapshot.
 ///
 /// Throws: Error(kIo) if there is no such folder.
 std::vector<Found> checked_in(const fs::path& path) {

@@ -56,7 +56,7 @@ fs::path snapshot_in(const fs::path& run, const Log& log) {
               "give a run folder, its snapshots folder, or a snapshot");
 }
 
-/// Returns the snapshot's facts on its optimizer. Its tensors are in `state`.
+/// Returns the snapshot's facts about its optimizer. The optimizer's tensors are in `state`.
 SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& state) {
   const fs::path file = snapshot / "state.json";
   try {
@@ -73,9 +73,9 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
   }
 }
 
-/// Returns the averaged weights that lie beside the last ones.
+/// Returns the averaged weights that the snapshot has besides the last step's weights.
 ///
-/// Throws: Error(kData) if the run had kept none by then, or if they lack their BatchNorm statistics.
+/// Throws: Error(kData) if the snapshot has no averages, or if they lack their BatchNorm statistics.
 SafetensorsFile averages_of(const fs::path& snapshot) {
   const fs::path file = snapshot / kExtensionsFile;
   if (fs::exists(file)) {

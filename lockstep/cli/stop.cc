@@ -25,7 +25,7 @@ void stop_local(const std::filesystem::path& run) {
   print_text("the run writes a snapshot and ends\n");
 }
 
-/// The number of ranks of a run. 0 if its folder does not tell.
+/// Returns the number of ranks of a run. 0 if its folder does not tell.
 std::int64_t world_of(const std::filesystem::path& run_dir) {
   const auto layout = nlohmann::json::parse(text_or_nothing(run_dir / "layout.json"), nullptr, false);
   return layout.is_object() ? layout.value("world", std::int64_t{0}) : 0;
@@ -41,7 +41,7 @@ std::string why_text(const nlohmann::json& answer, std::int64_t world) {
   return text + (verdict.is_null() ? "nobody holds up the others" : verdict.at("text").get<std::string>()) + "\n";
 }
 
-/// The run's folder, wherever it runs.
+/// Returns the run's folder, whether the run is a job or runs on this machine.
 std::filesystem::path folder_of(const std::string& run, const Environment& env) {
   if (const auto local = local_run(run, run_places(env))) return *local;
   return run_job(run, run_places(env)).path;
@@ -69,7 +69,7 @@ void add_stop(CLI::App& app, Context& context) {
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
     const SlurmQueue view(context.env);
-    // Asks Slurm again. A job that has just begun to run is stopped in another way than one that waits.
+    // Asks Slurm again, since a job that has just started must be stopped in another way than one that waits.
     view.forget();
     const auto done = stop_run(run_job(*run, run_places(context.env)), view.jobs(), context.env);
     view.forget();

@@ -37,7 +37,7 @@ struct SubmitOptions {
   bool json = false;
 };
 
-/// Returns the cost of the job if it takes all of its time.
+/// Returns the price of the job if it uses all of its time.
 double most_billed(const JobPlan& plan) {
   return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
 }
@@ -62,13 +62,13 @@ nlohmann::json trials_of(const PackedJob& job) {
   return folders;
 }
 
-/// One object for one job. Else an object that holds `jobs`.
+/// Returns the JSON of one job, or for several jobs an object with a list `jobs`.
 void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitRequest& request) {
   if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", std::move(jobs)}});
   print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
 }
 
-/// Packs the environment or the data of a job, if that was not done before.
+/// Packs the environment and the data of a job, unless the packs exist.
 template <typename Staged>
 void pack_once(const Staged& staged, const Context& context) {
   if (staged.from.empty()) return;
@@ -111,7 +111,7 @@ void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& c
   become(salloc, command, env);
 }
 
-/// Leaves the swept values in the sweep's folder, for `lockstep report`.
+/// Writes the swept values into the sweep's folder, for `lockstep report`.
 void keep_values(const Submission& submission, const SubmitRequest& request) {
   if (request.sweeps.empty()) return;
   std::vector<SweptTrial> trials;
@@ -123,7 +123,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
                 const Context& context) {
   auto jobs = nlohmann::json::array();
   std::vector<std::string> ids;
-  // Each job waits for the one `at_most` places before it, so no more than that run at once.
+  // Each job waits for the job that was submitted `at_most` places before it. So at most this many run at once.
   const auto before = [&] {
     const auto most = static_cast<std::size_t>(options.request.at_most.value_or(0));
     return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
@@ -146,8 +146,8 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// Checks the parts of this machine that the job will see too, the variables that it inherits and the file systems that
-/// it shares with the nodes. Limits and devices of the nodes may differ.
+/// Checks what this machine and the nodes have in common: the variables that the job inherits, and the shared file
+/// systems. Limits and devices are not checked, since those of the nodes may differ.
 void check_quickly(const JobPlan& plan, const Context& context) {
   const auto travels = [&](const std::string& code) {
     return code.starts_with("cache-") || code.starts_with("space-") ||
@@ -197,7 +197,7 @@ void submit(SubmitOptions& options, Context& context) {
   submit_all(submission, options, claimed.get(), context);
 }
 
-/// Adds a flag that stands for a setting. It overrides the recipe, and errors name the flag.
+/// Adds a flag for a setting. The flag overrides the recipe, and errors name the flag.
 CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
                          const std::string& key, const std::string& help) {
   return command.add_option_function<std::string>(
@@ -208,7 +208,8 @@ CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, con
       help);
 }
 
-/// "4", "2-16" or "2-16:2". A number of nodes that is none is refused where settings are.
+/// Adds the settings for a value of --nodes, such as "4", "2-16" or "2-16:2". A wrong value is refused later, together
+/// with wrong settings.
 void add_nodes(std::vector<Override>& settings, const std::string& value) {
   const Origin flag{SettingSource::kFlag, "--nodes"};
   const auto dash = value.find('-', 1);
@@ -219,7 +220,7 @@ void add_nodes(std::vector<Override>& settings, const std::string& value) {
   if (colon != std::string::npos) settings.push_back({"cluster.node_step", value.substr(colon + 1), flag});
 }
 
-/// The same for a whole number, and for a time, which Slurm would read in minutes without colons.
+/// Adds the options for numbers and for the time limit. Slurm would read a time without colons as minutes.
 void add_numbers(CLI::App& command, std::vector<Override>& settings) {
   command
       .add_option_function<std::string>(
@@ -240,7 +241,7 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
       ->type_name("HH:MM:SS");
 }
 
-/// Flags that may be repeated and together are one list.
+/// Adds a flag that may be repeated. All its values make one list.
 CLI::Option* add_list(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
                       const std::string& key, const std::string& help) {
   return command
@@ -254,7 +255,7 @@ CLI::Option* add_list(CLI::App& command, std::vector<Override>& settings, const 
       ->allow_extra_args(false);
 }
 
-/// Options for the account, the queue, and the environment that tasks run in.
+/// Adds the options for the account, the queue, and the environment of tasks.
 void add_surroundings(CLI::App& command, std::vector<Override>& settings) {
   add_setting(command, settings, "--account", "cluster.account", "Slurm account to charge")->type_name("NAME");
   add_setting(command, settings, "--partition", "cluster.partition", "Slurm partition (default: the profile's)")
@@ -276,7 +277,7 @@ void add_surroundings(CLI::App& command, std::vector<Override>& settings) {
       ->type_name("COMMAND");
 }
 
-/// Options for whether and how a run continues in another job.
+/// Adds the options for whether and how a run continues in another job.
 void add_going_on(CLI::App& command, SubmitRequest& request) {
   command.add_option("--chain", request.chain, "Run as up to K jobs, one after the other")->type_name("K");
   command
@@ -294,7 +295,7 @@ void add_going_on(CLI::App& command, SubmitRequest& request) {
       ->type_name("R");
 }
 
-/// Options for data and software on the nodes' local disks.
+/// Adds the options for data and software on the nodes' local disks.
 void add_stages(CLI::App& command, SubmitRequest& request) {
   command
       .add_option("--stage", request.stage,

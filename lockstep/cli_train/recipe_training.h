@@ -13,9 +13,9 @@
 namespace lockstep {
 
 /// Returns the model of [model] with its loss. Its initial weights are drawn by [trainer] seed or read from
-/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model is laid out
-/// for `device`, and still on the CPU. `python` makes a network that [model] names in Python, and must outlive the
-/// model.
+/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model has the
+/// memory layout for `device`, but is still on the CPU. `python` makes a network that [model] names in Python, and must
+/// outlive the model.
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
                                      PythonHost* python, std::vector<std::string>* notes = nullptr);
 

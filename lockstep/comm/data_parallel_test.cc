@@ -275,8 +275,7 @@ RANKS_TEST(DataParallel, ASignalOfOneRankIsSeenByAllAfterTheSameBackward, 3) {
   EXPECT_FALSE(parallel.agree_now(Signal::kStop, false));
 }
 
-// Returns the weights after `to` steps, with a new object from step `from` on. In float32 their last bits depend on the
-// buckets.
+// Returns the weights after `to` steps, with a new object from step `from` on. Their last bits depend on the buckets.
 std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from, bool keeps_layout = true) {
   Net net(40);
   net.to(at::kFloat);

@@ -28,7 +28,7 @@ struct Input {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> stride;
 
-  /// True if `tensor` lies as this says. How far apart the only entry of a dimension lies means nothing.
+  /// True if `tensor` has this layout. The stride of a dimension with one entry does not matter.
   bool is_laid_out_as(const at::Tensor& tensor) const {
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] != 1 && tensor.stride(static_cast<std::int64_t>(i)) != stride[i]) return false;
@@ -137,7 +137,7 @@ class CompiledPass {
       inputs.push_back(pass->as_compiled_for(tangents.front()));
       const c10::impl::ExcludeDispatchKeyGuard casts_itself(c10::autocast_dispatch_keyset);
       const auto made = pass->backward_->run(inputs);
-      // For the pass itself, each parameter, and the batch.
+      // The inputs are those of the pass itself, each parameter, and the batch.
       torch::autograd::variable_list gradients(1 + pass->parameters_.size() + 1);
       for (std::size_t i = 0; i < made.size(); ++i) gradients[1 + pass->facts_.gradients.at(i)] = made[i];
       return gradients;
@@ -159,7 +159,7 @@ class CompiledPass {
               (tensor == nullptr ? "none" : dtype_name(tensor->scalar_type()) + " " + shape_text(tensor->sizes())),
           kCompile);
     }
-    // Tied weights have several names here, and one in Python.
+    // A tied weight has several names in C++, but only one in Python.
     const auto count = [](const std::vector<at::Tensor>& all) {
       std::set<const void*> distinct;
       for (const auto& each : all) distinct.insert(each.unsafeGetTensorImpl());
@@ -172,7 +172,7 @@ class CompiledPass {
                 kCompile);
   }
 
-  // Machine code does not check its inputs.
+  // The compiled code does not check its inputs, so this does.
   void require_circumstances(const at::Tensor& batch) {
     const auto type = batch.device().type();
     const auto refuse = [this](const std::string& what, const std::string& wanted, const std::string& is) {
@@ -211,7 +211,7 @@ class CompiledPass {
   }
 
   void set_buffers(const std::vector<at::Tensor>& values) {
-    // One call for all of a type.
+    // One call converts all tensors of one type.
     std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> by_type;
     for (std::size_t i = 0; i < values.size(); ++i) {
       auto& [to, from] = by_type[buffers_[i].scalar_type()];
@@ -248,7 +248,7 @@ class CompiledNetwork final : public Network {
     return plain_->forward(input);
   }
 
-  /// Whole batches are made by the compiled passes, which ask the host for nothing.
+  /// Full batches run through the compiled passes, which need nothing from the host.
   std::string why_not_recorded() const override { return {}; }
 
   void train(bool on) override {
@@ -257,7 +257,7 @@ class CompiledNetwork final : public Network {
   }
 
  private:
-  // The batches of other sizes are an epoch's last one, and those that are tried when memory ran out.
+  // Batches of other sizes are the last one of an epoch, and those that are tried after memory ran out.
   static constexpr int kMostOthers = 4;
 
   [[noreturn]] void refuse(const at::Tensor& input) const {

@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-/// Says `news` of a verdict, or of its end, on `log` and in the run folder's watch.jsonl (docs/formats/run-folder.md).
-/// Without a run folder only the log hears. A line that cannot be written is left out.
+/// Writes a message about a new verdict, or about its end, to `log` and to the run folder's watch.jsonl
+/// (docs/formats/run-folder.md). If there is no run folder, it is written to the log only. A line that cannot be
+/// written is left out.
 void tell_news(const std::string& news, const std::optional<WatchVerdict>& verdict,
                const std::filesystem::path& run_dir, const Log& log);
 

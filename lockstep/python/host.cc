@@ -15,7 +15,7 @@ namespace py = pybind11;
 namespace lockstep {
 namespace {
 
-// Returns the settings of [model.args] as keyword arguments. A table within it is a dict.
+// Returns the settings of [model.args] as keyword arguments. A table in them becomes a dict.
 py::dict arguments_of(const Recipe& recipe, const std::string& table) {
   py::dict out;
   for (const auto& [key, setting] : recipe.settings()) {
@@ -52,7 +52,7 @@ std::shared_ptr<Network> ThisPython::network(const Recipe& recipe, const Network
 std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> ThisPython::loss(const Recipe& recipe) {
   const auto name = *recipe.python_name("loss.name");
   try {
-    // A std::function has copies; they share the one object.
+    // A std::function may be copied. All copies share one Python object.
     const auto function = std::make_shared<PythonObject>(in_python([&] {
       return PythonObject(py::module_::import("lockstep_host.modules").attr("loss")(name.source, name.object));
     }));

@@ -17,7 +17,7 @@ namespace {
 
 std::string key_of(const std::pair<py::handle, py::handle>& item) { return py::cast<std::string>(item.first); }
 
-// A Python module that was registered twice is there twice. Its names are those of its state_dict().
+// A Python module that was registered twice is visited twice. The names are those of state_dict().
 class Mirror {
  public:
   void add(py::handle from, torch::nn::Module& to) {
@@ -43,7 +43,7 @@ class Mirror {
     }
   }
 
-  /// The buffers that a snapshot does not hold.
+  /// Returns the buffers that are not in a snapshot (registered with persistent=False).
   std::vector<at::Tensor> passing() && { return std::move(passing_); }
 
  private:
@@ -55,7 +55,7 @@ class PythonNetwork final : public Network {
   explicit PythonNetwork(PythonObject module) : module_(std::move(module)) {
     in_python([this] {
       Mirror mirror;
-      // torch.compile wraps a module. Names are the wrapped one's.
+      // torch.compile wraps a module in another one. The names must be those of the module inside.
       const py::object inner = py::getattr(*module_, "_orig_mod", *module_);
       mirror.add(inner, *this);
       passing_ = std::move(mirror).passing();

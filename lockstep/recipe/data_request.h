@@ -18,10 +18,10 @@ struct DataRequest {
   bool json = false;
 };
 
-/// The commands that take one, in the order of the help.
+/// The commands that take a DataRequest, in the order of the help.
 enum class DataCommand { kConvert, kVerify, kInfo };
 
-/// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
+/// Adds the options to a CLI11 sub-command. It is a template, so that this header does not depend on CLI11.
 template <typename App>
 void bind_options(App& app, DataRequest& request, DataCommand command) {
   if (command == DataCommand::kConvert) {

@@ -22,7 +22,7 @@ struct TrainRequest {
   bool json = false;
 };
 
-/// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
+/// Adds the options to a CLI11 sub-command. It is a template, so that this header does not depend on CLI11.
 template <typename App>
 void bind_options(App& app, TrainRequest& request) {
   app.add_option("RECIPE", request.recipe, "The recipe: a TOML file, or the name of a built-in recipe")->required();
@@ -45,13 +45,13 @@ void bind_options(App& app, TrainRequest& request) {
   app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 
-/// Returns the recipe of the request, with its overrides. `program` is this executable, which built-in recipes lie near
-/// to.
+/// Returns the recipe of the request, with its overrides. `program` is the path of this executable. Built-in recipes
+/// are found near it.
 ///
 /// Throws: as Recipe::load; Error(kUsage) if --devices is below 1, or --set has no "=".
 Recipe recipe_of(const TrainRequest& request, const Environment& env, const std::filesystem::path& program);
 
-/// Returns the request as arguments, with `run_dir` in place of its own.
+/// Returns the request as command-line arguments, with `run_dir` instead of the request's run folder.
 std::vector<std::string> arguments_of(const TrainRequest& request, const std::string& run_dir);
 
 /// Returns every setting as "key = value", sorted by key, without origins. Ranks compare it.

@@ -23,8 +23,9 @@ std::string to_upper(std::string text) {
   return text;
 }
 
-/// "RUN", "--nodes N,N…", "--to FILE (required)". The usage line shows which positionals are required. An option whose
-/// value has no name of its own is shown as "--batch BATCH".
+/// Returns the name of an option with its value, such as "RUN", "--nodes N,N…" or "--to FILE (required)". For
+/// positionals the usage line shows which are required. If a value has no name of its own, it is shown as in "--batch
+/// BATCH".
 std::string cell(const CLI::Option& option, bool is_positional) {
   if (is_positional) return option.get_name(true, false);
   std::string text = option.get_name(false, true);

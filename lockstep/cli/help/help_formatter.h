@@ -21,7 +21,7 @@ namespace lockstep::cli {
 /// ```
 class HelpFormatter : public CLI::Formatter {
  public:
-  /// Units: `width` is in characters. Below about 44 the text is wider than that.
+  /// Units: `width` is in characters. If it is less than about 44, lines are longer than `width`.
   explicit HelpFormatter(std::size_t width) : width_(width) {}
 
   std::string make_group(std::string group, bool is_positional, std::vector<const CLI::Option*> options) const override;
