@@ -53,7 +53,7 @@ struct AgentOptions {
 /// program. It ends shortly after the last task that it watches. It ignores the signals that ask a job to stop, since
 /// tasks then still have work to do.
 ///
-/// It keeps standard error for its warnings, until the task that started it has ended, and no other descriptor.
+/// The agent keeps one descriptor: standard error, for its warnings, until the task that started the agent has ended.
 ///
 /// Throws: Error(kEnvironment) if no process can be started.
 void start_agent(const AgentOptions& options, const Environment& env, const Log& log);

@@ -50,8 +50,8 @@ class CachePack {
   /// Adds these files to the pack. Files that are only in the pack stay there. A reader sees either the old pack or the
   /// new one.
   ///
-  /// Returns false if the files have more than `kMostBytes`, or if one of them changed meanwhile. Throws: Error(kIo);
-  /// the old pack is then unchanged.
+  /// Returns false if the files have more than `kMostBytes`, or if one of them changed meanwhile. Throws: Error(kIo) if
+  /// the pack cannot be written. The old pack is then unchanged.
   bool give_back(const CachedFiles& files) const;
 
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;

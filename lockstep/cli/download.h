@@ -22,7 +22,7 @@ void download(const std::string& url, const std::filesystem::path& part, const E
 
 /// Returns the file's SHA-256, as sha256sum prints it.
 ///
-/// Throws: Error(kIo), Error(kEnvironment) if there is no sha256sum.
+/// Throws: Error(kIo) if sha256sum fails, Error(kEnvironment) if there is none.
 std::string sha256_of(const std::filesystem::path& path, const Environment& env);
 
 }  // namespace lockstep::cli

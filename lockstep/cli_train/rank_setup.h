@@ -35,7 +35,7 @@ JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_
 /// settings everywhere. `run_dir` is the run's folder. `run_dir` is empty if there is no folder yet or if it is only
 /// read.
 ///
-/// Collective: yes. Throws: Error(kEnvironment), Error(kRecipe), Error(kPeer).
+/// Collective: yes. Throws: as join(); Error(kRecipe) if the ranks do not fit the recipe, or if their settings differ.
 Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
                  const std::filesystem::path& run_dir = {});
 

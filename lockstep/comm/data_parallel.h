@@ -81,7 +81,8 @@ class DistributedDataParallel {
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.
-  /// Throws: Error(kUsage) for a loss of another shape, or naming the parameters that got no gradient; Error(kPeer).
+  /// Throws: Error(kUsage) for a loss of another shape, or naming the parameters that got no gradient; Error(kPeer) if
+  ///         a rank was lost.
   void backward(const at::Tensor& loss, std::int64_t samples, std::optional<std::int64_t> global_samples = {});
 
   /// Sets a switch to a value, and sets it back when it is destroyed.

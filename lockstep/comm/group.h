@@ -64,7 +64,7 @@ class Group {
   std::string broadcast_text(std::string text, int root = 0);
 
   /// Checks whether collectives on the device have failed while the host went on. If so, it ends them and throws. The
-  /// check is cheap enough for each step. Throws: Error(kPeer).
+  /// check is cheap enough for each step. Throws: Error(kPeer) if one has failed.
   void require_sound();
 
   /// Waits for the device, and checks for failed collectives meanwhile. No other call notices a collective that hangs

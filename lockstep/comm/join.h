@@ -41,7 +41,7 @@ struct JoinOptions {
 ///         Error(kPeer) naming the ranks that did not arrive, their hosts if known, and the time waited.
 Group join(const JoinOptions& options = {});
 
-/// Does the same with a placement and an environment that are known already.
+/// Connects all ranks as join() does, with a placement and an environment that are known already.
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options = {});
 
 /// Returns a group of this rank alone, on a device that is ready. Collective: no.

@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Checks that no two ranks use one device, unless that is allowed. Then opens the communication between devices.
 ///
-/// Collective: yes. Throws: Error(kEnvironment) on every rank if a device is shared; Error(kPeer).
+/// Collective: yes. Throws: Error(kEnvironment) on every rank if a device is shared; Error(kPeer) if a rank is lost.
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
 
 /// Returns a key that identifies a device. All processes on this device get the same key, whatever index each has for

@@ -73,7 +73,8 @@ class SampleSource {
 
   /// Decodes one sample. `to[f]` has room for fields()[f].bytes() and lies in the batch's own memory.
   ///
-  /// Threads: several may call it at once. Throws: Error(kData), Error(kIo).
+  /// Threads: several may call it at once. Throws: Error(kData) if the sample is damaged, Error(kIo) if it cannot be
+  ///          read.
   virtual void read(const SampleKey& key, std::span<std::byte* const> to) const = 0;
 
   /// Returns a name for people, such as a file's path or "t10k-images-idx3-ubyte #17".

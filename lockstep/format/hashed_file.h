@@ -41,7 +41,7 @@ class HashedFile {
   /// approximate size in bytes, or 0 if it is unknown.
   HashedFile(int fd, std::filesystem::path path, std::uint64_t expected = 0);
 
-  /// Adds a part to the file. Throws: Error(kIo), here or in finished().
+  /// Adds a part to the file. Throws: Error(kIo) if writing fails, here or in finished().
   void append(std::span<const std::byte> part);
   /// Writes the parts that are left, and returns size and checksum. The file is not synced.
   WrittenFile finished();

@@ -37,7 +37,7 @@ std::size_t dtype_bytes(std::string_view dtype, const std::string& where = "safe
 /// every tensor is aligned in the file as PyTorch's reader wants it. Tensors of one width keep the order given. Each
 /// entry's bytes must fit its dtype and shape, and no two entries may have the same name.
 ///
-/// Throws: Error(kIo); Error(kBug) if the entries break these rules.
+/// Throws: Error(kIo) if writing fails; Error(kBug) if the entries break these rules.
 /// Source: the safetensors format: u64 header length, JSON padded with spaces to 8 bytes, data.
 WrittenFile write_safetensors(int fd, const std::filesystem::path& path, std::span<const TensorEntry> tensors,
                               const std::map<std::string, std::string>& metadata = {});

@@ -26,8 +26,8 @@ struct LoadedWeights {
 /// Floating types are converted. Names of older versions of torchvision and Hugging Face are understood, a prefix of
 /// all names is removed, and for a tied weight one of its names is enough.
 ///
-/// Throws: Error(kIo); Error(kData) naming the tensors that are missing, left over, or of another shape or type. The
-///         module is then unchanged; Error(kRecipe) for a pattern that matches no name.
+/// Throws: Error(kIo) if the file cannot be read; Error(kData) naming the tensors that are missing, left over, or of
+///         another shape or type. The module is then unchanged; Error(kRecipe) for a pattern that matches no name.
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const WeightsOptions& options = {});
 

@@ -21,7 +21,7 @@ struct Request {
 /// Returns the folder of a run's requests. It need not exist.
 std::filesystem::path requests_folder(const std::filesystem::path& run_dir);
 
-/// Writes a request of this kind. Throws: Error(kIo).
+/// Writes a request of this kind. Throws: Error(kIo) if the file cannot be written.
 Request leave_request(const std::filesystem::path& run_dir, const std::string& kind);
 
 /// Withdraws a request that nobody has answered.
@@ -32,7 +32,7 @@ void withdraw_request(const std::filesystem::path& run_dir, const Request& reque
 std::vector<Request> open_requests(const std::filesystem::path& run_dir, const std::vector<std::string>& kinds);
 
 /// Answers a request with `answer`, to which "schema", "id" and "request" are added. An answer with "state" "seen"
-/// leaves the request open, any other removes it. Throws: Error(kIo).
+/// leaves the request open, any other removes it. Throws: Error(kIo) if the file cannot be written.
 void answer_request(const std::filesystem::path& run_dir, const Request& request, nlohmann::json answer);
 
 /// Returns the answer so far. Nothing if there is no answer.

@@ -38,8 +38,8 @@ class RunFolder {
   /// "logs/rank-0003.log".
   std::filesystem::path rank_log(std::int64_t rank) const;
 
-  /// Writes result.json, the object that `train --json` prints at its end, and syncs it. From then on the run counts as
-  /// finished.
+  /// Writes result.json, the object that `train --json` prints at its end, and syncs it. From then on, the run counts
+  /// as finished.
   ///
   /// Throws: Error(kIo).
   void finish(std::string_view result_json) const;

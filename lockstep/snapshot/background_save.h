@@ -29,9 +29,9 @@ struct SaveEnd {
 /// Saves snapshots while training continues. A thread copies the tensors that are shared with the model, then writes
 /// and syncs the copy. One save is in flight at a time. Threads: the training thread makes all calls.
 ///
-/// It keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the copy. A save
-/// into a HeldSnapshot has its two copies there. Then this object keeps copies of a device's tensors only. These are
-/// copied on a stream of their own while the device computes.
+/// A BackgroundSave keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the
+/// copy. A save into a HeldSnapshot has its two copies there. Then this object keeps copies of a device's tensors only.
+/// These are copied on a stream of their own while the device computes.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);

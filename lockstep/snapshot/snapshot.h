@@ -124,24 +124,27 @@ struct WrittenSnapshot {
 /// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank of one program calls it, and
 /// lock_snapshots() keeps others out. Old snapshots that cannot be removed are a warning on standard error.
 ///
-/// Blocks: until the snapshot is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
+/// Blocks: until the snapshot is on disk. Throws: Error(kIo) if the snapshot cannot be written. Snapshots saved before
+///         are unchanged.
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
                                const WriteOptions& options = {});
 
 /// Restores weights, buffers and optimizer state from a snapshot.
 ///
-/// Throws: Error(kIo); Error(kData) naming the tensor that is missing, left over or of another shape, with both shapes.
+/// Throws: Error(kIo) if a file cannot be read; Error(kData) naming the tensor that is missing, left over or of another
+///         shape, with both shapes.
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData).
+/// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData) if the text is
+/// damaged.
 TrainingState parsed_state(const std::string& text, const std::filesystem::path& file);
 
 /// Restores weights and buffers from a snapshot. If the run averaged its weights, they are the averages, which its own
 /// validation used. Otherwise they are the last step's. If a signal stopped the run before the pass for BatchNorm
 /// statistics, averages lack these and are not used. Returns true if the weights are averaged.
 ///
-/// Throws: Error(kIo); Error(kData) as restore_snapshot().
+/// Throws: as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
 
 /// Returns why the state of a snapshot cannot be read, such as a damaged file or another schema. Returns nothing if the

@@ -15,8 +15,8 @@ namespace lockstep {
 /// The lock is `run.lock` in the run folder if the folder is a run's `snapshots/`, else `run.lock` in the folder
 /// itself. So programs and `lockstep train` exclude each other. Only rank 0's process calls it.
 ///
-/// Throws: Error(kEnvironment) naming the holder if another live process writes there; Error(kIo).
-/// It also clears what other writers left, as clear_left_overs().
+/// Throws: Error(kEnvironment) naming the holder if another live process writes there; Error(kIo) if the lock's file
+/// cannot be written. It also clears what other writers left, as clear_left_overs().
 std::unique_ptr<RunLock> lock_snapshots(const std::filesystem::path& snapshots, const ProcessIdentity& self);
 
 /// Removes unfinished files of other writers in `snapshots`, of any host. The holder of the lock knows that none of

@@ -21,7 +21,7 @@ bool validate_batches(Module& module, Loader& loader, std::int64_t samples, Prec
 /// Returns the metrics of a module over all samples of a loader. Each sample counts once, whatever the number of ranks.
 /// The module is left in eval mode.
 ///
-/// Collective: yes. Throws: the module's and the loader's errors; Error(kPeer).
+/// Collective: yes. Throws: the module's and the loader's errors; Error(kPeer) if a rank is lost.
 std::map<std::string, double> evaluated(Module& module, Loader& loader, Group& group,
                                         Precision precision = Precision::kFp32);
 

@@ -20,7 +20,8 @@ inline std::filesystem::path golden_path(const std::string& name) {
   return source_root() / "tests/golden/images" / name;
 }
 
-/// Returns the value of `key` in a JSON file there. It is a value, so that a loop over it keeps it alive.
+/// Returns the value of `key` in a JSON file of the golden folder. It is returned by value, so that a loop over it
+/// keeps it alive.
 inline nlohmann::json golden_numbers(const std::string& name, const std::string& key) {
   return nlohmann::json::parse(text_of_file(golden_path(name))).at(key);
 }

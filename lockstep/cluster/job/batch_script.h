@@ -10,9 +10,9 @@ namespace lockstep {
 
 /// Returns the batch script of a job, for `sbatch`, by Lockstep or by hand.
 ///
-/// It requests the plan's nodes, loads modules, tries the program on one node, and starts `lockstep exec -- PROGRAM` as
-/// each task. It continues in another job if the program ended with 75 or, for a chain, if the time is up. Source:
-/// docs/cluster/submit.md explains each part.
+/// The script requests the plan's nodes, loads modules, tries the program on one node, and starts `lockstep exec --
+/// PROGRAM` as each task. It continues in another job if the program ended with 75 or, for a chain, if the time is up.
+/// Source: docs/cluster/submit.md explains each part.
 std::string batch_script(const JobPlan& plan);
 
 /// Returns the path of "job.sh" in the run folder.

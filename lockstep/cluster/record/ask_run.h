@@ -13,7 +13,7 @@ inline constexpr std::chrono::seconds kSeenWithin{75};
 
 /// Asks the training in a run's folder to stop, with a snapshot. Returns true once the training has seen the request.
 /// If it has not seen it within `patience`, the request is removed, and false is returned.
-/// Blocks: for at most `patience`. Throws: Error(kIo).
+/// Blocks: for at most `patience`. Throws: Error(kIo) if the request cannot be written.
 bool ask_to_stop(const std::filesystem::path& run_dir, std::chrono::milliseconds patience = kSeenWithin);
 
 /// Asks the training in a run's folder for a snapshot, and waits until the snapshot is complete on disk.
@@ -26,7 +26,7 @@ nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::m
 
 /// Asks what each rank of a run does, and who holds up the others. Returns the answer (docs/formats/run-folder.md).
 /// Blocks: for at most `patience`.
-/// Throws: Error(kEnvironment) if nobody answers; Error(kIo).
+/// Throws: Error(kEnvironment) if nobody answers; Error(kIo) if the request cannot be written.
 nlohmann::json ask_why(const std::filesystem::path& run_dir, std::chrono::milliseconds patience = kSeenWithin);
 
 }  // namespace lockstep

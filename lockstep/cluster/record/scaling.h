@@ -43,14 +43,15 @@ struct RunFigures {
 
   double node_hours() const { return run_s * nodes / 3600; }
   double billed_hours() const { return billing.hours(run_s, nodes); }
-  /// Nothing if no device reports power, or if the energy was also used for samples of other starts.
+  /// The energy for each sample. Nothing if no device reports power, or if the energy was also used for samples of
+  /// other starts.
   std::optional<double> kwh_per_sample() const;
 };
 
 /// Throws: Error(kIo) if there is no run; Error(kData) if it has taken no step or has not ended.
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
-/// Does the same for one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.
+/// Returns the figures of one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.
 RunFigures figures_of(const RunSegment& start);
 
 /// Returns the figures of a program other than a recipe: only nodes, ranks, run_s, billing and energy are set.

@@ -48,7 +48,7 @@ std::filesystem::path program_of_build(const std::filesystem::path& folder);
 /// Records the purpose of a build in its folder, and makes it the default. A build that was made in an image is used in
 /// that image only.
 ///
-/// Throws: Error(kIo).
+/// Throws: Error(kIo) if the record cannot be written.
 void keep_build(const TrainerBuild& build);
 
 /// Returns all existing builds of this version.

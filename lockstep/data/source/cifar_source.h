@@ -14,7 +14,7 @@ namespace lockstep {
 /// "target" I64 []. `path` is the folder with the files, or the folder in which the archive was unpacked. `split` is
 /// "train" or "validation" (the test images).
 ///
-/// Throws: Error(kData) if a file is missing or damaged, Error(kIo).
+/// Throws: Error(kData) if a file is missing or damaged, Error(kIo) if it cannot be read.
 std::unique_ptr<SampleSource> cifar_source(const std::filesystem::path& path, CifarKind kind, const std::string& split);
 
 }  // namespace lockstep

@@ -48,7 +48,8 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
 /// "target" is I64 [], from integers [N] or [N, 1]. The number of classes is the length of the file's "/classes". If
 /// that is missing, it is `classes`, or the largest label + 1 if `classes` is 0.
 /// Throws: Error(kData) if an array is missing or of the wrong shape, if numbers of samples and labels differ, if a
-/// label is out of range, or if the index points beyond the bytes; Error(kIo); Error(kEnvironment) without HDF5.
+/// label is out of range, or if the index points beyond the bytes; Error(kIo) if the file cannot be read;
+/// Error(kEnvironment) without HDF5.
 Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& group, const Hdf5Names& names = {},
                    std::int64_t classes = 0);
 

@@ -40,8 +40,8 @@ struct PythonPart {
 /// `split`, it gets the part's name. If it has `train`, as torchvision's data sets do, it gets true or false. A
 /// function with neither has only the part "train".
 ///
-/// Its samples have "input" and "target". Each thread that reads has a worker process of its own. The random choices of
-/// a sample follow from seed, epoch and sample, whichever worker reads it.
+/// The samples of a part have "input" and "target". Each thread that reads has a worker process of its own. The random
+/// choices of a sample follow from seed, epoch and sample, whichever worker reads it.
 ///
 /// Throws: Error(kEnvironment) if the Python cannot be started or ends; else the errors of the user's code, with the
 /// traceback, as Error(kRecipe), Error(kData) or Error(kIo).

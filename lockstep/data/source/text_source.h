@@ -37,7 +37,8 @@ inline constexpr std::int64_t kNotMasked = -100;
 /// not used.
 ///
 /// Masks are drawn from (seed, epoch, sample). At least one position of each sample is masked.
-/// Throws: Error(kData) if there is not one window of text; Error(kIo); Error(kRecipe) for an option out of range.
+/// Throws: Error(kData) if there is not one window of text; Error(kIo) if a file cannot be read; Error(kRecipe) for an
+///         option out of range.
 std::unique_ptr<SampleSource> text_source(const std::filesystem::path& path, const TextOptions& options);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ class Hdf5Array {
   ///
   /// If the array is uncompressed, in one piece or in chunks of whole rows, the bytes are read without the HDF5
   /// library, which serves one thread at a time. Compressed and unusual arrays go through it.
-  /// Threads: safe. Throws: Error(kData) if rows are missing in the file, Error(kIo).
+  /// Threads: safe. Throws: Error(kData) if rows are missing in the file, Error(kIo) if the file cannot be read.
   void read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const;
 
   /// True if read_rows() reads the bytes without the HDF5 library.
@@ -90,7 +90,7 @@ struct Hdf5Plan {
 /// file, even if the program ends. The arrays' bytes are written in place later, without the library. `kind` is stored
 /// as the attribute "format" of the root.
 ///
-/// Throws: Error(kIo), Error(kEnvironment).
+/// Throws: Error(kIo) if the file cannot be written, Error(kEnvironment) if there is no HDF5 library.
 void make_hdf5(const std::filesystem::path& path, const std::string& kind, std::vector<Hdf5Plan>& plans);
 
 }  // namespace lockstep

@@ -82,7 +82,7 @@ class HeldSnapshot {
 };
 
 /// Writes the state that a training has left to disk as a snapshot, unless its folder has a snapshot of this step or a
-/// later one. Returns the snapshot's path.
+/// later one. Returns the path of the snapshot.
 ///
 /// Throws: Error(kIo).
 std::optional<std::filesystem::path> write_to_disk(const HeldSnapshot::Held& held);

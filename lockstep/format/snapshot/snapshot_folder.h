@@ -67,7 +67,7 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
 
 /// Makes the symbolic link `best` beside `snapshot` point to it. prune_snapshots() never removes that snapshot.
 ///
-/// Throws: Error(kIo); the link is then unchanged.
+/// Throws: Error(kIo) if the link cannot be changed.
 void mark_best(const std::filesystem::path& snapshot);
 
 /// The snapshots that stay.

@@ -32,8 +32,8 @@ struct SavedOptimizer {
 /// float32 tensor. Tensors are written without a copy. `path` is then complete, or still has its old content.
 ///
 /// Blocks: until the data is on disk.
-/// Throws: Error(kIo); Error(kData) for a dtype without a storage class in torch, and for optimizer state that belongs
-/// to no parameter of a group.
+/// Throws: Error(kIo) if writing fails; Error(kData) for a dtype without a storage class in torch, and for optimizer
+/// state that belongs to no parameter of a group.
 void write_torch_file(const std::filesystem::path& path, std::span<const TensorEntry> model,
                       const std::optional<SavedOptimizer>& optimizer = {});
 

@@ -16,10 +16,10 @@ class ZipWriter {
   /// `fd` is open for writing at its start. `path` is for messages.
   ZipWriter(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
-  /// Adds an entry. `entry` is ASCII and unique. Throws: Error(kIo).
+  /// Adds an entry. `entry` is ASCII and unique. Throws: Error(kIo) if writing fails.
   void add(const std::string& entry, std::span<const std::byte> bytes);
 
-  /// Writes the zip directory. The file is not synced. Throws: Error(kIo).
+  /// Writes the zip directory. The file is not synced. Throws: Error(kIo) if writing fails.
   void finish();
 
  private:

@@ -16,8 +16,8 @@ namespace lockstep {
 
 /// The store of one local run. The supervisor serves it, since that process outlives the ranks.
 ///
-/// Its secret is a file in `.meeting/` of the run folder, or in the cache folder if there is no run folder. The
-/// destructor removes the file.
+/// The secret of the store is a file in `.meeting/` of the run folder, or in the cache folder if there is no run
+/// folder. The destructor removes the file.
 class LocalStore {
  public:
   /// Chooses where the secret will be, and creates nothing. A program other than Lockstep's may never use the store,
