@@ -74,7 +74,7 @@ class Usage(harness.RanksTest):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
         program = subprocess.Popen([harness.BIN / "lockstep", *command, "--help"], stdin=terminal, stdout=terminal, env=env)
-        # Our own end stays open and writes the last byte: a read beside the close of the last end can lose what was written before.
+        # This end of the pipe stays open and writes the last byte. A read at the moment when the last end is closed could lose bytes.
         end = threading.Thread(target=lambda: (program.wait(), os.write(terminal, b"\0")))
         end.start()
         text = b""
