@@ -3,8 +3,8 @@
 // pack into a temporary folder and renames it. The other tasks wait for the lock and find the folder. A damaged pack
 // gives an empty folder and a warning, since caches can always be built again.
 //
-// Unpacked files get a modification time before anything that the job writes. So a later time marks a new file, and the
-// agent can tell whether there is anything to give back.
+// Unpacked files get a modification time that is earlier than that of any file which the job writes. So a file with a
+// later time is new, and the agent sees whether the pack must be written again.
 //
 // At the end, the agent of one node writes a new pack under a temporary name and renames it over the old one. It takes
 // the node's files, and adds those that only the old pack has, up to a limit. If two jobs end at once, the last rename

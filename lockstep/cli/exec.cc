@@ -112,7 +112,7 @@ FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log&
   return file;
 }
 
-/// True if a word of the command is a launcher that torchrun's variables reach, also behind lines of setup.
+/// True if a word of the command is a launcher that reads torchrun's variables. Set-up commands may come before it.
 bool names_torchrun(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
     const auto name = std::filesystem::path(word).filename().string();

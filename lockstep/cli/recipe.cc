@@ -122,7 +122,7 @@ void write_new(const std::string& file, const std::vector<std::string>& sets, bo
 
 // check
 
-/// Checks each file by itself, without this user's file and environment, and continues after a bad one.
+/// Checks each recipe file alone, without this user's settings and environment, and continues after a wrong file.
 int check(const std::vector<std::string>& words, bool as_json, const Context& context) {
   int exit_with = 0;
   json files = json::array();

@@ -13,7 +13,7 @@
 
 namespace lockstep::cli {
 
-/// Returns the folder where `submit` puts this user's runs on this cluster.
+/// Returns the folder in which `lockstep submit` makes this user's run folders on this cluster.
 std::filesystem::path runs_here(const Environment& env);
 
 /// Returns all folders with runs of this user: runs_root(), and all others to which runs were submitted.

@@ -123,8 +123,8 @@ Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
 /// among these ranks, minus their own work. If the same cores compute and average, all-reduces that are timed alone
 /// would show too short a time.
 ///
-/// This is a mean, not a median: two ranks that wait for each other on busy cores take few long steps between many
-/// short ones, and a training takes them all.
+/// The result is a mean and not a median. Two ranks that wait for each other on busy cores make a few long steps
+/// between many short ones, and a training has both.
 ///
 /// The gradients belong to the averaging from here on, so this comes after all else that is measured.
 /// Collective: yes.

@@ -67,7 +67,8 @@ Verdict RunRecord::on(const RunStarted& event) {
   } else if (!is_auto_) {
     put_aside_after(event.first_step);
   }
-  // The earlier result is no longer final. The end of this start writes it again.
+  // The result.json of the earlier start is not final any more, so it is removed. This start writes it again at its
+  // end.
   const auto result = folder_.path() / "result.json";
   if (::unlink(result.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorKind::kIo, system_fact("remove", result, errno), "choose another --run-dir");

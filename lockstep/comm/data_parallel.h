@@ -27,8 +27,9 @@ class Module;
 
 namespace lockstep {
 
-/// Lists the parameters of each bucket, by their index in the module's parameters(). The last number is our own
-/// control tensor. The last bit of a sum depends on the layout, so an exact resume needs that of the run it continues.
+/// Lists the parameters of each bucket, by their index in the module's parameters(). The last number is the control
+/// tensor, which Lockstep adds. The last bit of a sum depends on the layout, so an exact resume needs that of the run
+/// it continues.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
@@ -39,8 +40,8 @@ struct DataParallelOptions {
   bool static_graph = false;
   CompressionOptions compression{};
   std::optional<BucketLayout> layout{};  ///< The layout of a snapshot, used from the first step on.
-  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True
-  /// permits it, for a measurement that discards its gradients.
+  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. If true,
+  /// it is allowed, for a measurement that discards its gradients.
   bool permits_plain_backward = false;
 };
 

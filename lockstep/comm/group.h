@@ -100,7 +100,7 @@ class Group {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Calls `work` on rank 0 alone. If it throws, every rank throws that error.
+/// Calls `work` on rank 0 only. If `work` throws, every rank throws that error.
 ///
 /// Collective: yes. Blocks: until rank 0 is done.
 void on_rank_zero(Group& group, const std::function<void()>& work);

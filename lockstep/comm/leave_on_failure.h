@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Calls `work`, which every rank calls, and ensures that nobody waits for a rank on which it threw.
+/// Calls `work`, and ensures that no rank waits for a rank on which `work` has thrown. Every rank calls this function.
 ///
 /// If it throws on every rank, the group stays intact. If other ranks have not thrown within a second, or if a peer was
 /// lost, this rank leaves the group. The others' collectives then throw Error(kPeer) with this rank and its reason. A

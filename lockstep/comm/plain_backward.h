@@ -26,8 +26,8 @@ class AveragedBackward {
   AveragedBackward& operator=(const AveragedBackward&) = delete;
 };
 
-/// Throws Error(kUsage) from a backward pass that is not averaged, as soon as it adds to the gradient of one of the
-/// parameters, and names it. It watches while the object lives.
+/// While an object of this class lives, a backward pass that is not averaged throws Error(kUsage) as soon as it adds to
+/// the gradient of one of the parameters. The error names the parameter.
 ///
 /// The backward pass of another DistributedDataParallel may reach these parameters, as a generator's pass goes through
 /// its discriminator.

@@ -14,8 +14,8 @@ namespace lockstep {
 
 /// The run's store, for ProcessGroupGloo and ProcessGroupNCCL.
 ///
-/// Presents our store as a c10d::Store. Failures are c10d's exceptions, DistStoreError if a request took too long or
-/// was refused, and DistNetworkError if the server has gone.
+/// Makes the run's store usable as a c10d::Store. Failures become c10d's exceptions: DistStoreError if a request took
+/// too long or was refused, and DistNetworkError if the server is gone.
 ///
 /// Threads: safe. A thread that waits for a key does not delay other threads. NCCL's watchdog needs this.
 class StoreAdapter final : public c10d::Store {

@@ -35,8 +35,8 @@ struct Field {
   std::size_t bytes() const;
 };
 
-/// Names one reading of a sample. All random choices in a reading are drawn from it alone, so the pixels are the same
-/// with any number of ranks and workers.
+/// The key of one read of a sample. All random choices in the read are drawn from this key alone, so the pixels are the
+/// same with any number of ranks and workers.
 struct SampleKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;

@@ -9,7 +9,7 @@
 //
 // Files of killed jobs may remain. Their names hold the job and its restart count, so that another start does not read
 // them, and rank 0 removes old ones. Rank 0 checks that the port is free, since another job on the node may have it.
-// The address only says where to connect. Our own ranks also prove by the store's handshake that they belong to the
+// The address only says where to connect. Lockstep's ranks also prove by the store's handshake that they belong to the
 // run.
 #include "lockstep/launch/rendezvous.h"
 

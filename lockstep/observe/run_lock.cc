@@ -116,8 +116,8 @@ bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& sel
 }
 
 RunLock::~RunLock() {
-  // Without the record, nobody mistakes a later process with the same id for the holder. If truncation fails, the start
-  // time tells them apart.
+  // The record is removed, so that nobody takes a later process with the same id for the holder. If this fails, the
+  // start time still distinguishes the two.
   if (file_) [[maybe_unused]]
     const int emptied = ::ftruncate(file_.get(), 0);
 }

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The command line of `bench loader`, which `lockstep` hands over to `lockstep-data`.
+/// The command line of `bench loader`, which `lockstep` passes on to `lockstep-data`.
 struct LoaderBenchRequest {
   std::vector<std::string> paths;  ///< Data sets' folders or files, or recipes.
   std::string kind;                ///< As data.kind. If empty, the files tell.

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The command line of `data convert`, `verify` or `info`, which `lockstep` hands over to `lockstep-data`.
+/// The command line of `data convert`, `verify` or `info`, which `lockstep` passes on to `lockstep-data`.
 struct DataRequest {
   std::string path;  ///< A data set's folder or file. For `verify` and `info` also a recipe.
   std::string to;    ///< convert

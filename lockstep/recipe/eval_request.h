@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The command line of `eval` or `predict`, which `lockstep` hands over to `lockstep-train`.
+/// The command line of `eval` or `predict`, which `lockstep` passes on to `lockstep-train`.
 struct EvalRequest {
   std::string run;
   std::vector<std::string> sets;  ///< "a.b=v", over the run's own recipe.

@@ -35,13 +35,14 @@ struct SettingTies {
   std::string_view same_as = {};    ///< The key that this one is another name for. It then has no other properties.
 };
 
-/// Whether a setting decides what is learnt, and so must be the same on every rank, or only where and how fast.
+/// The role of a setting. Either it decides what is learnt, and must be the same on every rank, or it only decides
+/// where and how fast a run is.
 enum class SettingRole { kDecides, kAside };
 
 inline constexpr std::string_view kMustBeSet = "(must be set)";
 
-/// One row of the table of settings. A key whose default depends on the selector has a row for each; one that ends in
-/// ".NAME" stands for any number of them, each with a name of the user's.
+/// One row of the table of settings. If a key's default depends on the selector, the key has a row for each of its
+/// values. A key that ends in ".NAME" stands for any number of keys, whose names the user chooses.
 struct SettingRow {
   std::string_view key;  ///< "trainer.seed"
   SettingType type = SettingType::kText;

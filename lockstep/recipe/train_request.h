@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The command line of `train`, which `lockstep` hands over to `lockstep-train`.
+/// The command line of `train`, which `lockstep` passes on to `lockstep-train`.
 struct TrainRequest {
   std::string recipe;
   std::vector<std::string> sets;  ///< "a.b=v"

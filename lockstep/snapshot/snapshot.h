@@ -156,7 +156,7 @@ std::optional<std::string> state_fault(const std::filesystem::path& snapshot);
 /// Throws: Error(kIo), Error(kData).
 std::string saved_data(const std::filesystem::path& snapshot);
 
-/// Returns the tensors that extensions saved, by name. Empty if there is no such file.
+/// Returns the tensors that extensions saved, by name. Empty if the snapshot has no tensors of extensions.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);

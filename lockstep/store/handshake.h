@@ -24,8 +24,8 @@ inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kHelloBytes = kStoreMagic.size() + kStartIdBytes + kNonceBytes;  ///< Server to client.
 inline constexpr std::size_t kAnswerBytes = kNonceBytes + kProofBytes;                        ///< Client to server.
 
-/// The server's side of one connection's handshake. Each connection gets a fresh nonce, so no recorded answer is ever
-/// right a second time.
+/// The server's side of one connection's handshake. Each connection gets a new nonce, so an answer that somebody has
+/// recorded is never right again.
 class ServerHandshake {
  public:
   /// `identity` must outlive the handshake.

@@ -53,7 +53,8 @@ inline constexpr std::size_t kMostFields = 1U << 16U;
 std::string encode(const StoreRequest& request);
 std::string encode(const StoreReply& reply);
 
-/// Returns the message of one frame, without its length. Nullopt if it is not well formed.
+/// Parses the message of one frame, which is given without its length. Returns nullopt if the message is not well
+/// formed.
 std::optional<StoreRequest> decode_request(std::string_view message);
 std::optional<StoreReply> decode_reply(std::string_view message);
 

@@ -12,8 +12,9 @@
 
 namespace lockstep {
 
-// Rank 0 alone reads a snapshot, and the other ranks get it from rank 0's memory. A thousand ranks that open the same
-// files at once would hold up a parallel file system, and the folder need not be one that all nodes see.
+// Restores a snapshot on all ranks. Only rank 0 reads the files, and the other ranks get the data from rank 0's memory.
+// A thousand ranks that open the same files at once would hold up a parallel file system, and the folder need not be
+// visible on all nodes.
 //
 //     auto state = lockstep::restore_shared(snapshot, module, optimizer, group);
 //     lockstep::share_weights(module, group);  // or TrainedModel::connect(), which does so too

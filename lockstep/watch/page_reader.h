@@ -34,7 +34,7 @@ struct PageSight {
   Collective collective;
 };
 
-/// Reads a page. Returns nothing if its rank has not written it yet, or holds up the reader by writing without end.
+/// Reads a page. Returns nothing if the rank has not written the page yet, or was writing it at every attempt.
 std::optional<PageSight> sight_of(const PageLayout& page);
 
 /// Pages for ranks that will be started. They are memory without a file name, and vanish with the last process that

@@ -124,7 +124,7 @@ class AtASite:
         site = self.site
         account = ("--account", site.account) if site.account else ()
         devices = () if "--devices" in words else site.devices_said
-        # No driver's library stands behind these devices; test_node_look.py has nodes with one.
+        # These devices have no driver's library. test_node_look.py has nodes with such a library.
         off = ("--env", "LOCKSTEP_DOCTOR=off")
         said = json.loads(self.lockstep("submit", "--json", "--run-dir", run, *off, *account, *site.words, *devices, *words).stdout)
         return said["job"]

@@ -39,8 +39,8 @@ inline std::uint32_t crc_of(const Image& image) {
   return static_cast<std::uint32_t>(::crc32_z(0, image.bytes().data(), static_cast<z_size_t>(image.bytes().size())));
 }
 
-/// The photographs of ants and bees, or nothing if they are not on this machine: LOCKSTEP_TEST_DATA names the folder
-/// that holds hymenoptera/.
+/// Returns the folder with the photographs of ants and bees, or nothing if they are not on this machine.
+/// LOCKSTEP_TEST_DATA names the folder that has hymenoptera/.
 inline std::optional<std::filesystem::path> hymenoptera() {
   const char* named = std::getenv("LOCKSTEP_TEST_DATA");
   const auto root = source_root();

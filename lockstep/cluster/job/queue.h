@@ -30,8 +30,8 @@ class SlurmQueue {
 
   explicit SlurmQueue(const Environment& env);
 
-  /// Returns this user's jobs by id. The answer is no older than kQueueAge and younger than `since`, in seconds since
-  /// 1970. So a job submitted at that time is in the answer, if it has not ended.
+  /// Returns this user's jobs by id. Slurm's answer is at most kQueueAge old, and from after the time `since`, in
+  /// seconds since 1970. So a job that was submitted at that time is in the answer, unless it has ended.
   ///
   /// Throws: Error(kEnvironment) with Slurm's message if Slurm does not answer, and no answer is stored that is young
   ///         enough.

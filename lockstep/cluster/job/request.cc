@@ -23,8 +23,8 @@ std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
 }
 
-/// Returns the image as the runtime wants it, a file by its absolute path and others by name. "site" is the profile's
-/// image, and "none" is no image.
+/// Returns the image in the form for the container runtime: a file by its absolute path, and any other image by its
+/// name. "site" is the profile's image, and "none" is no image.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
   const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
   if (!settings.has("cluster.container")) {

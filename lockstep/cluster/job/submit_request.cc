@@ -85,7 +85,7 @@ std::string absolute_profile_path(const Environment& env) {
   return joined(entries, ":");
 }
 
-/// Returns the run folder of a job, or the folder that holds those of a sweep's trials. Creates nothing.
+/// Returns the run folder of a job, or for a sweep the folder with the run folders of its trials. Nothing is created.
 fs::path run_folder(const SubmitRequest& request, const Target& target, const Environment& env) {
   if (!request.run_dir.empty()) return fs::absolute(request.run_dir).lexically_normal();
   auto variables = env.all();

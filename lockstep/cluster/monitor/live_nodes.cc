@@ -76,8 +76,9 @@ std::string message_of(const ProcessResult& result) {
   return text.empty() ? "exit code " + std::to_string(result.exit_code) : std::string(text);
 }
 
-/// `--overlap` runs beside steps that hold all cores, devices and memory. `--mem=0` asks for no memory. Without
-/// `--gres` the step gets all of the job's devices, which a cgroup would hide otherwise.
+/// With these flags srun starts a step beside the job's other steps. `--overlap` allows it to run although they hold
+/// all cores, devices and memory. `--mem=0` asks for no memory. Without `--gres` the step gets all of the job's
+/// devices, which a cgroup would hide otherwise.
 std::vector<std::string> srun_command(const LiveJob& job, const fs::path& program) {
   const auto count = std::to_string(job.nodes.size());
   return {"srun",

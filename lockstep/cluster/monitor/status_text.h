@@ -28,7 +28,8 @@ struct ViewRoom {
   bool colour = false;
 };
 
-/// Joins the lines. Longer ones are cut, and a last line says how many are left out.
+/// Joins the lines for a terminal of this size. A line that is too long is cut. If there are too many lines, the last
+/// one says how many are left out.
 std::string text_of(const std::vector<StatusLine>& lines, const ViewRoom& room);
 
 /// Chooses the nodes to show if there are more than fit. These are nodes that are silent, have lost tasks, or differ

@@ -48,7 +48,7 @@ struct RunFigures {
   std::optional<double> kwh_per_sample() const;
 };
 
-/// Throws: Error(kIo) if there is no run; Error(kData) if it has taken no step or has not ended.
+/// Throws: Error(kIo) if there is no run; Error(kData) if the run has made no step or has not ended.
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
 /// Returns the figures of one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.

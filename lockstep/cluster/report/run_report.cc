@@ -58,7 +58,8 @@ std::map<std::string, std::string> settings_of(const fs::path& recipe) {
   std::map<std::string, std::string> found;
   if (!is_there(recipe)) return found;
   try {
-    // The file holds the settings that the run used. Nothing of this process may override them.
+    // The run's recipe.toml has the settings that the run used. Variables and files of this process must not override
+    // them.
     const auto read = Recipe::load(recipe, Environment({}), {}, Gaps::kAllowed);
     for (const auto& [key, setting] : read.settings()) found[key] = toml_of(setting.value);
   } catch (const Error&) {

@@ -21,7 +21,8 @@ struct StudyPoint {
   std::string label() const;  ///< The varied settings, such as "model.name=cnn".
 };
 
-/// A recipe or a program on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
+/// A scaling study: a recipe or a program on several numbers of nodes. Its folder has study.json, and a run folder for
+/// each point.
 struct Study {
   std::filesystem::path folder;
   bool is_local = false;

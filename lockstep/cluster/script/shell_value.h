@@ -30,7 +30,7 @@ ShellValue shell_value(std::string_view raw, const ShellVariables& variables);
 /// Returns "NAME" of `NAME=value` or `NAME+=value`, or nothing if the word assigns nothing.
 std::string assigned_name(std::string_view word);
 
-/// Returns the names behind `$` in a word, those within `$(…)` and quotes too.
+/// Returns the names of the variables in a word, also of those within `$(…)` and quotes.
 std::vector<std::string> names_in(std::string_view raw);
 
 /// True if the shell that reads this word would replace `$name` in it. In single quotes the shell does not.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// One flag of sbatch or srun under its long name, whatever its spelling was.
+/// One flag of sbatch or srun under its long name, also if the script has its short form.
 struct SlurmOption {
   std::string name{};  ///< "nodes", without dashes. "ntasks-per-node" also for --tasks-per-node.
   std::string value{};

@@ -39,7 +39,8 @@ TorchInstall torch_in(std::string_view probe_output, const std::string& python);
 /// Identifies a build, such as "0.1.0-torch-2.11.0+cpu-abi1-cpu", with the image's name if there is one.
 std::string build_key(const TorchInstall& torch, std::string_view version);
 
-/// Returns "<cache>/train", which holds the builds of `setup`, each in a folder named by its key.
+/// Returns the folder "<cache>/train". It has the builds of `lockstep setup`, each in a folder that is named by the
+/// build's key.
 std::filesystem::path builds_folder(const Environment& env);
 
 /// Returns the path of the program of a build in this folder.

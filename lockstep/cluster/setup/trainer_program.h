@@ -18,7 +18,7 @@ struct LockstepProgram {
 /// names, or else the one beside `lockstep`, or else a build of `lockstep setup`. Of several builds it is the one for
 /// the container in which this process runs, or for the active Python, or the latest one.
 ///
-/// Throws: Error(kEnvironment) if there is none of these, or if $LOCKSTEP_TRAINER is no program.
+/// Throws: Error(kEnvironment) if no trainer is found, or if $LOCKSTEP_TRAINER is not a program.
 std::string trainer_program(const LockstepProgram& lockstep, const Environment& env);
 
 }  // namespace lockstep

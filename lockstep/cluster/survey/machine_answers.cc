@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs `command` for at most half a minute. A login node's commands may hang with the service behind them.
+/// Runs `command` for at most half a minute. On a login node a command hangs if the service that it asks hangs.
 ProcessResult asked(std::vector<std::string> command, const Environment& env) {
   command.insert(command.begin(), {"timeout", "30"});
   return run_process(command, env);

@@ -116,7 +116,8 @@ void name_meeting(ExecTask& task, const Environment& env) {
   task.environment.env = Environment(std::move(all));
 }
 
-/// Files that trackers keep until a person uploads them are stored with the run, where job.sh finds them.
+/// Trackers such as wandb store files until a person uploads them. These files are put into the run folder, where
+/// job.sh finds them.
 void keep_trackers_files(TaskSettings& settings, const fs::path& run_dir) {
   // A brace in a path would be taken for the beginning of a {name}.
   if (run_dir.empty() || run_dir.string().find('{') != std::string::npos) return;

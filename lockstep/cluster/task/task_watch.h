@@ -17,7 +17,8 @@
 
 namespace lockstep {
 
-/// Watches one task of a job from its parent, `lockstep exec`. The tasks' parents tell each other through files.
+/// Watches one task of a job from its parent, `lockstep exec`. The parents of the tasks exchange their reports through
+/// files.
 ///
 /// If a task has not changed for 5 s, its parent writes `RUN/watch/rank-NNNN.json`, and again every 5 s until the task
 /// goes on. So a healthy job writes nothing. When rank 0's own task stands still too, its parent reads these files,

@@ -15,7 +15,8 @@ enum class CifarKind { k10 = 10, k100 = 100 };
 
 inline constexpr std::size_t kCifarImageBytes = 3072;  // [3, 32, 32]
 
-/// The images of one CIFAR file, each [3, 32, 32] bytes, and their (fine) labels.
+/// The images of one CIFAR file, each with [3, 32, 32] bytes, and their labels. For CIFAR-100 these are the fine
+/// labels.
 struct CifarImages {
   std::span<const std::byte> bytes = {};
   std::size_t first = 0;  ///< Offset of the first image in `bytes`.

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// An array, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5Array.
+/// The interface of an array in liblockstep_hdf5.so. Its functions do what those of Hdf5Array do.
 struct Hdf5Array::State {
   std::string name;
   std::string dtype;
@@ -28,7 +28,7 @@ struct Hdf5Array::State {
   virtual std::vector<std::string> texts() const = 0;
 };
 
-/// A file, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5File.
+/// The interface of a file in liblockstep_hdf5.so. Its functions do what those of Hdf5File do.
 struct Hdf5File::State {
   virtual ~State() = default;
   virtual bool has_array(const std::string& name) const = 0;

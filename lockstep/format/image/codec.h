@@ -26,7 +26,7 @@ class ImageDecoder::Codec {
 /// size can hold.
 void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels);
 
-/// True if `mark` occurs in `bytes`. Searches from the end, where an image's end mark is.
+/// True if `mark` occurs in `bytes`. The search begins at the end, where an image has its end mark.
 bool has_end_mark(std::span<const std::byte> bytes, std::span<const std::byte> mark);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ TensorEntry tensor(const std::string& dtype, const std::vector<Number>& numbers)
           .bytes = std::as_bytes(std::span(numbers))};
 }
 
-// dtypes.pt holds i * 0.25 - 1 for i = 0…5 in every dtype that torch has, rounded as torch does.
+// The file dtypes.pt has the numbers i * 0.25 - 1 for i = 0…5 in every dtype of torch, rounded as torch rounds them.
 TEST(TensorNumbers, AreThoseThatTorchWroteInEveryDtype) {
   const auto weights = open_weights(lockstep::testing::source_root() / "tests/golden/weights/dtypes.pt");
   ASSERT_EQ(weights.tensors().size(), 16U);

@@ -295,7 +295,7 @@ void LocalSupervisor::begin_grace(int signal) {
 
 bool LocalSupervisor::only_lost_peer(const Ending& ending) { return ending.code == exit_code(ErrorKind::kPeer); }
 
-// True if the rank failed by itself, before or after a SIGTERM of ours.
+// True if the rank failed by itself, and not because the supervisor stopped it by SIGTERM.
 bool LocalSupervisor::is_cause(const Ending& ending) const {
   return !only_lost_peer(ending) && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
@@ -365,8 +365,8 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
-  // for ever.
+  // Nothing is printed if the launcher was killed. Whoever killed it knows, and writing a message that nobody reads
+  // could block this process for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// Watches the ranks of a launcher, and tells people. It says on the launcher's log and in the run folder's
-/// `watch.jsonl` who holds up the others, and answers `lockstep why` (docs/formats/run-folder.md).
+/// Watches the ranks of a launcher. If a rank holds up the others, it writes so to the launcher's log and to the run
+/// folder's `watch.jsonl`. It also answers `lockstep why` (docs/formats/run-folder.md).
 ///
 /// A failure here must not end the ranks, so a line that cannot be written is left out.
 class WatchRecord {

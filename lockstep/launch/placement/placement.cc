@@ -106,7 +106,7 @@ void check_flag(const std::string& name, int value, int least, int most) {
 }
 
 Placement with_flags(const Environment& env, const PlacementFlags& flags) {
-  // Flags with rank and world place the process by hand, so other variables in the environment do not matter.
+  // If flags give rank and world size, these place the process, and variables in the environment do not matter.
   const bool by_hand = flags.rank && flags.world;
   Placement at = by_hand ? Placement{} : from_environment(env);
   at.rank = flags.rank.value_or(at.rank);

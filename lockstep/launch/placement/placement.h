@@ -48,8 +48,9 @@ struct PlacementFlags {
   std::optional<int> local_world{};
 };
 
-/// Reads the placement from flags and the environment. It tries flags first, then our own launcher, torchrun's full
-/// set, OpenMPI or PMI (an inner launcher, also under Slurm), a Slurm step, LSF and Flux. Otherwise it is one process.
+/// Reads the placement from flags and the environment. It tries flags first, then Lockstep's launcher, torchrun's full
+/// set, OpenMPI or PMI (an inner launcher, also under Slurm), a Slurm step, LSF and Flux. If no source is found, the
+/// process is a run of one rank.
 ///
 /// If an MPI launcher and a scheduler agree, the scheduler is the source, since it also knows nodes, hosts and job. If
 /// a launcher gives only local counts, node numbers are derived from these, in order of ranks.

@@ -88,8 +88,8 @@ struct ScheduleOptions {
   double warmup_start_factor = 0.1;  ///< Factor of the rate at the start of the warm-up.
 };
 
-/// Sets an optimizer's learning rates. They follow from the step and epoch alone, so a resumed run needs no state. Only
-/// PlateauSchedule has some.
+/// Sets an optimizer's learning rates. The rates follow from the step and epoch alone, so a resumed run needs no state.
+/// Only PlateauSchedule has state.
 class Scheduler {
  public:
   /// `optimizer` must outlive this object. The schedule starts from its present rates, group by group.
