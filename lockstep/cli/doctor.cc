@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/job_script.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/doctor/bundle.h"
@@ -199,7 +200,7 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
 void add_doctor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "doctor",
-      "Find what is wrong with this node, job or run, and say how to fix it. Inside a job: srun lockstep doctor");
+      "Find what is wrong with this node, job or run, and say how to fix it. Exits with 4 if it finds an error");
   auto options = std::make_shared<DoctorOptions>();
   command->add_option("SCRIPT", options->script, "A batch script: check it, and nothing else");
   command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
@@ -208,16 +209,28 @@ void add_doctor(CLI::App& app, Context& context) {
       ->type_name("RUN");
   command->add_option("--log", options->logs, "A log that NCCL or RCCL wrote with NCCL_DEBUG=INFO")->type_name("FILE");
   command->add_flag("--json", options->is_json, "Print one JSON object on standard output");
-  command->add_option("--bundle", options->bundle, "Collect what a support ticket needs: FILE.tar.gz, or a folder")
+  command
+      ->add_option(
+          "--bundle", options->bundle,
+          "Also collect what a support ticket needs: FILE.tar.gz, or a folder. In a job, only rank 0 writes it")
       ->type_name("FILE");
   auto* node = command->add_flag(
       "--node", options->is_node,
-      "Check this node alone, within 2 s, and start the program after --, as job.sh does before the ranks");
+      "Check this node alone, within 2 s, and see whether the program after -- starts. The batch scripts of `lockstep "
+      "submit` do it on each node before the ranks start");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python, or starts one; ask whether its PyTorch sees devices")
+                 "With --node: the program is a Python interpreter, or starts one; ask whether its PyTorch sees GPUs")
       ->needs(node);
   context.program_takers.push_back(command);
+  command->footer(examples_section(
+      {{"srun lockstep doctor",
+        "Inside a job, before you train: check all of its nodes, their clocks and the links between them. Rank 0 "
+        "prints one report."},
+       {"srun lockstep doctor --bundle ticket.tar.gz",
+        "The same, and write one file for a support ticket. Values of tokens, keys and passwords are left out."},
+       {"lockstep doctor job.sh", "Check a batch script before you submit it."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, options] { examine(*options, context); });
 }
 

@@ -249,7 +249,7 @@ void add_after_step(CLI::App& app, Context& context) {
 }  // namespace
 
 void add_exec(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("exec", "Set up one task of a job, then run a program in its place: exec -- CMD…");
+  auto* command = app.add_subcommand("exec", "Set up one task of a job, then run a program in its place");
   auto options = std::make_shared<ExecOptions>();
   command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto")
       ->type_name("NAME");

@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
     CLI::App app("Lockstep trains neural networks, on one device or on a thousand nodes", "lockstep");
     // Sub-commands inherit it when they are added.
     app.formatter(std::make_shared<lockstep::cli::HelpFormatter>(
-        static_cast<std::size_t>(lockstep::cli::columns_of(context.env))));
+        static_cast<std::size_t>(lockstep::cli::columns_of(context.env)),
+        [&context](const CLI::App& command) { return takes_program(command, context); }));
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);

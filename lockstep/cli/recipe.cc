@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/schema.h"
@@ -161,6 +162,12 @@ void add_sets(CLI::App& command, RecipeRequest& request) {
 void add_recipe(CLI::App& app, Context& context) {
   auto* recipe = app.add_subcommand("recipe", "List, show, create and check recipes");
   recipe->require_subcommand(1);
+  recipe->footer(examples_section(
+      {{"lockstep recipe ls", "List the built-in recipes, and every setting that a recipe may have."},
+       {"lockstep recipe show mnist --set optimizer.lr=0.05",
+        "Print each setting's value. A comment says which file, flag or default it comes from."},
+       {"lockstep recipe new my.toml", "Write a recipe to start from. `lockstep recipe check my.toml` checks it."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   const auto request = std::make_shared<RecipeRequest>();
   const auto add = [&](const char* name, const char* about) {
     auto* command = recipe->add_subcommand(name, about);

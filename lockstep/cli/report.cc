@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/run_job.h"
@@ -142,12 +143,17 @@ void report(const ReportOptions& options, const Context& context) {
 
 void add_report(CLI::App& app, Context& context) {
   auto* command =
-      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs");
+      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs in a table");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("RUN", options->runs, "Runs by folder, name or Slurm job id, or the folder of a study or a sweep")
       ->required();
   command->add_option("--html", options->html, "Write an HTML page with charts instead")->type_name("FILE");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
+  command->footer(examples_section(
+      {{"lockstep report runs/mnist-1", "Report what limited this run, its speed, its epochs and its nodes."},
+       {"lockstep report runs/mnist-1 runs/mnist-2 runs/mnist-3",
+        "Compare runs in a table, one row for each: step time, throughput, speed-up, efficiency and node-hours."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([options, &context] { report(*options, context); });
 }
 

@@ -214,10 +214,11 @@ void setup(const SetupOptions& given, const Context& context) {
 }  // namespace
 
 void add_setup(CLI::App& app, Context& context) {
-  auto* command =
-      app.add_subcommand("setup", "Build lockstep-train for the PyTorch of a Python or of a container image");
+  auto* command = app.add_subcommand(
+      "setup", "Build lockstep-train for the PyTorch of a Python interpreter or of a container image");
   auto options = std::make_shared<SetupOptions>();
-  command->add_option("--python", options->python, "The Python whose PyTorch to build for (default: python3)")
+  command
+      ->add_option("--python", options->python, "The Python interpreter whose PyTorch to build for (default: python3)")
       ->type_name("PATH");
   command->add_option("--container", options->container, "Build inside this container image; site: the profile's image")
       ->type_name("IMG");

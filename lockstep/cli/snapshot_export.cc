@@ -14,6 +14,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/format/torch/writer.h"
@@ -144,16 +145,26 @@ void export_snapshot(const ExportOptions& options, const Log& log) {
 }  // namespace
 
 void add_snapshot_export(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("export", "Export the latest snapshot to a file that Python reads");
+  auto* command =
+      snapshot.add_subcommand("export", "Export a run's latest snapshot, or a given one, to a file that Python reads");
   auto options = std::make_shared<ExportOptions>();
-  command->add_option("RUN", options->run, "A run folder, its snapshots folder, or one snapshot")->required();
+  command
+      ->add_option("RUN", options->run,
+                   "A run folder or its snapshots folder, for the latest snapshot, or one snapshot")
+      ->required();
   command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights only")
       ->type_name("FILE")
       ->required();
-  command->add_flag("--weights", options->weights, "Export the model's state_dict only, without the optimizer's");
+  command->add_flag("--weights", options->weights, "Export the model's state_dict alone, without the optimizer's");
   command->add_flag("--averaged", options->averaged,
                     "Export the averaged weights that validation used (EMA or SWA), without the optimizer's state");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
+  command->footer(
+      examples_section({{"lockstep snapshot export runs/mnist-1 --to weights.pt --weights",
+                         "torch.load(\"weights.pt\") returns the model's state_dict."},
+                        {"lockstep snapshot export runs/mnist-1 --to model.pt",
+                         "torch.load(\"model.pt\") returns a dict with two state_dicts, \"model\" and \"optimizer\"."}},
+                       static_cast<std::size_t>(columns_of(context.env))));
   command->callback([options, &context] { export_snapshot(*options, context.log); });
 }
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/record/ask_run.h"
@@ -55,6 +56,8 @@ void add_why(CLI::App& app, Context& context) {
   auto json = std::make_shared<bool>(false);
   command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
   command->add_flag("--json", *json, "Print one JSON object");
+  command->footer(wrapped("If Lockstep did not start the job, use `lockstep monitor --live JOB`.",
+                          static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, json, &context] {
     const auto folder = folder_of(*run, context.env);
     const auto answer = ask_why(folder);
@@ -66,6 +69,13 @@ void add_stop(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("stop", "Stop a run; a recipe's run writes a snapshot first");
   auto run = std::make_shared<std::string>();
   command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
+  command->footer(wrapped(
+      "A recipe's run, or a Python program with `import lockstep`, writes a snapshot and ends. This command returns as "
+      "soon as "
+      "the run has seen the request. Another program's job, or a job that waits in the queue, is cancelled with "
+      "scancel. No further job of the run starts. The same `lockstep train` or `submit` with --run-dir continues a "
+      "recipe's run.",
+      static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
     const SlurmQueue view(context.env);

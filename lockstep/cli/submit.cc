@@ -16,6 +16,7 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/job_script.h"
 #include "lockstep/cluster/flag/sweep.h"
 #include "lockstep/cluster/job/batch_script.h"
@@ -237,7 +238,7 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
             }
             settings.push_back({"cluster.time", toml_quoted(value), {SettingSource::kFlag, "--time"}});
           },
-          "Time limit of the job")
+          "Time limit of the job (default: the profile's)")
       ->type_name("HH:MM:SS");
 }
 
@@ -310,12 +311,14 @@ void add_stages(CLI::App& command, SubmitRequest& request) {
 }  // namespace
 
 void add_submit(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("submit", "Submit a recipe or any program to Slurm: submit --nodes N -- CMD…");
+  auto* command = app.add_subcommand("submit", "Submit a recipe or any program to Slurm");
   auto options = std::make_shared<SubmitOptions>();
   auto& request = options->request;
   auto& flags = request.flags;
   command->add_option("RECIPE", flags.recipe, "The recipe: a TOML file, or the name of a built-in recipe");
-  command->add_option("--set", flags.sets, "Set one setting of the recipe; may be repeated")
+  command
+      ->add_option("--set", flags.sets,
+                   "Set one setting of the recipe; may be repeated. `lockstep recipe ls` lists every setting")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   add_numbers(*command, request.settings);
@@ -352,9 +355,16 @@ void add_submit(CLI::App& app, Context& context) {
       ->add_option("--from", options->from,
                    "Print your batch script beside ours, with the reason for each difference; submits nothing")
       ->type_name("JOB.SH");
-  command->add_flag("--dry-run", request.is.dry_run, "Print the batch script, and create nothing");
+  command->add_flag("--dry-run", request.is.dry_run, "Print the batch script on standard output, and create nothing");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
   context.program_takers.push_back(command);
+  command->footer(examples_section(
+      {{"lockstep submit digits --nodes 4 --time 01:00:00 --account abc123 --dry-run",
+        "Print the batch script. Without --dry-run it is kept in the run's folder as job.sh, and submitted."},
+       {"lockstep submit --nodes 2 -- python train.py",
+        "Start one task for each GPU. Each has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. A launcher "
+        "that starts ranks itself, such as torchrun, needs --tasks-per-node 1."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, options] { submit(*options, context); });
 }
 

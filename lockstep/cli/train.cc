@@ -13,6 +13,7 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/topology.h"
@@ -173,8 +174,15 @@ void add_train(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on every rank of a job");
   auto request = std::make_shared<TrainRequest>();
   bind_options(*command, *request);
-  command->footer("\nSettings that most runs set:\n" +
-                  common_settings_table(static_cast<std::size_t>(columns_of(context.env))));
+  const auto columns = static_cast<std::size_t>(columns_of(context.env));
+  command->footer(
+      examples_section(
+          {{"lockstep train digits --devices 2 --set optimizer.lr=0.05", "Start two ranks on this machine and train."},
+           {"lockstep train mnist --set data.path=/data/mnist --run-dir runs/mnist-1",
+            "Train with the data that `lockstep data fetch mnist --to /data/mnist` downloads. After a stop, the same "
+            "command continues the run. Add --resume=none to start from scratch."}},
+          columns) +
+      "\nSettings that most runs set:\n" + common_settings_table(columns));
   command->callback([&context, request] { context.exit_code = train(*request, context); });
 }
 

@@ -29,19 +29,24 @@ void bind_options(App& app, TrainRequest& request) {
   app.add_option("--set", request.sets, "Set one setting; may be repeated. `lockstep recipe ls` lists every setting")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--devices", request.devices, "Ranks on each node (default: one per GPU)")
+  app.add_option("--devices", request.devices,
+                 "Ranks to start on this machine; in a job, ranks on each node (default: one per GPU)")
       ->type_name("N")
       ->each([&](const auto&) { request.devices_given = true; });
-  app.add_option(
-         "--resume", request.resume,
-         "Start from: auto (the run's latest snapshot), none, or the path of a snapshot or a run (default: auto)")
+  app.add_option("--resume", request.resume,
+                 "auto (the default) continues from the latest snapshot in the run's folder, if there is one; none "
+                 "starts from scratch, and puts an earlier run in that folder aside; the path of a snapshot or a run "
+                 "starts from that snapshot")
       ->type_name("FROM");
-  app.add_option("--run-dir", request.run_dir, "The run's folder (default: named by recipe, and job or time)")
+  app.add_option(
+         "--run-dir", request.run_dir,
+         "The run's folder; a run that is in it continues (default: a new folder named by recipe and time, or by job)")
       ->type_name("DIR");
   app.add_option("--find", request.find,
                  "Find a learning rate (lr) or the largest batch (batch) by short trainings; nothing is saved")
       ->type_name("lr|batch");
-  app.add_flag("--dry-run", request.dry_run, "Print the recipe with every value, and create nothing");
+  app.add_flag("--dry-run", request.dry_run,
+               "Print the number of ranks, the run's folder and the recipe with every value, and create nothing");
   app.add_flag("--json", request.json, "End with one JSON object on standard output");
 }
 

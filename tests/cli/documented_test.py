@@ -40,8 +40,8 @@ def sections(words=()):
     text = told(*words, "--help", columns=OF_THE_PAGE)
     title = " ".join(("lockstep", *words))
     yield f"## {title}\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
-    _, _, below = text.partition("\nSubcommands:")
-    for name in re.findall(r"^  ([a-z][a-z-]*)\s", below, re.M):
+    _, _, below = text.partition("\nSubcommands:\n")
+    for name in re.findall(r"^  ([a-z][a-z-]*)\s", below.partition("\n\n")[0], re.M):
         yield from sections((*words, name))
 
 
