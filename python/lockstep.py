@@ -17,6 +17,8 @@ reading: its order is a function of seed, epoch and place.
 
 The parts, in order: errors; values as JSON; tensors in files; the snapshots' folder; the run's lock and requests; signals and
 the clock; metrics and TensorBoard; the order of samples; ranks; random states; the run; reading a run; other trainers.
+The run has its parts too: `_Folder`, `_Cursor` (the place in the data), `_Stops` (what ranks agree on), `_Records` (numbers) and
+`_Saves` know nothing of `Run`, which calls them in the order that all ranks keep.
 One file, Python 3.8 or later, and PyTorch 2.0 or later, which is imported when a run starts. docs/guide/python.md is the manual.
 """
 import atexit
@@ -27,6 +29,7 @@ import contextlib
 import ctypes
 import datetime
 import errno
+import faulthandler
 import fcntl
 import json
 import math
@@ -767,7 +770,23 @@ class _RunLock:
 
 # ---- what this rank does, for its parent ----
 
-_PAGE_PHASE, _PAGE_NUMBER = struct.Struct("=I").pack_into, struct.Struct("=q").pack_into
+_stack_offer = None  # (signal, descriptor) once Python writes its lines when a parent asks.
+
+
+def _offered_stack():
+    """Has Python write the lines of a thread into a file when a signal asks for it. Returns (signal, descriptor), or zeros."""
+    global _stack_offer
+    if _stack_offer is None:
+        _stack_offer = (0, 0)
+        caught = re.search("^SigCgt:\t([0-9a-f]+)$", _read_text("/proc/self/status"), re.M)
+        free = [] if not caught else [each for each in range(signal.SIGRTMIN + 9, signal.SIGRTMAX) if not int(caught[1], 16) >> (each - 1) & 1]
+        if free and hasattr(os, "memfd_create"):
+            with contextlib.suppress(OSError, RuntimeError):
+                file = os.memfd_create("lockstep-stack")
+                fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+                faulthandler.register(free[0], file=file, all_threads=False)
+                _stack_offer = (free[0], file)
+    return _stack_offer
 
 
 class _Page:
@@ -776,10 +795,14 @@ class _Page:
     STARTING, LOADING, COMPUTING, BETWEEN, SAVING, ENDING = 0, 1, 2, 5, 6, 7
     NAMES = ("starting", "loading", "forward", "backward", "update", "validation", "saving", "ending")
     SIZE = 4096
+    # Places of numbers, counted in their own size.
+    FIRST_SAMPLE, NOTED, SINCE, LOADING_SAMPLE = (each // 8 for each in (40, 224, 296, 304))
+    PID, RANK, STACK_SIGNAL, THREAD, STACK_FILE = (each // 4 for each in (8, 12, 312, 316, 848))
+    RUN_DIR, RUN_DIR_SIZE = 856, 1024
 
     def __init__(self, rank):
-        self._memory, self._changes, self._entered = None, 0, [0] * 8
-        self.rank, self.phase, self.step, self.since = rank, self.STARTING, 0, time.monotonic()
+        self._memory = self._longs = self._ints = None
+        self.rank, self.phase, self.step, self._since = rank, self.STARTING, 0, time.monotonic_ns()
         try:
             file = os.open(os.environ["LOCKSTEP_PAGE"], os.O_RDWR | os.O_CLOEXEC)
         except (KeyError, OSError):
@@ -789,25 +812,40 @@ class _Page:
                 return
             self._memory = mmap.mmap(opened.fileno(), self.SIZE)
         self._memory[:] = bytes(self.SIZE)
-        struct.pack_into("=ii", self._memory, 8, os.getpid(), rank)
-        struct.pack_into("=q", self._memory, 40, -1)
-        self._memory[:8] = b"KLPAGE1\0"
+        self._longs, self._ints = (memoryview(self._memory).cast(each) for each in "qi")
+        ints = self._ints
+        self._longs[self.FIRST_SAMPLE] = self._longs[self.LOADING_SAMPLE] = -1
+        self._longs[self.NOTED] = self._longs[self.SINCE] = self._since
+        ints[self.PID], ints[self.RANK], ints[self.THREAD] = os.getpid(), rank, threading.get_native_id()
+        ints[self.STACK_SIGNAL], ints[self.STACK_FILE] = _offered_stack()
+        self._memory[:8] = b"KLPAGE2\0"
 
-    def enter(self, phase, step):
-        self.phase, self.step, self.since = phase, step, time.monotonic()
-        memory = self._memory
-        if memory is None:
-            return
-        self._entered[phase] += 1
-        self._changes += 1
-        _PAGE_PHASE(memory, 24, phase)
-        _PAGE_NUMBER(memory, 32, step)
-        _PAGE_NUMBER(memory, 56 + 8 * phase, self._entered[phase])
-        _PAGE_NUMBER(memory, 16, self._changes)
+    @property
+    def has_parent(self):
+        return self._memory is not None
+
+    def set_run_dir(self, folder):
+        path = os.fsencode(folder)
+        if self._memory is not None and 0 < len(path) < self.RUN_DIR_SIZE:
+            self._memory[self.RUN_DIR + 1:self.RUN_DIR + len(path)] = path[1:]
+            self._memory[self.RUN_DIR:self.RUN_DIR + 1] = path[:1]
+
+    def enter(self, phase, step, clock=time.monotonic_ns):
+        now = clock()
+        longs = self._longs
+        if longs is not None:
+            # 16 changes, 32 step, 56 entered, 224 noted, 232 spent, 296 since, each of 8 bytes; 24 phase, of 4.
+            longs[29 + self.phase] += now - self._since
+            longs[37] = longs[28] = now
+            self._ints[6] = phase
+            longs[4] = step
+            longs[7 + phase] += 1
+            longs[2] += 1
+        self.phase, self.step, self._since = phase, step, now
 
     def answer(self):
         """The answer to `lockstep why`, of this rank alone."""
-        name, seconds = self.NAMES[self.phase], time.monotonic() - self.since
+        name, seconds = self.NAMES[self.phase], (time.monotonic_ns() - self._since) / 1e9
         text = "rank %d (process %d on %s): %s of step %d for %.0f s" % (self.rank, os.getpid(), socket.gethostname(), name, self.step, seconds)
         rank = {"rank": self.rank, "host": socket.gethostname(), "pid": os.getpid(), "state": "?", "phase": name, "step": self.step,
                 "collective": None, "unchanged_s": seconds, "limit_s": None, "text": text}
@@ -823,6 +861,8 @@ class _Requests:
     def __init__(self, folder, page):
         self._page = page
         self.folder = os.path.join(folder, "requests")
+        told = os.environ.get("LOCKSTEP_RUN_DIR")
+        self._parent_answers = page.has_parent and (not told or os.path.realpath(told) == os.path.realpath(folder))
         self.wants_stop = self.wants_save = False
         self._open = {}  # ID: [kind, the step whose snapshot answers it]
         self._newest = None
@@ -853,8 +893,8 @@ class _Requests:
     def look(self):
         for name, kind in self._found():
             if kind == "why":
-                if "LOCKSTEP_PAGE" in os.environ and os.environ.get("LOCKSTEP_RUN_DIR"):
-                    continue  # The job's `lockstep exec` answers for all ranks.
+                if self._parent_answers:
+                    continue  # For all ranks.
                 self._answer(name, kind, self._page.answer())
                 continue
             with self._lock:
@@ -1461,6 +1501,15 @@ def _set_random_states(states, loader=None):
         generator.set_state(_decoded(state))
 
 
+def _restore_random(states, loader):
+    """Sets the states that a snapshot tells, if it tells any."""
+    if not states:
+        return
+    if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
+        next(iter(loader.batch_sampler), None)  # Some samplers make their generator when they are first used.
+    _set_random_states(states, loader)
+
+
 def _parts(loader):
     """A loader, and the samplers and loaders within it: Accelerate wraps both."""
     found = [loader]
@@ -1783,6 +1832,557 @@ def _checked_options(options):
     return options
 
 
+_At = collections.namedtuple("_At", "step epoch samples")  # Where a run is: updates, complete epochs and samples so far.
+
+
+class _Folder:
+    """The run folder, for rank 0: whose it is, what it says of the ranks, and which snapshot a start takes."""
+
+    def __init__(self, path, resume, world):
+        self.path, self.snapshots = path, os.path.join(path, "snapshots")
+        self._resume, self._world, self._lock = resume, world, None
+
+    def take(self):
+        try:
+            _make_durable_folder(self.snapshots)
+            os.makedirs(os.path.join(self.path, "logs"), exist_ok=True)
+            self._lock = _RunLock(self.path)
+            _remove_temporaries(self.snapshots, of_all=True)
+            if self._resume == "none":
+                self.put_aside(-1)
+            self._write_layout()
+        except OSError as error:
+            raise Error("the run folder '%s' cannot be made: %s" % (self.path, error), "give start() a folder that you may write to") from error
+
+    def close(self):
+        """Leaves the folder to another start."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _write_layout(self):
+        env = os.environ
+        local_world = int(env.get("LOCAL_WORLD_SIZE") or self._world)
+        place = {"rank": 0, "world": self._world, "local_rank": 0, "local_world": local_world,
+                 "node_rank": 0, "nodes": max(self._world // local_world, 1), "device": None,
+                 "source": "torch.distributed" if self._world > 1 else "single", "hosts": [_host()], "job": env.get("SLURM_JOB_ID"),
+                 "restart": int(env.get("SLURM_RESTART_COUNT") or 0), "master": None}
+        path = os.path.join(self.path, "layout.json")
+        if not (os.path.exists(path) and os.path.exists(os.path.join(self.path, "job.json"))):
+            _replace_file(path, json.dumps(place, indent=1) + "\n")
+
+    def put_aside(self, step):
+        """Moves what was saved after a step, or with -1 the whole run, into a folder beside it."""
+        later = [path for each, path in _listed_snapshots(self.snapshots) if each > step]
+        metrics = os.path.join(self.path, "metrics.jsonl")
+        if not later and not (step < 0 and os.path.exists(metrics)):
+            return
+        aside = self._new_folder_aside()
+        if step < 0:
+            # The links go first: a start that is killed here leaves none that names a snapshot of the new run.
+            links = [os.path.join(self.snapshots, name) for name in ("best", "latest", "run-id")]
+            events = [os.path.join(self.path, name) for name in os.listdir(self.path) if name.startswith("events.out.tfevents.")]
+            later = links + later + events + [metrics, os.path.join(self.path, "result.json")]
+        elif os.path.exists(metrics):
+            shutil.copy2(metrics, aside)
+        for path in later:
+            if os.path.lexists(path):
+                os.rename(path, os.path.join(aside, os.path.basename(path)))
+        for name in ("best", "latest"):
+            link = os.path.join(self.snapshots, name)
+            if os.path.islink(link) and not os.path.exists(link):
+                os.rename(link, os.path.join(aside, name))
+        _sync_folder(self.path)
+        _say("put what was saved before aside in " + aside)
+
+    def _new_folder_aside(self):
+        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
+        aside = os.path.join(self.path, "abandoned-" + stamp)
+        count = 1
+        while os.path.lexists(aside):
+            count += 1
+            aside = os.path.join(self.path, "abandoned-%s-%d" % (stamp, count))
+        os.mkdir(aside)
+        return aside
+
+    def chosen(self, is_first):
+        """The snapshot to go on from, or None. `is_first`: at the start, which may have been told one."""
+        if is_first and self._resume not in ("auto", "none"):
+            path = os.path.realpath(self._resume)
+            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
+            if fault:
+                raise Error("%s is not whole: %s" % (path, fault), "resume from another one; `lockstep snapshot ls` shows which are whole")
+            return path
+        for _, path in reversed(_listed_snapshots(self.snapshots)):
+            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
+            if not fault:
+                return path
+            _warn("%s is passed over: %s" % (path, fault))
+        return None
+
+    def has_taken(self, step):
+        """After a start from a snapshot that it was told: what came after that one is aside."""
+        if self._resume not in ("auto", "none"):
+            self.put_aside(step)
+
+
+class _Cursor:
+    """Where this rank is in its data: which pass over which loader, and the random states that the epoch began with."""
+
+    START = {"pass": 0, "batches": 0, "place": 0, "over": False}
+
+    def __init__(self, ranks):
+        self._ranks = ranks
+        self.signals = None  # Those that a loader's workers hold back.
+        self.position = dict(self.START)
+        self.left = None  # The position that a snapshot tells, until the loop is there.
+        self.loader = None
+        self.weight, self.is_update_due = 1.0, True
+        self._epoch_random = self._over_random = None
+        self._passes = 0
+
+    # -- as a snapshot has it --
+
+    def now(self):
+        """The random states to save, as bytes: those of this moment, and those of the epoch's start."""
+        loader = self.loader["object"] if self.loader else None
+        now = self._over_random if self.position["over"] and self._over_random else _random_states(loader)
+        return json.dumps([now, self._epoch_random], separators=(",", ":")).encode()
+
+    def packed(self):
+        loader, sampler = (self.loader["object"], self.loader["sampler"]) if self.loader else (None, None)
+        return dict(self.position, world=self._ranks.world, loader=self._facts(loader, sampler))
+
+    def restore(self, position, extensions, world):
+        self.position = {key: position[key] for key in self.START}
+        self._passes = 0
+
+        def own(name):
+            tensor = extensions.get("%s.%d" % (name, self._ranks.rank))
+            # Ranks that were not there keep the random state that the program has given them.
+            return json.loads(bytes(_bytes_of(tensor)).decode()) if tensor is not None and world == self._ranks.world else None
+        self.left = dict(position, random=own("random"), epoch_random=own("epoch_random"))
+        self.begin_epoch()
+
+    # -- in the loops --
+
+    def begin_epoch(self):
+        if self.left and self.left["random"]:
+            _set_random_states(self.left["random"])
+
+    def end_epoch(self):
+        self.position = dict(self.START)
+        self._passes, self.left, self._over_random = 0, None, None
+
+    def is_left(self, loader, accumulate):
+        """Notes the loader of a pass. Returns whether anything of the pass is left."""
+        self.loader = {"object": loader, "sampler": _sampler_of(loader), "total": _length(loader), "accumulate": accumulate, "index": 0}
+        number, self._passes = self._passes, self._passes + 1
+        if self.left and number < self.left["pass"]:
+            return False
+        if accumulate > 1 and self.loader["total"] is None:
+            raise Error("accumulate is %d, and the loader has no length: nobody knows which batch ends the last step" % accumulate,
+                        "give a loader with a length, or accumulate=1")
+        return True
+
+    def open_pass(self, epoch):
+        """An iterator over what is left of the loader; None if a snapshot says that nothing is."""
+        loader, sampler = self.loader["object"], self.loader["sampler"]
+        left, self.left = self.left, None
+        self.signals.keep_workers(loader)
+        if left is not None and left["batches"] > 0:
+            return self._reopened(loader, sampler, left, epoch)
+        if left:
+            _restore_random(left["random"], loader)
+        self.position = dict(self.START)
+        self.position["pass"] = self._passes - 1
+        self._over_random = None
+        self._epoch_random = _random_states(loader)
+        _set_epoch(loader, epoch)
+        self.loader["total"] = _length(loader)
+        return self._begun(loader, sampler, epoch)
+
+    def _begun(self, loader, sampler, epoch):
+        """iter(loader)."""
+        if not sampler or getattr(loader, "num_workers", 0) < 1 or getattr(loader, "persistent_workers", False):
+            return self.signals.begun(loader)
+        data = loader.dataset
+        # A DataLoader refuses this from outside. Its workers get what it has while they are started.
+        object.__setattr__(loader, "dataset", _SeededSamples(data, sampler.seed, epoch))
+        try:
+            return self.signals.begun(loader)
+        finally:
+            object.__setattr__(loader, "dataset", data)
+
+    def _reopened(self, loader, sampler, left, epoch):
+        self._require_same_loader(loader, sampler, left)
+        self._epoch_random = left["epoch_random"]
+        if left["over"]:
+            _restore_random(left["random"], loader)
+            self.close_pass()
+            return None
+        _restore_random(left["epoch_random"], loader)
+        _set_epoch(loader, epoch)
+        self.loader["total"] = _length(loader)
+        if sampler:
+            sampler.set_place(epoch, left["place"])
+            self.loader["total"] = _length(loader)
+            batches = self._begun(loader, sampler, epoch)
+        else:
+            batches = self._skipped(loader, left["batches"])
+        _restore_random(left["random"], loader)
+        return batches
+
+    def _skipped(self, loader, count):
+        if self._ranks.is_main:
+            _say("reads %d batches of the epoch once more, which were trained on; lockstep.Sampler needs no such reading" % count)
+        batches = self.signals.begun(loader)
+        for i in range(count):
+            if next(batches, _END) is _END:
+                raise Error("the loader ends after %d batches, and the snapshot was written after %d of this epoch" % (i, count),
+                            "go on with the data that the snapshot was written with, or begin anew with resume=\"none\"")
+        self.loader["index"] = count
+        return batches
+
+    def _require_same_loader(self, loader, sampler, left):
+        """In the middle of an epoch the rest must be the rest of the same order."""
+        now, was = self._facts(loader, sampler), left["loader"]
+        way_out = "go on with the same loader, or begin anew with resume=\"none\""
+        if (was["sampler"] is None) != (now["sampler"] is None):
+            raise Error("the snapshot was written %s lockstep.Sampler, and the loader has %s" %
+                        (("without", "one") if was["sampler"] is None else ("with", "none")), way_out)
+        if was["sampler"] and was["sampler"] != now["sampler"]:
+            raise Error("the snapshot's order of samples is %s, and the loader's is %s" % (json.dumps(was["sampler"]), json.dumps(now["sampler"])), way_out)
+        if not was["sampler"] and left["world"] != self._ranks.world:
+            raise Error("the snapshot was written in the middle of an epoch by %d ranks, and there are %d" % (left["world"], self._ranks.world),
+                        "use lockstep.Sampler as the loader's batch_sampler, or start %d ranks" % left["world"])
+        for key in ("batch_size", "data_size"):
+            if not was["sampler"] and was[key] != now[key]:
+                raise Error("the snapshot was written in the middle of an epoch with a %s of %s, and the loader has %s" %
+                            (key.replace("_", " "), was[key], now[key]), way_out)
+
+    @staticmethod
+    def _facts(loader, sampler):
+        order = {"seed": sampler.seed, "size": sampler.size, "shuffle": sampler.shuffle} if sampler else None
+        return {"sampler": order, "batch_size": getattr(loader, "batch_size", None), "data_size": _length(getattr(loader, "dataset", None))}
+
+    def begin_batch(self, batch):
+        loader, sampler = self.loader, self.loader["sampler"]
+        if sampler:
+            place, count = self.position["place"], sampler.samples(self.position["place"])
+            self.weight = len(sampler.part(place)) * sampler.world / count
+            loader["samples"], loader["place"] = count, place + count
+        else:
+            self.weight, loader["samples"] = 1.0, _samples_in(batch) * self._ranks.world
+        at = loader["index"] + 1
+        self.is_update_due = at % loader["accumulate"] == 0 or at == loader["total"]
+
+    def end_batch(self):
+        """Counts a batch. Returns its samples, of all ranks."""
+        loader, position = self.loader, self.position
+        loader["index"] += 1
+        position["batches"] += 1
+        position["place"] = loader.get("place", 0)
+        position["over"] = loader["index"] == loader["total"]
+        return loader["samples"]
+
+    def close_pass(self):
+        self.position["over"] = True
+        self._over_random = _random_states(self.loader["object"])
+
+    def step_in_epoch(self):
+        return -(-self.position["batches"] // (self.loader["accumulate"] if self.loader else 1))
+
+    # -- in a loop that another library drives --
+
+    def take_over(self, loader, accumulate):
+        """Sets the random states that the epoch began with. Returns how many of its batches were trained on, and the states after them."""
+        self.loader = {"object": loader, "sampler": None, "total": None, "accumulate": accumulate, "index": 0, "samples": 0}
+        left, self.left = self.left, None
+        count = left["batches"] if left else 0
+        if count:
+            self._require_same_loader(loader, None, left)
+        if left:
+            _restore_random(left["epoch_random"] if count else left["random"], loader)
+        self._epoch_random = left["epoch_random"] if count else _random_states(loader)
+        return count, left["random"] if left else None
+
+    def note_epoch_start(self):
+        self._epoch_random = _random_states(self.loader["object"])
+
+
+class _Stops:
+    """When the run has to stop or to save: what this rank asks for, and what the ranks have agreed on."""
+
+    def __init__(self, ranks, every_minutes):
+        self._ranks, self._every_minutes, self._clock = ranks, every_minutes, _JobClock()
+        self.signals = self.requests = self.saver = None  # The latter two are rank 0's.
+        self.wants_best = False  # True if the state of this moment is the best so far, and not yet saved.
+        self.longest_step, self.seconds_in_steps = None, 0.0
+        self.last_step = self.last_save = time.monotonic()
+        self._is_due = False
+
+    def close(self):
+        for each in (self.requests, self.signals):
+            if each is not None:
+                each.close()
+
+    def count_step(self):
+        now = time.monotonic()
+        seconds, self.last_step = now - self.last_step, now
+        self.longest_step = max(self.longest_step or 0.0, seconds)
+        self.seconds_in_steps += seconds
+
+    def flags(self):
+        """What this rank asks for now."""
+        flags = set()
+        if self.signals.arrived:
+            flags.add("signal")
+        if not self._ranks.is_main:
+            return flags
+        if self.requests.wants_stop:
+            flags.add("request")
+        # A start takes a step however late it is: a job that only starts and stops would be requeued for ever.
+        if self.longest_step is not None and self._clock.is_time_to_stop(self.saver.longest, self.longest_step):
+            flags.add("job_end")
+        every = self._every_minutes
+        if self.requests.wants_save or self.wants_best or (every and time.monotonic() - self.last_save >= 60 * every):
+            flags.add("save")
+        return flags
+
+    def look(self):
+        """What the ranks have agreed on since the last look. Once a step; each look needs an `ask` after it. Collective."""
+        self._is_due = self._ranks.is_due()
+        return self._ranks.end() if self._is_due else ()
+
+    def ask(self):
+        """Begins to tell the others, where the step before has ended an agreement. Collective."""
+        if self._is_due:
+            self._ranks.begin(self.flags())
+
+    def agree(self):
+        """Both at once, which waits for the slowest rank. Collective."""
+        return self._ranks.agree(self.flags())
+
+    @staticmethod
+    def reason(agreed):
+        """Why the run must stop, or None."""
+        return next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+
+
+class _Records:
+    """Rank 0's numbers: what a program logs, metrics.jsonl and TensorBoard's file, the best value, the run's end."""
+
+    def __init__(self, folder, ranks, objects, options):
+        self._folder, self._ranks, self._objects, self._options = folder, ranks, objects, options
+        self.seen = {}
+        self.metrics = None  # Once there is something to say.
+        self._best = None
+        self._logged, self._epoch_loss, self._line_samples = {}, [0.0, 0], 0
+        self._first_samples, self._time_to_first_step = 0, None
+        self._began = self.last_line = time.monotonic()
+        self._has_warned = False
+
+    def restore(self, state, extensions):
+        own = state["python"]
+        self._best = _unpacked(own["best"], {})
+        self.seen = dict(state["metrics"])
+        logged = _unpacked(own["logged"], extensions)
+        self._logged, self._epoch_loss, self._line_samples = logged["sums"], logged["epoch_loss"], logged["samples"]
+        self._first_samples = state["samples"]
+
+    def packed(self, packer):
+        logged = {"sums": self._logged, "epoch_loss": self._epoch_loss, "samples": self._line_samples}
+        return packer.pack(self._best, ("best",)), packer.pack(logged, ("logged",))
+
+    def begin(self, at, loader, epochs, resumed_from):
+        """Begins metrics.jsonl once there is something to say. `loader`: of `_Cursor`, or None."""
+        if not self._ranks.is_main or self.metrics:
+            return
+        self.metrics = _Metrics(self._folder, at.step, at.epoch)
+        # What was final before is so no longer.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._folder, "result.json"))
+        parameters = sum(each.numel() for _, model in _several(self._objects.all.get("model", [])) for each in model.parameters())
+        facts = {"host": _host(), "torch": _torch().__version__, "python": sys.version.split()[0], "writer": "lockstep.py"}
+        self.metrics.write("run_started", at.step, name=os.path.basename(self._folder), world=self._ranks.world, epochs=epochs,
+                           parameters=parameters, first_epoch=at.epoch, resumed_from=resumed_from, facts=facts,
+                           **self._sizes(loader or {"object": None, "sampler": None, "accumulate": 1}, epochs))
+
+    def _sizes(self, loader, epochs):
+        sampler, accumulate, total = loader["sampler"], loader["accumulate"], _length(loader["object"])
+        batch = -(-sampler.global_batch // sampler.world) if sampler else getattr(loader["object"], "batch_size", None)
+        per_epoch = -(-total // accumulate) if total else None
+        global_batch = sampler.global_batch * accumulate if sampler else batch * accumulate * self._ranks.world if batch else None
+        return {"steps_per_epoch": per_epoch, "steps_total": per_epoch * epochs if per_epoch and epochs else None,
+                "batch": batch * accumulate if batch else None, "global_batch": global_batch}
+
+    def begin_epoch(self):
+        self._epoch_loss = [0.0, 0]
+
+    def count(self, samples):
+        self._line_samples += samples
+
+    def count_first_step(self):
+        self._time_to_first_step = time.monotonic() - self._began
+
+    def add(self, values):
+        """Adds numbers of a step, for the mean of `log_every` steps."""
+        for name, value in values.items():
+            total = self._logged.setdefault(name, [0.0, 0])
+            value = value.detach().double() if hasattr(value, "detach") else float(value)
+            total[0], total[1] = total[0] + value, total[1] + 1
+            if name == "loss":
+                self._epoch_loss[0], self._epoch_loss[1] = self._epoch_loss[0] + value, self._epoch_loss[1] + 1
+
+    def write_validation(self, step, epoch, values):
+        """Writes numbers at once. Returns whether they are the best so far."""
+        values = {name: float(value) for name, value in values.items()}
+        self.seen.update(values)
+        mean = float(self._epoch_loss[0]) / self._epoch_loss[1] if self._epoch_loss[1] else None
+        self.metrics.write_validation(step, epoch, mean, values)
+        value = values.get(self._options["monitor"]) if self._options["monitor"] else None
+        if value is None or not math.isfinite(value):
+            return False
+        if self._best is None or (value > self._best if self._options["mode"] == "max" else value < self._best):
+            self._best = value
+            return True
+        return False
+
+    def is_line_due(self, step):
+        return step % self._options["log_every"] == 0 and bool(self._logged) and self._ranks.is_main
+
+    def write_line(self, at, step_in_epoch):
+        now = time.monotonic()
+        values = {name: float(total) / max(count, 1) for name, (total, count) in self._logged.items()}
+        values.setdefault("loss", None)
+        optimizer = _several(self._objects.all.get("optimizer", []))
+        groups = getattr(optimizer[0][1], "param_groups", None) if optimizer else None
+        line = {"epoch": at.epoch, "step_in_epoch": step_in_epoch, "loss": values.pop("loss"),
+                "learning_rate": float(groups[0]["lr"]) if groups else None, "samples_per_second": self._line_samples / max(now - self.last_line, 1e-9)}
+        line.update(values)
+        self.seen.update({"train_loss": line["loss"]})
+        self.metrics.write_step(at.step, line)
+        self._logged, self._line_samples, self.last_line = {}, 0, now
+
+    def write_snapshot(self, end):
+        if self.metrics:
+            self.metrics.write("snapshot", end["step"], epoch=end["epoch"], snapshot=os.path.basename(end["path"]), bytes=end["bytes"],
+                               seconds=end["blocked"])
+
+    def warn_of_late(self, values):
+        if not self._has_warned:
+            _warn("the run has ended, so %s is not kept: log it before the last epoch's end" % ", ".join(values))
+        self._has_warned = True
+
+    def end(self, at, stopped_by, resumed_from, seconds_in_steps):
+        seconds = time.monotonic() - self._began
+        if self.metrics:
+            self.metrics.write("run_ended", at.step, epochs=at.epoch, samples=at.samples, stopped_by=stopped_by, seconds=seconds,
+                               samples_per_second=(at.samples - self._first_samples) / max(seconds_in_steps, 1e-9), time_to_first_step_s=self._time_to_first_step,
+                               metrics=self.seen)
+            self.metrics.close()
+        path = os.path.join(self._folder, "result.json")
+        if stopped_by != "max_epochs" or (os.path.exists(path) and not self.metrics):
+            return
+        # Tells that the run is finished, as `lockstep train` does.
+        result = {"schema": 1, "run_dir": self._folder, "world": self._ranks.world, "epochs": at.epoch, "steps": at.step, "samples": at.samples,
+                  "train_loss": self.seen.get("train_loss"), "val_loss": self.seen.get("val_loss"), "val_accuracy": self.seen.get("val_accuracy"),
+                  "resumed_from": resumed_from, "stopped_by": stopped_by}
+        _replace_file(path, json.dumps(_finite(result)) + "\n")
+
+
+class _Saves:
+    """The run's snapshots: what goes into one, when it is on disk, and who is told. Its collectives are for every rank."""
+
+    def __init__(self, ranks, objects, cursor, records, stops):
+        self._ranks, self._objects, self._cursor, self._records, self._stops = ranks, objects, cursor, records, stops
+        self.saver = self._snapshots = None  # Rank 0's.
+        self.saved = None  # The place that the newest snapshot has, or will have.
+        self._newest, self._has_failed = None, False
+
+    def open(self, snapshots, keep):
+        """Rank 0's part of a start."""
+        self._snapshots, self.saver = snapshots, _Saver(snapshots, keep)
+
+    def place(self, at):
+        position = self._cursor.position
+        return (at.step, at.epoch, position["pass"], position["batches"], position["over"])
+
+    def save(self, at, own_state):
+        """Writes a snapshot while the program goes on. Collective."""
+        stops = self._stops
+        stops.last_save = time.monotonic()
+        is_best, stops.wants_best = stops.wants_best, False
+        if self.saved == self.place(at):
+            if self._ranks.is_main:
+                self._save_again(is_best)
+            return
+        ranks = self._ranks.gather(self._cursor.now())
+        if self._ranks.is_main:
+            self.tell(self.saver.wait())
+            stops.requests.begin_save(at.step)
+            state, files = self._content(at, own_state, ranks)
+            self.saver.begin(at.step, state, files, is_best)
+        self.saved = self.place(at)
+
+    def _save_again(self, is_best):
+        """Rank 0's part if this very state is saved, or being saved."""
+        self._stops.requests.begin_save(self.saved[0])
+        self.tell(self.saver.wait())
+        if self._newest:
+            self._stops.requests.written(*self._newest)
+            if is_best:
+                _mark_best(self._snapshots, os.path.basename(self._newest[1]))
+
+    def _content(self, at, own_state, ranks):
+        torch = _torch()
+        trees, files = self._objects.packed()
+        for rank, data in enumerate(ranks):
+            now, epoch = json.loads(data.decode())
+            for name, states in (("random", now), ("epoch_random", epoch)):
+                if states:
+                    files[_EXTENSIONS]["%s.%d" % (name, rank)] = torch.frombuffer(bytearray(json.dumps(states).encode()), dtype=torch.uint8)
+        packer = _Packer(lambda path: "run." + ".".join(str(each) for each in path))
+        best, logged = self._records.packed(packer)
+        own = {"objects": trees, "position": self._cursor.packed(), "best": best, "logged": logged, "state": packer.pack(own_state, ("run.state",))}
+        files[_EXTENSIONS].update(packer.tensors)
+        return {"schema": 1, "writer": "lockstep.py", "step": at.step, "epoch": at.epoch, "place": self._cursor.position["place"],
+                "samples": at.samples, "world": self._ranks.world, "metrics": _finite(dict(self._records.seen)), "python": own}, files
+
+    def check_room(self):
+        """Rank 0's, after the first step: tells now that there is no room for a snapshot, and takes the memory of its copy."""
+        _, files = self._objects.packed()
+        _require_room(self._snapshots, sum(each.numel() * each.element_size() for tensors in files.values() for each in tensors.values()))
+        self.saver.reserve(files)
+
+    def tell(self, end):
+        """Says how a save ended, on rank 0."""
+        if end is None:
+            return
+        self._has_failed = end["error"] is not None
+        if self._has_failed:
+            if not isinstance(end["error"], (OSError, Error)):
+                raise end["error"]
+            _warn("no snapshot of step %d was written: %s; the next save tries again" % (end["step"], end["error"]))
+            return
+        self._newest = (end["step"], end["path"])
+        self._stops.requests.written(*self._newest)
+        self._records.write_snapshot(end)
+
+    def settle(self, at, own_state):
+        """Waits until the last save is whole on disk; it is tried twice. Collective."""
+        def ended():
+            self.tell(self.saver.wait())
+            return self._has_failed
+        if not self._ranks.on_rank_zero(ended):
+            return
+        self.saved = None
+        self.save(at, own_state)
+        if self._ranks.on_rank_zero(ended):
+            raise Error("the last snapshot, of step %d, was not written" % at.step,
+                        "free some space; what was saved before is untouched, and the next start goes on from there")
+
+
 class Run:
     """A run that `start` has begun. `step` counts updates, `epoch` epochs that are complete."""
 
@@ -1795,104 +2395,49 @@ class Run:
         self.stopped_by = self.resumed_from = None
         self.phases = collections.Counter()
         self._objects = _Objects(objects)
-        self._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
-        self._cursor = self._loader = self._epoch_random = self._over_random = None
-        self._best, self._is_best, self._metrics_seen = None, False, {}
-        self._logged, self._epoch_loss = {}, [0.0, 0]
-        self._saved = self._metrics = self._saver = self._requests = self._lock = None
-        self._first_step = self._first_samples = 0
-        self._time_to_first_step = None
-        self._in_step = self._in_loop = self._is_over = self._has_failed = self._has_warned_of_log = False
-        self._passes = 0
-        self._longest_step = self._newest = self._last_stop = None
-        self._epochs = None
-        self._began = time.monotonic()
+        self._in_step = self._in_loop = self._is_over = False
+        self._first_step, self._epochs = 0, None
         self._ranks = _Ranks()
         self._page = _Page(self._ranks.rank)
         self._objects.packed()  # What cannot be written is told now, and not at the first save.
-        self._clock = _JobClock()
+        self._stops = _Stops(self._ranks, options["every_minutes"])
         self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
-        self._signals = None
+        self._page.set_run_dir(self.folder)
+        self._folder = _Folder(self.folder, options["resume"], self._ranks.world)
+        self._cursor = _Cursor(self._ranks)
+        self._records = _Records(self.folder, self._ranks, self._objects, options)
+        self._saves = _Saves(self._ranks, self._objects, self._cursor, self._records, self._stops)
         try:
             self._ranks.on_rank_zero(self._open)
-            self._signals = _StopSignals()
+            self._stops.signals = self._cursor.signals = _StopSignals()
             self.load()
         except BaseException:
             self._give_up()
             raise
-        self._last_save = self._last_step = self._last_line = time.monotonic()
-        self._line_samples = 0
+        self._stops.last_save = self._stops.last_step = self._records.last_line = time.monotonic()
 
     def _open(self):
         """Rank 0's part of a start."""
-        self._snapshots = os.path.join(self.folder, "snapshots")
-        try:
-            _make_durable_folder(self._snapshots)
-            os.makedirs(os.path.join(self.folder, "logs"), exist_ok=True)
-            self._lock = _RunLock(self.folder)
-            _remove_temporaries(self._snapshots, of_all=True)
-            if self.options["resume"] == "none":
-                self._put_aside(-1)
-            self._write_layout()
-        except OSError as error:
-            raise Error("the run folder '%s' cannot be made: %s" % (self.folder, error), "give start() a folder that you may write to") from error
-        self._saver = _Saver(self._snapshots, self.options["keep"])
-        self._requests = _Requests(self.folder, self._page)
+        self._folder.take()
+        self._saves.open(self._folder.snapshots, self.options["keep"])
+        self._stops.saver, self._stops.requests = self._saves.saver, _Requests(self.folder, self._page)
 
     def _give_up(self):
         """Leaves the folder to another start."""
-        for each in (self._requests, self._lock, self._signals):
-            if each is not None:
-                each.close()
+        self._stops.close()
+        self._folder.close()
 
-    def _write_layout(self):
-        env = os.environ
-        place = {"rank": 0, "world": self._ranks.world, "local_rank": 0, "local_world": int(env.get("LOCAL_WORLD_SIZE") or self._ranks.world),
-                 "node_rank": 0, "nodes": max(self._ranks.world // int(env.get("LOCAL_WORLD_SIZE") or self._ranks.world), 1), "device": None,
-                 "source": "torch.distributed" if self._ranks.world > 1 else "single", "hosts": [_host()], "job": env.get("SLURM_JOB_ID"),
-                 "restart": int(env.get("SLURM_RESTART_COUNT") or 0), "master": None}
-        path = os.path.join(self.folder, "layout.json")
-        if not (os.path.exists(path) and os.path.exists(os.path.join(self.folder, "job.json"))):
-            _replace_file(path, json.dumps(place, indent=1) + "\n")
-
-    def _put_aside(self, step):
-        """Moves what was saved after a step, or with -1 the whole run, into a folder beside it."""
-        later = [path for each, path in _listed_snapshots(self._snapshots) if each > step]
-        metrics = os.path.join(self.folder, "metrics.jsonl")
-        if not later and not (step < 0 and os.path.exists(metrics)):
-            return
-        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
-        aside = os.path.join(self.folder, "abandoned-" + stamp)
-        count = 1
-        while os.path.lexists(aside):
-            count += 1
-            aside = os.path.join(self.folder, "abandoned-%s-%d" % (stamp, count))
-        os.mkdir(aside)
-        if step < 0:
-            # The links go first: a start that is killed here leaves none that names a snapshot of the new run.
-            links = [os.path.join(self._snapshots, name) for name in ("best", "latest", "run-id")]
-            events = [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.startswith("events.out.tfevents.")]
-            later = links + later + events + [metrics, os.path.join(self.folder, "result.json")]
-        elif os.path.exists(metrics):
-            shutil.copy2(metrics, aside)
-        for path in later:
-            if os.path.lexists(path):
-                os.rename(path, os.path.join(aside, os.path.basename(path)))
-        for name in ("best", "latest"):
-            link = os.path.join(self._snapshots, name)
-            if os.path.islink(link) and not os.path.exists(link):
-                os.rename(link, os.path.join(aside, name))
-        _sync_folder(self.folder)
-        _say("put what was saved before aside in " + aside)
+    def _at(self):
+        return _At(self.step, self.epoch, self.samples)
 
     # -- to begin where a snapshot ends --
 
     def load(self):
         """Takes the newest snapshot that is whole. Returns its path, or None without one. Collective."""
-        if self._saver:
-            self._tell(self._saver.wait())
+        if self._ranks.is_main:
+            self._saves.tell(self._saves.saver.wait())
         self._ranks.end()
-        path = self._ranks.on_rank_zero(self._chosen)
+        path = self._ranks.on_rank_zero(lambda: self._folder.chosen(self.resumed_from is None))
         if path is None:
             return None
         with open(os.path.join(path, _STATE), encoding="utf-8") as file:
@@ -1901,44 +2446,15 @@ class Run:
         self._objects.restore(own["objects"], path)
         extensions = _read_tensors(os.path.join(path, _EXTENSIONS))
         self.step, self.epoch, self.samples = state["step"], state["epoch"], state["samples"]
-        self._first_step, self._first_samples = self.step, self.samples
+        self._first_step = self.step
         self.state = _unpacked(own["state"], extensions)
-        self._best = _unpacked(own["best"], {})
-        self._metrics_seen = dict(state["metrics"])
-        logged = _unpacked(own["logged"], extensions)
-        self._logged, self._epoch_loss, self._line_samples = logged["sums"], logged["epoch_loss"], logged["samples"]
-        self._position = {key: own["position"][key] for key in ("pass", "batches", "place", "over")}
-        self._passes = 0
-        self._cursor = dict(own["position"], random=self._own_random("random", extensions, state["world"]),
-                            epoch_random=self._own_random("epoch_random", extensions, state["world"]))
-        if self._cursor["random"]:
-            _set_random_states(self._cursor["random"])
-        self.resumed_from, self._saved = path, self._place()
+        self._records.restore(state, extensions)
+        self._cursor.restore(own["position"], extensions, state["world"])
+        self.resumed_from, self._saves.saved = path, self._saves.place(self._at())
         if self._ranks.is_main:
-            if self.options["resume"] not in ("auto", "none"):
-                self._put_aside(self.step)
+            self._folder.has_taken(self.step)
             _say("goes on from %s: epoch %d, step %d" % (path, self.epoch, self.step))
         return path
-
-    def _own_random(self, name, extensions, world):
-        tensor = extensions.get("%s.%d" % (name, self._ranks.rank))
-        # Ranks that were not there keep the random state that the program has given them.
-        return json.loads(bytes(_bytes_of(tensor)).decode()) if tensor is not None and world == self._ranks.world else None
-
-    def _chosen(self):
-        resume = self.options["resume"]
-        if self.resumed_from is None and resume not in ("auto", "none"):
-            path = os.path.realpath(resume)
-            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
-            if fault:
-                raise Error("%s is not whole: %s" % (path, fault), "resume from another one; `lockstep snapshot ls` shows which are whole")
-            return path
-        for _, path in reversed(_listed_snapshots(self._snapshots)):
-            fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
-            if not fault:
-                return path
-            _warn("%s is passed over: %s" % (path, fault))
-        return None
 
     # -- the loops --
 
@@ -1948,8 +2464,7 @@ class Run:
         if self.epoch >= count and self.resumed_from and self._ranks.is_main:
             _say("%s has its %d epochs: nothing is left to do; another folder or resume=\"none\" begins anew" % (self.folder, count))
         while self.epoch < count and not self.stopped_by:
-            if self._cursor and self._cursor["random"]:
-                _set_random_states(self._cursor["random"])
+            self._cursor.begin_epoch()
             yield self.epoch
             if not self.stopped_by:
                 self._end_epoch(self.epoch + 1 >= count)
@@ -1989,189 +2504,68 @@ class Run:
     def _open_pass(self, loader, accumulate):
         """An iterator over what is left of a loader; None if a snapshot says that nothing is."""
         self._in_loop = True
-        sampler, cursor = _sampler_of(loader), self._cursor
-        self._loader = {"object": loader, "sampler": sampler, "total": _length(loader), "accumulate": accumulate, "index": 0}
-        number, self._passes = self._passes, self._passes + 1
-        if cursor and number < cursor["pass"]:
+        if not self._cursor.is_left(loader, accumulate):
             return None
-        if accumulate > 1 and self._loader["total"] is None:
-            raise Error("accumulate is %d, and the loader has no length: nobody knows which batch ends the last step" % accumulate,
-                        "give a loader with a length, or accumulate=1")
-        self._announce(loader, sampler, accumulate)
-        self._cursor = None
-        self._signals.keep_workers(loader)
-        is_within = cursor is not None and cursor["batches"] > 0
-        if not is_within:
-            if cursor:
-                self._set_random(cursor["random"], loader)
-            self._position = {"pass": number, "batches": 0, "place": 0, "over": False}
-            self._over_random = None
-            self._epoch_random = _random_states(loader)
-            _set_epoch(loader, self.epoch)
-            self._loader["total"] = _length(loader)
-            batches = self._begun(loader, sampler)
-        else:
-            batches = self._reopened(loader, sampler, cursor)
-        self._last_step = time.monotonic()
+        self._records.begin(self._at(), self._cursor.loader, self._epochs, self.resumed_from)
+        batches = self._cursor.open_pass(self.epoch)
+        if batches is None:
+            self._page.enter(_Page.BETWEEN, self.step)
+        self._stops.last_step = time.monotonic()
         return batches
-
-    def _begun(self, loader, sampler):
-        """iter(loader)."""
-        if not sampler or getattr(loader, "num_workers", 0) < 1 or getattr(loader, "persistent_workers", False):
-            return self._signals.begun(loader)
-        data = loader.dataset
-        # A DataLoader refuses this from outside. Its workers get what it has while they are started.
-        object.__setattr__(loader, "dataset", _SeededSamples(data, sampler.seed, self.epoch))
-        try:
-            return self._signals.begun(loader)
-        finally:
-            object.__setattr__(loader, "dataset", data)
-
-    def _reopened(self, loader, sampler, cursor):
-        self._require_same_loader(loader, sampler, cursor)
-        self._epoch_random = cursor["epoch_random"]
-        if cursor["over"]:
-            self._set_random(cursor["random"], loader)
-            self._close_pass()
-            return None
-        self._set_random(cursor["epoch_random"], loader)
-        _set_epoch(loader, self.epoch)
-        self._loader["total"] = _length(loader)
-        if sampler:
-            sampler.set_place(self.epoch, cursor["place"])
-            self._loader["total"] = _length(loader)
-            batches = self._begun(loader, sampler)
-        else:
-            batches = self._skipped(loader, cursor["batches"])
-        self._set_random(cursor["random"], loader)
-        return batches
-
-    @staticmethod
-    def _set_random(states, loader):
-        if not states:
-            return
-        if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
-            next(iter(loader.batch_sampler), None)  # Some samplers make their generator when they are first used.
-        _set_random_states(states, loader)
-
-    def _skipped(self, loader, count):
-        if self._ranks.is_main:
-            _say("reads %d batches of the epoch once more, which were trained on; lockstep.Sampler needs no such reading" % count)
-        batches = self._signals.begun(loader)
-        for i in range(count):
-            if next(batches, _END) is _END:
-                raise Error("the loader ends after %d batches, and the snapshot was written after %d of this epoch" % (i, count),
-                            "go on with the data that the snapshot was written with, or begin anew with resume=\"none\"")
-        self._loader["index"] = count
-        return batches
-
-    def _require_same_loader(self, loader, sampler, cursor):
-        """In the middle of an epoch the rest must be the rest of the same order."""
-        now = self._loader_facts(loader, sampler)
-        was = cursor["loader"]
-        way_out = "go on with the same loader, or begin anew with resume=\"none\""
-        if (was["sampler"] is None) != (now["sampler"] is None):
-            raise Error("the snapshot was written %s lockstep.Sampler, and the loader has %s" %
-                        (("without", "one") if was["sampler"] is None else ("with", "none")), way_out)
-        if was["sampler"] and was["sampler"] != now["sampler"]:
-            raise Error("the snapshot's order of samples is %s, and the loader's is %s" % (json.dumps(was["sampler"]), json.dumps(now["sampler"])), way_out)
-        if not was["sampler"] and cursor["world"] != self._ranks.world:
-            raise Error("the snapshot was written in the middle of an epoch by %d ranks, and there are %d" % (cursor["world"], self._ranks.world),
-                        "use lockstep.Sampler as the loader's batch_sampler, or start %d ranks" % cursor["world"])
-        for key in ("batch_size", "data_size"):
-            if not was["sampler"] and was[key] != now[key]:
-                raise Error("the snapshot was written in the middle of an epoch with a %s of %s, and the loader has %s" %
-                            (key.replace("_", " "), was[key], now[key]), way_out)
-
-    @staticmethod
-    def _loader_facts(loader, sampler):
-        order = {"seed": sampler.seed, "size": sampler.size, "shuffle": sampler.shuffle} if sampler else None
-        return {"sampler": order, "batch_size": getattr(loader, "batch_size", None), "data_size": _length(getattr(loader, "dataset", None))}
 
     def _begin_batch(self, batch):
-        loader, sampler = self._loader, self._loader["sampler"]
-        if sampler:
-            place, count = self._position["place"], sampler.samples(self._position["place"])
-            self.weight = len(sampler.part(place)) * sampler.world / count
-            loader["samples"], loader["place"] = count, place + count
-        else:
-            self.weight, loader["samples"] = 1.0, _samples_in(batch) * self._ranks.world
-        at = loader["index"] + 1
-        self.is_update_due = at % loader["accumulate"] == 0 or at == loader["total"]
+        cursor = self._cursor
+        cursor.begin_batch(batch)
+        self.weight, self.is_update_due = cursor.weight, cursor.is_update_due
         self._in_step = True
 
     def _end_batch(self):
         """Counts a batch. Returns whether it has ended a step."""
-        loader, position = self._loader, self._position
         self._in_step = False
-        loader["index"] += 1
-        position["batches"] += 1
-        position["place"] = loader.get("place", 0)
-        position["over"] = loader["index"] == loader["total"]
-        self.samples += loader["samples"]
-        self._line_samples += loader["samples"]
+        samples = self._cursor.end_batch()
+        self.samples += samples
+        self._records.count(samples)
         return self.is_update_due
 
     def _close_pass(self):
         self._page.enter(_Page.BETWEEN, self.step)
-        self._position["over"] = True
-        self._over_random = _random_states(self._loader["object"])
+        self._cursor.close_pass()
 
     def _end_step(self, may_leave=True):
-        now = time.monotonic()
+        """Returns why the run must stop, or None. With `may_leave` it leaves the program by itself."""
+        stops, records = self._stops, self._records
         self.step += 1
-        if self._longest_step is None:
-            self._time_to_first_step = now - self._began
-        self._longest_step = max(self._longest_step or 0.0, now - self._last_step)
-        self._last_step = now
-        is_due = self._ranks.is_due()
-        agreed = self._ranks.end() if is_due else ()
-        self._write_line()
+        if stops.longest_step is None:
+            records.count_first_step()
+        stops.count_step()
+        agreed = stops.look()
+        if records.is_line_due(self.step):
+            records.write_line(self._at(), self._cursor.step_in_epoch())
         if self._ranks.is_main:
             if self.step == self._first_step + 1:
-                self._check_room()
-            self._tell(self._saver.ended())
-        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+                self._saves.check_room()
+            self._saves.tell(self._saves.saver.ended())
+        stop = stops.reason(agreed)
         every = self.options["every_steps"]
-        self._last_stop = stop
         if stop and may_leave:
             self._leave(stop)
             return None
         if stop or "save" in agreed or (every and self.step % every == 0):
             self.save()
-        if is_due:
-            self._ranks.begin(self._flags())
+        stops.ask()
         return stop
 
     def _end_epoch(self, is_last):
         self.epoch += 1
-        self._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
-        self._passes, self._cursor, self._over_random = 0, None, None
-        self._epoch_loss = [0.0, 0]
-        agreed = self._ranks.agree(self._flags())
-        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        self._cursor.end_epoch()
+        self._records.begin_epoch()
+        agreed = self._stops.agree()
+        stop = self._stops.reason(agreed)
         every = self.options["every_epochs"]
         if "save" in agreed or is_last or (every and self.epoch % every == 0):
             self.save()
         if stop and not is_last:
             self._leave(stop)
-
-    def _flags(self):
-        """What this rank asks for now."""
-        flags = set()
-        if self._signals.arrived:
-            flags.add("signal")
-        if not self._ranks.is_main:
-            return flags
-        if self._requests.wants_stop:
-            flags.add("request")
-        # A start takes a step however late it is: a job that only starts and stops would be requeued for ever.
-        if self._longest_step is not None and self._clock.is_time_to_stop(self._saver.longest, self._longest_step):
-            flags.add("job_end")
-        every = self.options["every_minutes"]
-        if self._requests.wants_save or self._is_best or (every and time.monotonic() - self._last_save >= 60 * every):
-            flags.add("save")
-        return flags
 
     def should_stop(self):
         """True on all ranks at the same call if the run must stop: a signal, a request, the job's end. Collective.
@@ -2184,8 +2578,7 @@ class Run:
             if stop:
                 self.finish(stop)
             return bool(stop)
-        agreed = self._ranks.agree(self._flags())
-        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        stop = self._stops.reason(self._stops.agree())
         if stop:
             self._leave(stop)
         return bool(stop)
@@ -2199,91 +2592,12 @@ class Run:
         if self.options["on_stop"] == "exit":
             raise SystemExit(REQUEUE)
 
-    # -- saves --
-
-    def _place(self):
-        return (self.step, self.epoch, self._position["pass"], self._position["batches"], self._position["over"])
+    # -- saves, and what is logged --
 
     def save(self):
         """Writes a snapshot of this step while the program goes on. Collective."""
         self._page.enter(_Page.SAVING, self.step)
-        self._last_save = time.monotonic()
-        is_best, self._is_best = self._is_best, False
-        if self._saved == self._place():
-            if self._ranks.is_main:
-                self._save_again(is_best)
-            return
-        loader = self._loader["object"] if self._loader else None
-        now = self._over_random if self._position["over"] and self._over_random else _random_states(loader)
-        own = json.dumps([now, self._epoch_random], separators=(",", ":")).encode()
-        ranks = self._ranks.gather(own)
-        if self._ranks.is_main:
-            self._tell(self._saver.wait())
-            self._requests.begin_save(self.step)
-            state, files = self._content(ranks)
-            self._saver.begin(self.step, state, files, is_best)
-        self._saved = self._place()
-
-    def _save_again(self, is_best):
-        """Rank 0's part if this very state is saved, or being saved."""
-        self._requests.begin_save(self.step)
-        self._tell(self._saver.wait())
-        if self._newest:
-            self._requests.written(*self._newest)
-            if is_best:
-                _mark_best(self._snapshots, os.path.basename(self._newest[1]))
-
-    def _content(self, ranks):
-        torch = _torch()
-        trees, files = self._objects.packed()
-        for rank, data in enumerate(ranks):
-            now, epoch = json.loads(data.decode())
-            for name, states in (("random", now), ("epoch_random", epoch)):
-                if states:
-                    files[_EXTENSIONS]["%s.%d" % (name, rank)] = torch.frombuffer(bytearray(json.dumps(states).encode()), dtype=torch.uint8)
-        packer = _Packer(lambda path: "run." + ".".join(str(each) for each in path))
-        logged = packer.pack({"sums": self._logged, "epoch_loss": self._epoch_loss, "samples": self._line_samples}, ("logged",))
-        own_state = packer.pack(self.state, ("run.state",))
-        files[_EXTENSIONS].update(packer.tensors)
-        loader, sampler = (self._loader["object"], self._loader["sampler"]) if self._loader else (None, None)
-        position = dict(self._position, world=self._ranks.world, loader=self._loader_facts(loader, sampler))
-        own = {"objects": trees, "position": position, "best": packer.pack(self._best, ("best",)), "logged": logged, "state": own_state}
-        return {"schema": 1, "writer": "lockstep.py", "step": self.step, "epoch": self.epoch, "place": self._position["place"],
-                "samples": self.samples, "world": self._ranks.world, "metrics": _finite(dict(self._metrics_seen)), "python": own}, files
-
-    def _check_room(self):
-        _, files = self._objects.packed()
-        _require_room(self._snapshots, sum(each.numel() * each.element_size() for tensors in files.values() for each in tensors.values()))
-        self._saver.reserve(files)
-
-    def _tell(self, end):
-        """Says how a save ended, on rank 0."""
-        if end is None:
-            return
-        self._has_failed = end["error"] is not None
-        if self._has_failed:
-            if not isinstance(end["error"], (OSError, Error)):
-                raise end["error"]
-            _warn("no snapshot of step %d was written: %s; the next save tries again" % (end["step"], end["error"]))
-            return
-        self._newest = (end["step"], end["path"])
-        self._requests.written(*self._newest)
-        if self._metrics:
-            self._metrics.write("snapshot", end["step"], epoch=end["epoch"], snapshot=os.path.basename(end["path"]), bytes=end["bytes"],
-                                seconds=end["blocked"])
-
-    def _settle(self):
-        """Waits until the last save is whole on disk; it is tried twice. Collective."""
-        def ended():
-            self._tell(self._saver.wait())
-            return self._has_failed
-        if not self._ranks.on_rank_zero(ended):
-            return
-        self._saved = None
-        self.save()
-        if self._ranks.on_rank_zero(ended):
-            raise Error("the last snapshot, of step %d, was not written" % self.step,
-                        "free some space; what was saved before is untouched, and the next start goes on from there")
+        self._saves.save(self._at(), self.state)
 
     def finish(self, stopped_by="program"):
         """Ends the run: a last snapshot, and its end in metrics.jsonl. `epochs` calls it; after a `break`, call it. Collective."""
@@ -2294,35 +2608,13 @@ class Run:
         self.stopped_by = stopped_by
         self._ranks.end()
         self.save()
-        self._settle()
+        self._saves.settle(self._at(), self.state)
         self._ranks.wait_for_all()
         if self._ranks.is_main:
-            self._end_records()
-        self._signals.close()
+            self._records.end(self._at(), self.stopped_by, self.resumed_from, self._stops.seconds_in_steps)
+        self._give_up()
         if _current is self:
             _current = None
-
-    def _end_records(self):
-        seconds = time.monotonic() - self._began
-        if self._metrics:
-            self._metrics.write("run_ended", self.step, epochs=self.epoch, samples=self.samples, stopped_by=self.stopped_by, seconds=seconds,
-                                samples_per_second=(self.samples - self._first_samples) / seconds, time_to_first_step_s=self._time_to_first_step,
-                                metrics=self._metrics_seen)
-            self._metrics.close()
-        if self.stopped_by == "max_epochs" and (self._metrics or not os.path.exists(os.path.join(self.folder, "result.json"))):
-            self._write_result()
-        self._requests.close()
-        self._lock.close()
-
-    def _write_result(self):
-        """Tells that the run is finished, as `lockstep train` does."""
-        seen = self._metrics_seen
-        result = {"schema": 1, "run_dir": self.folder, "world": self._ranks.world, "epochs": self.epoch, "steps": self.step, "samples": self.samples,
-                  "train_loss": seen.get("train_loss"), "val_loss": seen.get("val_loss"), "val_accuracy": seen.get("val_accuracy"),
-                  "resumed_from": self.resumed_from, "stopped_by": self.stopped_by}
-        _replace_file(os.path.join(self.folder, "result.json"), json.dumps(_finite(result)) + "\n")
-
-    # -- what is logged --
 
     def log(self, **values):
         """Writes numbers into metrics.jsonl and TensorBoard's file; those of rank 0 count.
@@ -2331,70 +2623,16 @@ class Run:
         """
         if not self._ranks.is_main:
             return
+        records = self._records
         if self._is_over:
-            if not self._has_warned_of_log:
-                _warn("the run has ended, so %s is not kept: log it before the last epoch's end" % ", ".join(values))
-            self._has_warned_of_log = True
+            records.warn_of_late(values)
             return
-        if not self._metrics:
-            self._announce(None, None, 1)
+        if not records.metrics:
+            records.begin(self._at(), None, self._epochs, self.resumed_from)
         if (self._in_step or not self._in_loop) and self.options["monitor"] not in values:
-            for name, value in values.items():
-                total = self._logged.setdefault(name, [0.0, 0])
-                value = value.detach().double() if hasattr(value, "detach") else float(value)
-                total[0], total[1] = total[0] + value, total[1] + 1
-                if name == "loss":
-                    self._epoch_loss[0], self._epoch_loss[1] = self._epoch_loss[0] + value, self._epoch_loss[1] + 1
-            return
-        values = {name: float(value) for name, value in values.items()}
-        self._metrics_seen.update(values)
-        mean = float(self._epoch_loss[0]) / self._epoch_loss[1] if self._epoch_loss[1] else None
-        self._metrics.write_validation(self.step + self._in_step, self.epoch, mean, values)
-        self._judge(values)
-
-    def _judge(self, values):
-        monitor = self.options["monitor"]
-        value = values.get(monitor) if monitor else None
-        if value is None or not math.isfinite(value):
-            return
-        if self._best is None or (value > self._best if self.options["mode"] == "max" else value < self._best):
-            self._best, self._is_best = value, True
-
-    def _write_line(self):
-        if not self._ranks.is_main or self.step % self.options["log_every"] or not self._logged:
-            return
-        now = time.monotonic()
-        values = {name: float(total) / max(count, 1) for name, (total, count) in self._logged.items()}
-        values.setdefault("loss", None)
-        optimizer = _several(self._objects.all.get("optimizer", []))
-        groups = getattr(optimizer[0][1], "param_groups", None) if optimizer else None
-        accumulate = self._loader["accumulate"] if self._loader else 1
-        line = {"epoch": self.epoch, "step_in_epoch": -(-self._position["batches"] // accumulate), "loss": values.pop("loss"),
-                "learning_rate": float(groups[0]["lr"]) if groups else None, "samples_per_second": self._line_samples / max(now - self._last_line, 1e-9)}
-        line.update(values)
-        self._metrics_seen.update({"train_loss": line["loss"]})
-        self._metrics.write_step(self.step, line)
-        self._logged, self._line_samples, self._last_line = {}, 0, now
-
-    def _announce(self, loader, sampler, accumulate):
-        """Begins metrics.jsonl once there is something to say."""
-        if not self._ranks.is_main or self._metrics:
-            return
-        self._metrics = _Metrics(self.folder, self.step, self.epoch)
-        # What was final before is so no longer.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.folder, "result.json"))
-        total = _length(loader)
-        batch = -(-sampler.global_batch // sampler.world) if sampler else getattr(loader, "batch_size", None)
-        per_epoch = -(-total // accumulate) if total else None
-        parameters = sum(each.numel() for _, model in _several(self._objects.all.get("model", [])) for each in model.parameters())
-        torch = _torch()
-        facts = {"host": _host(), "torch": torch.__version__, "python": sys.version.split()[0], "writer": "lockstep.py"}
-        self._metrics.write("run_started", self.step, name=os.path.basename(self.folder), world=self._ranks.world, epochs=self._epochs,
-                            steps_per_epoch=per_epoch, steps_total=per_epoch * self._epochs if per_epoch and self._epochs else None,
-                            batch=batch * accumulate if batch else None,
-                            global_batch=sampler.global_batch * accumulate if sampler else batch * accumulate * self._ranks.world if batch else None,
-                            parameters=parameters, first_epoch=self.epoch, resumed_from=self.resumed_from, facts=facts)
+            records.add(values)
+        elif records.write_validation(self.step + self._in_step, self.epoch, values):
+            self._stops.wants_best = True
 
     @contextlib.contextmanager
     def phase(self, name):
@@ -2589,57 +2827,51 @@ class _LightningHooks:
 
     def on_train_start(self, trainer, pl_module):
         run, loader = self._run, trainer.train_dataloader
-        run._signals.take_again()
-        run._signals.keep_workers(loader)
+        run._stops.signals.take_again()
+        run._stops.signals.keep_workers(loader)
         self._global_step = trainer.global_step
         if "trainer" not in run._objects.all:
             return
-        run._loader = {"object": loader, "sampler": None, "total": None, "accumulate": trainer.accumulate_grad_batches, "index": 0, "samples": 0}
-        run._epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
-        fetcher, cursor = trainer.fit_loop._data_fetcher, run._cursor
-        run._announce(loader, None, trainer.accumulate_grad_batches)
-        count = cursor["batches"] if cursor else 0
-        if cursor:
-            self._random = cursor["random"]
-            if count:
-                run._require_same_loader(loader, None, cursor)
-            run._set_random(cursor["epoch_random"] if count else cursor["random"], loader)
-        run._cursor = None
-        run._epoch_random = cursor["epoch_random"] if count else _random_states(loader)
+        fetcher = trainer.fit_loop._data_fetcher
+        epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
+        facts = {"object": loader, "sampler": None, "accumulate": trainer.accumulate_grad_batches}
+        run._records.begin(run._at(), facts, epochs, run.resumed_from)
+        count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches)
         _set_epoch(loader, trainer.current_epoch)
         iter(fetcher)  # Once more: with the random states that the epoch began with.
         for _ in range(count):
             next(fetcher)
         fetcher.fetched -= count  # Lightning adds them.
-        self._random = self._random if count else None
+        self._random = random_now if count else None
         self._is_first = True
 
     def on_train_epoch_start(self, trainer, pl_module):
         if "trainer" in self._run._objects.all and not self._is_first:
-            self._run._epoch_random = _random_states(self._run._loader["object"])
+            self._run._cursor.note_epoch_start()
         self._is_first = False
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         if self._random:
-            self._run._set_random(self._random, self._run._loader["object"])
+            _restore_random(self._random, self._run._cursor.loader["object"])
             self._random = None
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         run = self._run
-        run.samples += _samples_in(batch) * run._ranks.world
-        run._line_samples += _samples_in(batch) * run._ranks.world
-        run._position["batches"] = batch_idx + 1
+        samples = _samples_in(batch) * run._ranks.world
+        run.samples += samples
+        run._records.count(samples)
+        run._cursor.position["batches"] = batch_idx + 1
         loss = outputs.get("loss") if isinstance(outputs, dict) else None
         if run._ranks.is_main and loss is not None:
             run.log(loss=loss)
         if trainer.global_step != self._global_step:
             self._global_step = trainer.global_step
-            if run._end_step(may_leave=False):
-                self._leave()
+            stop = run._end_step(may_leave=False)
+            if stop:
+                self._leave(stop)
 
-    def _leave(self):
+    def _leave(self, reason):
         run = self._run
-        reason = run._last_stop
         if "trainer" not in run._objects.all:
             run.finish(reason)
             raise SystemExit(REQUEUE)
@@ -2659,10 +2891,10 @@ class _LightningHooks:
         if "trainer" not in run._objects.all:
             return
         run.epoch = trainer.current_epoch + 1
-        run._position = {"pass": 0, "batches": 0, "place": 0, "over": False}
-        run._epoch_loss = [0.0, 0]
+        run._cursor.position = dict(run._cursor.START)
+        run._records.begin_epoch()
         every = run.options["every_epochs"]
-        if "save" in run._ranks.agree(run._flags()) or (every and run.epoch % every == 0):
+        if "save" in run._stops.agree() or (every and run.epoch % every == 0):
             run.save()
 
     def on_fit_end(self, trainer, pl_module):
@@ -2709,49 +2941,46 @@ class _HuggingFaceHooks:
         self._run._in_loop = True
 
     def on_step_end(self, args, state, control, **_):
-        run, now = self._run, time.monotonic()
-        run.step = state.global_step
-        run._longest_step = max(run._longest_step or 0.0, now - run._last_step)
-        run._last_step = now
-        if not run._ranks.is_due():
-            return control
-        agreed = run._ranks.end()
-        stop = next((each for each in ("signal", "request", "job_end") if each in agreed), None)
+        self._run.step = state.global_step
+        stops = self._run._stops
+        stops.count_step()
+        agreed = stops.look()
+        stop = stops.reason(agreed)
         if stop or "save" in agreed:
             control.should_save = True
         if stop:
             self._stop, control.should_training_stop = stop, True
-        run._ranks.begin(run._flags())
+        stops.ask()
         return control
 
     def on_save(self, args, state, control, **_):
         run = self._run
         run._ranks.wait_for_all()  # Ranks write files of their own into it.
         if run._ranks.is_main:
-            run._requests.begin_save(state.global_step)
+            requests = run._stops.requests
+            requests.begin_save(state.global_step)
             path = os.path.join(args.output_dir, "checkpoint-%d" % state.global_step)
             _seal(path, state.global_step)
-            run._requests.written(state.global_step, path)
-        run._last_save = time.monotonic()
+            requests.written(state.global_step, path)
+        run._stops.last_save = time.monotonic()
 
     def on_log(self, args, state, control, logs=None, **_):
         run = self._run
         if run is None or run._is_over or not run._ranks.is_main or not logs:
             return
-        if not run._metrics:
-            run._announce(None, None, 1)
+        run._records.begin(run._at(), None, None, run.resumed_from)
         numbers = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
         if any(name.startswith("eval_") for name in numbers):
-            run._metrics.write_validation(state.global_step, int(state.epoch or 0), None, numbers)
+            run._records.metrics.write_validation(state.global_step, int(state.epoch or 0), None, numbers)
         elif "loss" in numbers:
             line = {"epoch": int(state.epoch or 0), "step_in_epoch": None, "loss": numbers["loss"], "learning_rate": numbers.get("learning_rate"),
                     "samples_per_second": None}
-            run._metrics.write_step(state.global_step, line)
+            run._records.metrics.write_step(state.global_step, line)
 
     def on_train_end(self, args, state, control, **_):
         run = self._run
         run.epoch = int(state.epoch or 0)
-        run._saved = run._place()  # Trainer's checkpoints are what is kept.
+        run._saves.saved = run._saves.place(run._at())  # Trainer's checkpoints are what is kept.
         run.finish(self._stop or "max_epochs")
         if self._stop:
             if run._ranks.is_main:

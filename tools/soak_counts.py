@@ -14,6 +14,8 @@ part, seeds, trials, bad, commit, date. Parts:
   resumes  trainings with all features on, killed after a step and resumed, held against one that was left alone
   watch  trainings on four ranks, one of which is frozen at a random moment: the right one is named, and that it goes on
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
+  python_watch  Python scripts on two ranks, one of which stands still in its loader, a collective or a lock: named, with its line
+  heal  local ranks that are killed at random moments and replaced, each run held against one that was left alone
   guide_scripts  the scripts of examples/11_guide_scripts on the Slurm test bed, stopped at random moments
 `tools/soak counts` shows the sums.
 """
@@ -165,18 +167,60 @@ def soak_resumes(deadline):
     keep("resumes", f"{first}:{after}", trials, bad)
 
 
+FROZEN_AT_ONCE = 10
+
+
+def soak_python_watch(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("python_watch")), default=0)
+    after, bad = first, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_FROZEN_SEEDS": f"{after}:{FROZEN_AT_ONCE}", "LOCKSTEP_BIN": os.environ.get("LOCKSTEP_BIN", str(BUILD / "bin")),
+                            "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, ROOT / "tests/python/test_frozen.py", "Frozen.test_drawn"], env=env, text=True, cwd=ROOT,
+                              capture_output=True, check=False)
+        logged("python_watch", done.stdout + done.stderr)
+        faults = len(set(re.findall(r"^(?:FAIL|ERROR): .*\[seed (\d+)", done.stderr, re.M)))
+        if (done.returncode != 0 and not faults) or "skipped" in done.stderr:
+            sys.exit(f"error: the test of frozen scripts did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, bad = after + FROZEN_AT_ONCE, bad + faults
+        print(f"soak: python_watch: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
+    keep("python_watch", f"{first}:{after}", after - first, bad)
+
+
+SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are left alone.
+
+
+def soak_heal(deadline):
+    tests = [f"Heal.{name}" for name in ("test_two_ranks", "test_three_ranks", "test_two_at_once", "test_accumulated_batches_and_a_snapshot_of_each_step",
+                                         "test_buffers_and_random_choices_of_the_dead_rank_come_back")]
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": "12", "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/heal_test.py", *tests], env=env, text=True, cwd=ROOT, capture_output=True,
+                              check=False)
+        logged("heal", done.stdout + done.stderr)
+        healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
+        faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
+        if not healed and not faults:
+            sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + healed, bad + faults
+        print(f"soak: heal: {trials}, {bad} bad", file=sys.stderr)
+    keep("heal", f"{first}:{after}", trials, bad)
+
+
 def soak_guide_scripts(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("guide_scripts")), default=0)
     after, bad = first, 0
     while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_GUIDE_SEEDS": f"{after}:4", "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = os.environ | {"LOCKSTEP_GUIDE_SEEDS": f"{after}:{SCRIPTS_AT_ONCE}", "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, ROOT / "tests/slurm/test_guide_scripts.py", BUILD / "bin/lockstep"], env=env, text=True, cwd=ROOT,
                               capture_output=True, check=False)
         logged("guide_scripts", done.stdout + done.stderr)
         faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
         if done.returncode != 0 and not faults:
             sys.exit(f"error: the test of the guides' scripts did not run: {(done.stdout + done.stderr)[-500:]}")
-        after, bad = after + 4, bad + faults
+        after, bad = after + SCRIPTS_AT_ONCE, bad + faults
         print(f"soak: guide_scripts: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
     keep("guide_scripts", f"{first}:{after}", after - first, bad)
 
@@ -264,7 +308,7 @@ def main():
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
-             "python_kills": soak_python_kills, "guide_scripts": soak_guide_scripts}
+             "python_kills": soak_python_kills, "heal": soak_heal, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

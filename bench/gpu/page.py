@@ -10,6 +10,8 @@ import datetime
 import json
 import os
 
+import plan
+
 WRITTEN, COMPILED, TRIED, REHEARSED = "only written", "compiled", "tried", "rehearsed on CPU"
 
 
@@ -123,6 +125,17 @@ class Results:
             for row in part.rows:
                 holds = "" if row.holds is None else "yes" if row.holds else "**no**"
                 yield "| " + " | ".join(cell(each) for each in (row.what, row.state, row.found, row.wanted, holds)) + " |"
+        yield from self._times()
+
+    def _times(self):
+        if not (seconds := self.facts.get("seconds")):
+            return
+        yield from ["", "## What the parts took", "", f"In seconds, on {self.facts['cores']} cores, and what one GPU and 16 cores are expected to take.",
+                    "", "| part | here | expected on 16 cores | call |", "|---|---|---|---|"]
+        for number, parts in enumerate(plan.CALLS, 1):
+            for part in parts:
+                yield f"| {part} | {seconds.get(part, '')} | {plan.seconds_text(*plan.EXPECTED_S[part])} | {number} |"
+            yield f"| all of the call | | {plan.seconds_text(*plan.span(parts))}, at most {60 * plan.MINUTES:.0f} | {number} |"
 
 
 def cell(text):

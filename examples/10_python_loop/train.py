@@ -50,6 +50,8 @@ def main():
         run.log(val_accuracy=accuracy(net, test))  # lockstep
     if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
         print(f"accuracy {accuracy(net, test):.4f} after {run.step} steps")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 main()

@@ -77,6 +77,7 @@ void NodeHealth::look_at_device(const DeviceSample& sample, double time, bool te
   auto& device = it->second;
   const double watts = sample.power_watts.value_or(0);
   device.most_watts = std::max(device.most_watts, watts);
+  device.tells_use = sample.busy_percent.has_value();
   // If the driver reports no use, the device does not count as idle.
   const bool is_used = is_new || sample.busy_percent.value_or(100) >= limits_.busy_percent;
   if (is_used) device.used_at = time;
@@ -86,7 +87,8 @@ void NodeHealth::look_at_device(const DeviceSample& sample, double time, bool te
 
 bool NodeHealth::are_devices_waiting(double time) const {
   return std::ranges::any_of(devices_, [&](const auto& each) {
-    return !is_past(each.second.used_at, time) && is_past(each.second.worked_at, time);
+    const auto& device = each.second;
+    return device.tells_use && !is_past(device.used_at, time) && is_past(device.worked_at, time);
   });
 }
 

@@ -45,6 +45,7 @@ class NodeHealth {
     double used_at = 0;    ///< When it was last seen busy.
     double worked_at = 0;  ///< The same, and not with waiting.
     double most_watts = 0;
+    bool tells_use = true;  ///< False for one that is cut into slices (MIG), whose power is that of all their users.
   };
 
   void look_at_tasks(const NodeSample& sample);

@@ -21,7 +21,7 @@ class Node {
   void use_cores(double share) {
     for (auto& task : sample_.tasks) task.used.cpu_seconds += share * 10;
   }
-  void set_devices(double busy, std::optional<double> watts) {
+  void set_devices(std::optional<double> busy, std::optional<double> watts) {
     for (auto& device : sample_.devices) {
       device.busy_percent = busy;
       device.power_watts = watts;
@@ -73,6 +73,17 @@ TEST(NodeHealth, ARankThatStillComputesOrWritesIsNotStuck) {
     node.now().tasks[0].used.written_bytes += 4096;
     EXPECT_TRUE(node.look().empty());
   }
+}
+
+// NVML tells no use of a device with MIG, and the power that all slices draw. Another job's slice went from busy to
+// idle.
+TEST(NodeHealth, CoresThatComputeBesideASliceOfADeviceAreNotStuckWhenTheDeviceDrawsLess) {
+  Node node(1);
+  node.set_devices(std::nullopt, 300);
+  EXPECT_EQ(node.look_for(60, 1.0), Codes{});
+  node.set_devices(std::nullopt, 90);
+  EXPECT_EQ(node.look_for(900, 1.0), Codes{});
+  EXPECT_EQ(node.look_for(600, 0.001), Codes{"tasks-stuck"});
 }
 
 TEST(NodeHealth, DevicesThatAreBusyButDrawLittleWaitForAPeerThoughThreadsSpin) {

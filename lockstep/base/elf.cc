@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/elf.h"
 
+#include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,7 +9,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -122,6 +125,33 @@ class DynamicSection {
   bool is_whole_ = false;
 };
 
+std::string readable(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 && name ? without_parameters(name.get()) : symbol;
+}
+
+/// Looks addresses up in one symbol table. Names that are there already stay.
+void name_functions(const MappedLibrary& file, const Elf64_Shdr& table, const Elf64_Shdr& strings,
+                    const std::vector<std::uint64_t>& addresses, std::vector<std::string>& names) {
+  if (table.sh_entsize != sizeof(Elf64_Sym)) return;
+  const auto count = table.sh_size / sizeof(Elf64_Sym);
+  std::vector<std::uint64_t> best(addresses.size(), UINT64_MAX);  // The smallest symbol is the most exact.
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto symbol = file.at<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
+    if (!symbol) return;
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF) continue;
+    for (std::size_t k = 0; k < addresses.size(); ++k) {
+      const auto address = addresses[k];
+      const bool covers = address >= symbol->st_value && address - symbol->st_value < symbol->st_size;
+      if (!covers || symbol->st_size >= best[k] || (best[k] == UINT64_MAX && !names[k].empty())) continue;
+      best[k] = symbol->st_size;
+      names[k] = readable(file.text(strings.sh_offset + symbol->st_name));
+    }
+  }
+}
+
 std::vector<std::string> provided(const MappedLibrary& file, const DynamicSection& dynamic) {
   std::vector<std::string> versions;
   auto at = dynamic.place(DT_VERDEF);
@@ -156,7 +186,75 @@ std::vector<std::string> required(const MappedLibrary& file, const DynamicSectio
   return versions;
 }
 
+/// Returns the virtual address of an offset in the file, or one that no symbol has.
+std::uint64_t address_at(const MappedLibrary& file, const Elf64_Ehdr& header, std::uint64_t offset) {
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    const auto segment = file.at<Elf64_Phdr>(header.e_phoff + std::uint64_t{i} * header.e_phentsize);
+    if (!segment) break;
+    const bool holds =
+        segment->p_type == PT_LOAD && offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz;
+    if (holds) return offset - segment->p_offset + segment->p_vaddr;
+  }
+  return UINT64_MAX;
+}
+
 }  // namespace
+
+std::string without_parameters(std::string_view function) {
+  constexpr std::string_view kUnnamed = "(anonymous namespace)";
+  std::string name;
+  int depth = 0;  // Within the angle brackets of a template.
+  for (std::size_t i = 0; i < function.size(); ++i) {
+    const char each = function[i];
+    const auto rest = function.substr(i);
+    if (rest.starts_with(kUnnamed)) {
+      if (depth == 0) name += kUnnamed;
+      i += kUnnamed.size() - 1;
+    } else if (rest.starts_with("operator()") || rest.starts_with("operator<") || rest.starts_with("operator->")) {
+      const bool is_long =
+          rest.starts_with("operator()") || rest.starts_with("operator->") || rest.starts_with("operator<<");
+      const auto size = is_long ? 10U : 9U;
+      if (depth == 0) name += rest.substr(0, size);
+      i += size - 1;
+    } else if (each == '<') {
+      ++depth;
+    } else if (each == '>') {
+      --depth;
+    } else if (depth == 0 && each == '(') {
+      break;
+    } else if (depth == 0 && each == ' ') {
+      name.clear();  // What came so far is the type that it returns.
+    } else if (depth == 0) {
+      name += each;
+    }
+  }
+  return name.empty() ? std::string(function) : name;
+}
+
+std::vector<std::string> function_names(const fs::path& path, const std::vector<std::uint64_t>& offsets) {
+  std::vector<std::string> names(offsets.size());
+  const MappedLibrary file(path);
+  const auto header = file.at<Elf64_Ehdr>(0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+      header->e_ident[EI_DATA] != ELFDATA2LSB) {
+    return names;
+  }
+  std::vector<std::uint64_t> addresses;
+  for (const auto offset : offsets) addresses.push_back(address_at(file, *header, offset));
+  const auto section = [&](std::uint64_t index) {
+    return file.at<Elf64_Shdr>(header->e_shoff + index * header->e_shentsize);
+  };
+  // The whole table is not in every file. It knows local functions too, so it comes first.
+  for (const auto type : {SHT_SYMTAB, SHT_DYNSYM}) {
+    for (unsigned i = 0; i < header->e_shnum; ++i) {
+      const auto table = section(i);
+      if (!table) return names;
+      const auto strings = table->sh_type == static_cast<Elf64_Word>(type) ? section(table->sh_link) : std::nullopt;
+      if (strings) name_functions(file, *table, *strings, addresses, names);
+    }
+  }
+  return names;
+}
 
 std::optional<SharedLibrary> shared_library(const fs::path& path) {
   const MappedLibrary file(path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,8 +24,18 @@ struct SharedLibrary {
 /// Source: elf(5); the GNU version sections are in the Linux Standard Base, "Symbol Versioning".
 std::optional<SharedLibrary> shared_library(const std::filesystem::path& path);
 
-/// Returns the highest version among those that begin with `prefix`, without the prefix. For "GLIBCXX_" it may be
-/// "3.4.30". Empty if no version begins with `prefix`.
+/// Returns the name of the function at each offset in an ELF file, in the file's own order of `offsets`. C++ names are
+/// readable and have no parameters. A name is empty if no symbol covers the offset, or if the file cannot be read.
+///
+/// Source: elf(5).
+std::vector<std::string> function_names(const std::filesystem::path& path, const std::vector<std::uint64_t>& offsets);
+
+/// Returns a C++ function's name without parameters and return type, such as "lockstep::Loader::next" for
+/// "lockstep::Loader::next()".
+std::string without_parameters(std::string_view function);
+
+/// Returns the highest of the `versions` that begin with `prefix`, such as "3.4.30" for "GLIBCXX_". Empty if there is
+/// none.
 std::string newest_version(const std::vector<std::string>& versions, std::string_view prefix);
 
 /// True if `version` is lower than `than`, compared number by number, as "3.4.9" is lower than "3.4.30".

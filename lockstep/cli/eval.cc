@@ -22,7 +22,7 @@ int run(const char* name, const EvalRequest& request, const Context& context) {
   std::vector<std::string> arguments = {name};
   const auto own = arguments_of(request);
   arguments.insert(arguments.end(), own.begin(), own.end());
-  return hand_over(arguments, is_alone ? request.devices : 1, {}, context);
+  return hand_over({.arguments = arguments, .ranks = is_alone ? request.devices : 1}, context);
 }
 
 void add(CLI::App& app, Context& context, const char* name, const char* help, bool predicts) {

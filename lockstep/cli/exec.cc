@@ -19,6 +19,8 @@
 #include "lockstep/cluster/record/exit_record.h"
 #include "lockstep/cluster/record/step_end.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/failed_peer.h"
+#include "lockstep/cluster/task/task_healing.h"
 #include "lockstep/cluster/task/task_watch.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
@@ -139,6 +141,22 @@ std::unique_ptr<TaskWatch> task_watch(const ExecTask& task, const Log& log) {
   }
 }
 
+/// Returns what starts a recipe's task again. Null if it is not asked for, or if there are no other ranks to give the
+/// state.
+std::unique_ptr<TaskHealing> task_healing(const ExecOptions& options, const ExecTask& task, const std::string& program,
+                                          const Context& context) {
+  if (options.heal.empty()) return nullptr;
+  const auto limits = parsed_healing(options.heal);
+  if (task.at.world == 1 || !is_own_training(program, context.program)) return nullptr;
+  return std::make_unique<TaskHealing>(task, limits, context.log);
+}
+
+/// Returns what ends a recipe's rank that does not notice a dead peer. Slurm ends the step of any other program itself.
+std::unique_ptr<FailedPeer> failed_peer(const ExecTask& task, const std::string& program, const Context& context) {
+  if (task.run_dir.empty() || task.at.world == 1 || !is_own_training(program, context.program)) return nullptr;
+  return std::make_unique<FailedPeer>(exit_record(task, context.env, {}), task.at.world, task.run_dir, context.log);
+}
+
 void run(ExecOptions options, Context& context) {
   options.starts_ranks = names_torchrun(context.program);
   if (context.program.empty() || context.program.front().empty()) {
@@ -162,8 +180,24 @@ void run(ExecOptions options, Context& context) {
   const auto watch = task_watch(task, context.log);
   std::function<void(pid_t)> each_second;
   if (watch) each_second = [&](pid_t child) { watch->look(child); };
-  const auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
-                            own_log ? own_log.get() : -1, each_second);
+  const auto peer = failed_peer(task, program, context);
+  if (peer) {
+    each_second = [&, look = each_second](pid_t child) {
+      if (look) look(child);
+      peer->look(child);
+    };
+  }
+  const auto healing = task_healing(options, task, program, context);
+  const auto start = [&] {
+    auto env = watch ? watch->with_page(task.environment.env) : task.environment.env;
+    if (healing) env = healing->with_variables(env);
+    auto end = attended(program, command, env, own_log ? own_log.get() : -1, each_second);
+    return peer ? peer->told_end(std::move(end)) : end;
+  };
+  auto end = start();
+  while (healing && healing->heals(end)) end = start();
+  if (healing) healing->note_end();
+  if (peer) peer->tell(exit_record(task, context.env, end));
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
   // If a task ends with another code than 0, Slurm stops all tasks, also those that are still saving.
@@ -188,6 +222,7 @@ void run_and_keep(const ExecOptions& options, Context& context) {
 struct AfterStep {
   EndedStep ended;
   std::string nodes;  ///< Slurm's list.
+  std::string all;    ///< The same of all nodes of the job.
   int tasks_per_node = 1;
   int most = 0;
 };
@@ -227,6 +262,17 @@ void decide_after_step(AfterStep& after, const Context& context) {
   ended.nodes = expanded_hosts(after.nodes);
   ended.tasks = after.tasks_per_node * static_cast<int>(ended.nodes.size());
   ended.lost = lost_nodes(ended, context.env);
+  if (!after.all.empty()) {
+    // A spare node may be lost as well.
+    auto others = ended;
+    others.nodes = expanded_hosts(after.all);
+    std::erase_if(others.nodes, [&](const auto& node) { return std::ranges::count(ended.nodes, node) > 0; });
+    ended.spares = others.nodes;
+    if (!others.nodes.empty()) {
+      const auto lost = lost_nodes(others, context.env);
+      std::erase_if(ended.spares, [&](const auto& node) { return std::ranges::count(lost, node) > 0; });
+    }
+  }
   const auto verdict = decide_and_keep_restart(ended, task_run_dir({}, context.env), after.most);
   if (verdict.reason.empty()) return;
   verdict.is_again ? context.log.warning(verdict.reason) : context.log.error(verdict.reason);
@@ -243,6 +289,10 @@ void add_after_step(CLI::App& app, Context& context) {
   command->add_option("--nodes", after->nodes, "Where it ran")->required();
   command->add_option("--tasks-per-node", after->tasks_per_node, "Ranks of each node")->required();
   command->add_option("--most", after->most, "Restarts in one job")->required();
+  command->add_option("--all", after->all, "All nodes of the job, spare ones too");
+  command->add_option("--wanted", after->ended.wanted, "Nodes that the step should have");
+  command->add_flag("--recipe", after->ended.is_recipe, "The step trains a recipe");
+  command->add_flag("--must-have-all", after->ended.must_have_all, "The step cannot run on fewer nodes");
   command->callback([&context, after] { decide_after_step(*after, context); });
 }
 
@@ -257,6 +307,10 @@ void add_exec(CLI::App& app, Context& context) {
   command->add_option("--again", options->again, "If CMD exits with 75, create this file and exit with 0")
       ->type_name("FILE");
   command->add_flag("--stay", options->stay, "Stay as CMD's parent, and record in the run folder how it ended");
+  command
+      ->add_option("--heal", options->heal,
+                   "Start a recipe's rank again if it dies, at most TIMES in the run, and once within SECONDS")
+      ->type_name("TIMES:SECONDS");
   command->add_flag("--rank-logs", options->rank_logs,
                     "Like --stay, and also write CMD's output to logs/rank-NNNN.log in the run folder");
   command->add_option("--on-sockets", options->on_sockets, "If NCCL falls back to sockets: warn, stop or ignore")

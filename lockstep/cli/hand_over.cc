@@ -16,6 +16,7 @@
 #include "lockstep/launch/program.h"
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/watch/rank_memory.h"
 
 namespace lockstep::cli {
 namespace {
@@ -38,13 +39,14 @@ int code_of_run(int code) {
   return code > 128 && !is_asked_for ? exit_code(ErrorKind::kPeer) : code;
 }
 
-int supervised(const std::vector<std::string>& command, int ranks, const std::filesystem::path& logs,
+int supervised(const std::vector<std::string>& command, const Training& training,
                const std::map<std::string, int>& descriptors, const Context& context) {
   return code_of_run(run_local({.command = command,
-                                .ranks = ranks,
+                                .ranks = training.ranks,
                                 .owns_store = true,
-                                .run_dir = logs.parent_path(),
-                                .log_folder = logs,
+                                .run_dir = training.logs.parent_path(),
+                                .log_folder = training.logs,
+                                .healing = training.healing,
                                 .descriptors = descriptors,
                                 .stop_grace = stop_grace(context.env)},
                                context.env, context.log));
@@ -82,27 +84,27 @@ void hand_over_data(const std::vector<std::string>& arguments, const Environment
 
 LockstepProgram running_lockstep() { return {.path = this_program(), .version = LOCKSTEP_VERSION}; }
 
-int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-              const Context& context) {
-  const auto command = training_command(arguments, context.env);
-  if (ranks == 1) become(command.front(), command, context.env);
-  return supervised(command, ranks, logs, {}, context);
+int hand_over(const Training& training, const Context& context) {
+  const auto command = training_command(training.arguments, context.env);
+  if (training.ranks == 1) become(command.front(), command, context.env);
+  return supervised(command, training, {}, context);
 }
 
-int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-                       bool is_task, const Context& context) {
-  const auto command = training_command(arguments, context.env);
+int hand_over_and_hold(const Training& training, bool is_task, const Context& context) {
+  const auto command = training_command(training.arguments, context.env);
   auto memory = HeldSnapshot::make_memory();
   const int fd = memory.get();
   int code = 0;
   if (!is_task) {
-    code = supervised(command, ranks, logs, {{kHeldMemoryVariable, fd}}, context);
+    code = supervised(command, training, {{kHeldMemoryVariable, fd}}, context);
   } else {
     auto variables = context.env.all();
     variables[kHeldMemoryVariable] = std::to_string(fd);
     ::fcntl(fd, F_SETFD, 0);
     const auto end = attended(command.front(), command, Environment(std::move(variables)));
-    code = end.signal == 0 ? end.code : code_of_run(end.code);
+    // A parent that starts this rank again must know that a signal ended it.
+    const bool is_healed = context.env.get(kRankMemoryVariable).has_value();
+    code = end.signal == 0 || is_healed ? end.code : code_of_run(end.code);
   }
   // The memory is mapped only now, since it has grown meanwhile.
   if (is_sudden(code)) write_held(HeldSnapshot(std::move(memory)), context);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/cli/commands.h"
 #include "lockstep/cluster/setup/trainer_program.h"
+#include "lockstep/launch/local/launcher.h"
 
 namespace lockstep::cli {
 
@@ -18,17 +20,22 @@ namespace lockstep::cli {
 /// Returns the path of the program of this process, for trainer_program() and plan_submission().
 LockstepProgram running_lockstep();
 
-/// Starts the trainer. If there is one rank, this process becomes `lockstep-train ARGUMENTS`. If there are more, this
-/// process supervises them, and their output is also written to the folder `logs`, unless that is empty.
-///
-/// Returns the exit code. Throws: Error(kEnvironment) if `lockstep-train` is not installed.
-int hand_over(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-              const Context& context);
+/// The training half's part of a command.
+struct Training {
+  std::vector<std::string> arguments;
+  int ranks = 1;
+  std::filesystem::path logs{};            ///< Output goes there too. Empty for none.
+  std::optional<HealingLimits> healing{};  ///< Ranks that die are started again.
+};
 
-/// Starts the trainer, and stays its parent for any number of ranks. It holds the newest state of the training in
-/// memory. If a rank dies, it writes this state as a snapshot. `is_task` is true if another launcher started this one
-/// rank.
-int hand_over_and_hold(const std::vector<std::string>& arguments, int ranks, const std::filesystem::path& logs,
-                       bool is_task, const Context& context);
+/// Hands over to the training half. With one rank this process becomes `lockstep-train ARGUMENTS`. With more it
+/// supervises them.
+///
+/// Returns the exit code. Throws: Error(kEnvironment) if the training half is not installed.
+int hand_over(const Training& training, const Context& context);
+
+/// Does the same, but stays the parent of the training for any number of ranks, and holds its newest state in memory.
+/// If a rank dies, it writes the state as a snapshot. `is_task` is true if another launcher started this one rank.
+int hand_over_and_hold(const Training& training, bool is_task, const Context& context);
 
 }  // namespace lockstep::cli

@@ -8,12 +8,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
+#include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/record/ask_run.h"
+#include "lockstep/observe/view_lines.h"
 
 namespace lockstep::cli {
 namespace {
@@ -34,10 +36,17 @@ std::int64_t world_of(const std::filesystem::path& run_dir) {
 
 std::string why_text(const nlohmann::json& answer, std::int64_t world) {
   std::string text;
-  for (const auto& rank : answer.at("ranks")) text += rank.at("text").get<std::string>() + "\n";
+  for (const auto& rank : answer.at("ranks")) {
+    text += rank.at("text").get<std::string>() + "\n";
+    for (const auto& line : view_lines(rank)) text += "    " + line + "\n";
+  }
   const auto told = std::ssize(answer.at("ranks"));
   if (told < world)
     text += counted(world - told, "other rank") + " cannot be asked: no parent of theirs watches them\n";
+  if (answer.contains("nccl") && answer.at("nccl").is_string()) {
+    text += "NCCL says:\n";
+    for (const auto& line : split(answer.at("nccl").get<std::string>(), '\n')) text += "    " + line + "\n";
+  }
   const auto& verdict = answer.at("verdict");
   return text + (verdict.is_null() ? "nobody holds up the others" : verdict.at("text").get<std::string>()) + "\n";
 }

@@ -292,8 +292,9 @@ void add_going_on(CLI::App& command, SubmitRequest& request) {
       ->type_name("yes|no");
   command
       .add_option("--restarts", request.restarts,
-                  "Start a program that fails again within its job, up to R times, without the node to blame")
+                  "Start a step that fails again within its job, up to R times, without the node to blame")
       ->type_name("R");
+  command.add_option("--spares", request.spares, "Ask for K more nodes, which replace lost ones")->type_name("K");
 }
 
 /// Adds the options for data and software on the nodes' local disks.

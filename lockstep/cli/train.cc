@@ -121,6 +121,13 @@ void print_plan(const TrainRequest& request, const Recipe& recipe, const Part& p
              (run_dir.empty() ? "named by rank 0" : run_dir.string()) + "\n" + recipe.to_toml());
 }
 
+std::optional<HealingLimits> healing_of(const Recipe& recipe) {
+  if (recipe.text("trainer.heal") == "off") return std::nullopt;
+  const std::chrono::duration<double> window(recipe.real("trainer.heal_window"));
+  return HealingLimits{.most = static_cast<int>(recipe.integer("trainer.heal_limit")),
+                       .window = std::chrono::ceil<std::chrono::milliseconds>(window)};
+}
+
 /// Runs the quick checks of `doctor`, which stop a run that would fail or be slow without a message. Devices that the
 /// run does not use are not checked, and neither is the placement, which was accepted just before.
 bool is_fit_to_train(const Recipe& recipe, const Context& context) {
@@ -148,7 +155,7 @@ int train(const TrainRequest& request, const Context& context) {
   if (!request.find.empty()) {
     const auto own = arguments_of(request, {});
     arguments.insert(arguments.end(), own.begin(), own.end());
-    return hand_over(arguments, part.local_ranks, {}, context);
+    return hand_over({.arguments = arguments, .ranks = part.local_ranks}, context);
   }
   if (const auto result = result_already_there(request, recipe, run_dir)) {
     if (!part.placement.is_main()) return 0;
@@ -163,9 +170,10 @@ int train(const TrainRequest& request, const Context& context) {
   const bool holds = recipe.integer("snapshot.in_memory") > 0 && part.placement.is_main();
   const bool is_task = part.placement.world > 1;
   const bool supervises = part.local_ranks > 1 || (holds && !is_task);
-  const auto logs = supervises ? RunFolder::create(run_dir).logs() : std::filesystem::path();
-  if (!holds) return hand_over(arguments, part.local_ranks, logs, context);
-  return hand_over_and_hold(arguments, part.local_ranks, logs, is_task, context);
+  Training training{.arguments = std::move(arguments), .ranks = part.local_ranks};
+  if (supervises) training.logs = RunFolder::create(run_dir).logs();
+  if (part.local_ranks > 1) training.healing = healing_of(recipe);
+  return holds ? hand_over_and_hold(training, is_task, context) : hand_over(training, context);
 }
 
 }  // namespace

@@ -24,11 +24,19 @@ std::string data_arguments(const Recipe& recipe) {
 }
 
 PythonData python_data_of(const Recipe& recipe, const PythonName& name) {
-  return {.python = users_python(Environment::of_process()),
-          .host = python_host_folder(),
-          .source = name.source,
-          .function = name.object,
-          .arguments = data_arguments(recipe)};
+  PythonData data{.python = users_python(Environment::of_process()),
+                  .host = python_host_folder(),
+                  .source = name.source,
+                  .function = name.object,
+                  .arguments = data_arguments(recipe)};
+  if (const auto collate = recipe.python_name("data.collate")) {
+    data.collate_source = collate->source;
+    data.collate = collate->object;
+  }
+  if (recipe.has("data.samples")) data.samples = recipe.integer("data.samples");
+  if (recipe.has("data.eval_samples")) data.eval_samples = recipe.integer("data.eval_samples");
+  if (recipe.integer("data.workers") > 0) data.workers = static_cast<int>(recipe.integer("data.workers"));
+  return data;
 }
 
 }  // namespace

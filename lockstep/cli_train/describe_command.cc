@@ -227,7 +227,7 @@ double read_seconds(const Loader& loader) {
   const auto& source = loader.source();
   const auto count = std::min<std::int64_t>(kSamples, source.size());
   const auto start = Clock::now();
-  for (std::int64_t id = 0; id < count; ++id) batch_of_one(source, {.seed = 0, .epoch = 0, .id = id});
+  for (std::int64_t id = 0; id < count; ++id) batch_of_one(source, {.seed = 0, .epoch = 0, .id = id, .ordinal = id});
   return seconds_between(start, Clock::now()) / static_cast<double>(count);
 }
 
@@ -264,20 +264,32 @@ void add_sizes(Json& object, const Subject& subject) {
   object["buffer_bytes"] = bytes_of(subject.module->buffers());
 }
 
+/// The length of one rank's training, which a model's own schedule may ask for.
+TrainingPlan plan_of(const Recipe& recipe, const Loader& loader) {
+  const auto options = trainer_options_of(recipe, {});
+  TrainingPlan plan{.epochs = options.max_epochs, .batches_per_step = options.step.accumulate};
+  const auto& read = loader.options();
+  const auto batches = batches_in_epoch(loader.source().size(), read.global_batch, read.drop_last);
+  plan.steps_per_epoch = std::max<std::int64_t>(1, batches / plan.batches_per_step);
+  plan.steps = options.max_steps > 0 ? options.max_steps : plan.epochs * plan.steps_per_epoch;
+  return plan;
+}
+
 Json described(const DescribeRequest& request, const Recipe& recipe, Group& group, PythonHost* python) {
   RecipeData data(recipe, group);
   data.setup();
   Subject subject;
-  subject.module = task_of(recipe, data.sets(), group.device(), python);
+  subject.module = task_of(recipe, data.sets(), group.device(), {.python = python});
   if (!group.device().is_cpu()) subject.module->to(group.device().device);
   subject.device = &group.device();
   subject.module->train();
+  const auto loader = data.train_loader({0, 1});
+  subject.module->on_fit_start(plan_of(recipe, *loader));
   subject.optimizer = subject.module->configure_optimizer();
   subject.precision = precision_named(recipe.text("trainer.precision"));
   for (const auto& each : subject.module->parameters()) {
     if (each.requires_grad()) subject.trained.push_back(each);
   }
-  const auto loader = data.train_loader({0, 1});
   auto batches = request.batches;
   if (request.counts_only) batches = {std::min<std::int64_t>(2, loader->options().global_batch)};
   if (batches.empty()) batches = {loader->options().global_batch};

@@ -128,7 +128,7 @@ Subject subject_of(const SubjectRequest& wanted, Recipe recipe, Group& group) {
                                          .needs_labels = !predicts || !is_new,
                                          .can_draw = !predicts || !is_new});
   subject.precision = precision_named(subject.recipe.text("trainer.precision"));
-  subject.task = task_of(subject.recipe, subject.data->sets(), group.device(), wanted.python);
+  subject.task = task_of(subject.recipe, subject.data->sets(), group.device(), {.python = wanted.python});
   restore_weights(subject.snapshot, *subject.task);
   if (!group.device().is_cpu()) subject.task->to(group.device().device);
   subject.loader = subject.data->model_loader({group.rank(), group.world()});

@@ -52,7 +52,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Tra
   auto group = join_ranks(recipe, placement, process.env);
   RecipeData data(recipe, group);
   data.setup();
-  const auto module = task_of(recipe, data.sets(), group.device(), process.python);
+  const auto module = task_of(recipe, data.sets(), group.device(), {.python = process.python});
   auto options = trainer_options_of(recipe, {});
   options.max_epochs = 0;
   options.guard = {.on_nonfinite = OnNonfinite::kIgnore, .sanity_check = false};
@@ -134,7 +134,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   trainer.add(clock);
   device.backend->forget_peak(device.index());
   try {
-    const auto module = task_of(recipe, data.sets(), device, process.python);
+    const auto module = task_of(recipe, data.sets(), device, {.python = process.python});
     trainer.fit(*module, data, group);
     trial.fits = true;
   } catch (const OutOfMemory&) {

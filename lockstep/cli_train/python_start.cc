@@ -3,6 +3,7 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -14,7 +15,10 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
-bool needs_python(const Recipe& recipe) { return recipe.python_name("model.name") || recipe.python_name("loss.name"); }
+// A Python data set has processes of its own.
+bool needs_python(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.python_keys(), [](const auto& key) { return !key.starts_with("data."); });
+}
 
 void become_python_if_needed(const Recipe& recipe, const TrainerProcess& process) {
   if (process.python != nullptr || !needs_python(recipe)) return;

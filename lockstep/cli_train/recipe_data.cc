@@ -54,12 +54,19 @@ std::int64_t validation_unit(const Recipe& recipe) {
   return recipe.has("data.eval_batch") ? recipe.integer("data.eval_batch") : kValidationBatch;
 }
 
-RecipeData::RecipeData(const Recipe& recipe, const Group& group) : recipe_(recipe), decoders_(decoders_of(group)) {}
+RecipeData::RecipeData(const Recipe& recipe, const Group& group)
+    : recipe_(recipe), shard_{group.rank(), group.world()}, decoders_(decoders_of(group)) {}
+
+DataSettings RecipeData::settings() const {
+  auto settings = data_settings_of(recipe_);
+  settings.python.rank = shard_.index;
+  settings.python.world = shard_.count;
+  return settings;
+}
 
 void RecipeData::setup() {
   if (sets_.train) return;
-  sets_ =
-      recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(data_settings_of(recipe_));
+  sets_ = recipe_.text("data.kind") == "synthetic" ? synthetic_sets(recipe_) : open_data_sets(settings());
 }
 
 int RecipeData::workers_for(const SampleSource& source) const {
@@ -87,7 +94,14 @@ LoaderOptions RecipeData::loader_options(Shard shard, const SampleSource& source
 
 std::unique_ptr<Loader> RecipeData::train_loader(Shard shard) {
   auto options = loader_options(shard, *sets_.train);
-  options.shuffle = recipe_.flag("data.shuffle");
+  options.shuffle = recipe_.flag("data.shuffle") && !sets_.train->is_stream();
+  if (sets_.train->is_stream() && recipe_.flag("data.shuffle") &&
+      recipe_.origin("data.shuffle").source > SettingSource::kUserFile) {
+    throw Error(ErrorKind::kRecipe,
+                "data.shuffle (" + recipe_.origin("data.shuffle").where +
+                    ") is true, and an iterable data set has an order of its own",
+                "leave it out, and shuffle in the data set");
+  }
   options.drop_last = recipe_.flag("data.drop_last");
   return std::make_unique<Loader>(sets_.train, options);
 }
@@ -102,7 +116,7 @@ std::unique_ptr<Loader> RecipeData::validation_loader(Shard shard) {
 
 void RecipeData::setup_for_model(const DataSchema& training, const ModelRequest& request) {
   if (recipe_.text("data.kind") != "synthetic") {
-    auto settings = data_settings_of(recipe_);
+    auto settings = this->settings();
     settings.needs_labels = request.needs_labels;
     if (!request.can_draw) settings.split.reset();
     sets_ = open_for_model(std::move(settings), training, request.part);

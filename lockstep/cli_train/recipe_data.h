@@ -42,10 +42,12 @@ class RecipeData : public DataModule {
   const DataSets& sets() const { return sets_; }
 
  private:
+  DataSettings settings() const;
   int workers_for(const SampleSource& source) const;
   LoaderOptions loader_options(Shard shard, const SampleSource& source) const;
 
   const Recipe& recipe_;
+  Shard shard_;
   int decoders_;  ///< Threads that decode. -1 for the loader's own choice.
   DataSets sets_;
 };

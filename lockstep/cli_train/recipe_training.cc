@@ -85,6 +85,8 @@ std::shared_ptr<Network> plain_network(const Recipe& recipe, const NetworkOption
                                              : make_plugin_network(*file, network);
 }
 
+constexpr std::string_view kMetrics = "metrics.";
+
 TaskLoss loss_of(const Recipe& recipe, PythonHost* python) {
   const auto refuse = [&](const std::string& other, const std::string& hint) {
     throw Error(ErrorKind::kRecipe,
@@ -102,13 +104,61 @@ TaskLoss loss_of(const Recipe& recipe, PythonHost* python) {
   return python->loss(recipe);
 }
 
-std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network, PythonHost* python) {
-  auto plain = plain_network(recipe, network, python);
-  if (!recipe.has("model.compiled")) return plain;
+std::map<std::string, TaskLoss> metrics_of(const Recipe& recipe, PythonHost* python) {
+  std::map<std::string, TaskLoss> metrics;
+  for (const auto& key : recipe.python_keys()) {
+    if (!key.starts_with(kMetrics)) continue;
+    const auto name = "val_" + key.substr(kMetrics.size());
+    for (const char* own : {"val_loss", "val_accuracy", "val_top5", "val_f1", "val_mae", "val_perplexity"}) {
+      if (name != own) continue;
+      throw Error(ErrorKind::kRecipe,
+                  key + " (" + recipe.origin(key).where + ") would be " + name + ", which is Lockstep's own",
+                  "give it another name");
+    }
+    LOCKSTEP_ASSERT(python != nullptr);
+    metrics.emplace(name, python->metric(recipe, key));
+  }
+  return metrics;
+}
+
+std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOptions& network,
+                                       const NetworkSource& source) {
+  auto plain = plain_network(recipe, network, source.python);
+  if (!source.compiled.empty()) return make_compiled_network(source.compiled, std::move(plain), OtherBatches::kAll);
+  if (!recipe.has("model.compiled") || recipe.is_word("model.compiled")) return plain;
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 
-// These settings need several ranks. With one rank an error is better than a silent difference.
+// Returns the first key that begins so and is set for this recipe, not by default or for all of a user's recipes.
+std::optional<std::string> set_key(const Recipe& recipe, const std::string& start) {
+  for (const auto& [key, setting] : recipe.settings()) {
+    if (key.starts_with(start) && setting.origin.source > SettingSource::kUserFile) return key;
+  }
+  return std::nullopt;
+}
+
+// A network's own steps leave nothing to settings that decide the same.
+void require_one_owner(const Recipe& recipe, Network& network, const Mixing& mixing) {
+  auto* with = dynamic_cast<WithOwnSteps*>(&network);
+  const auto* own = with == nullptr ? nullptr : with->own_steps();
+  if (own == nullptr) return;
+  const auto require = [&](bool is_own, const char* method, const std::optional<std::string>& key) {
+    if (!is_own || !key) return;
+    throw Error(ErrorKind::kRecipe,
+                *key + " (" + recipe.origin(*key).where + ") is set, and " + recipe.text("model.name") + " has " +
+                    method + ", which decides the same",
+                "leave one of the two out; with model.steps = \"recipe\" the class's own steps are not called");
+  };
+  require(own->has_training_step(), "training_step", set_key(recipe, "loss."));
+  if (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) {
+    require(own->has_training_step(), "training_step", "data.transforms");
+  }
+  require(own->has_validation_step(), "validation_step", set_key(recipe, std::string(kMetrics)));
+  require(own->has_optimizer(), "configure_optimizers", set_key(recipe, "optimizer."));
+  require(own->has_optimizer(), "configure_optimizers", set_key(recipe, "scheduler."));
+}
+
+// One rank cannot do what is done between ranks. An error is better than a silent difference.
 void require_ranks_for(const Recipe& recipe, const std::string& key, bool is_set) {
   const auto strategy = recipe.text("trainer.strategy");
   if (!is_set || strategy == "auto" || strategy == "ddp") return;
@@ -158,16 +208,6 @@ std::string summary(const std::filesystem::path& path, const LoadedWeights& load
   return text;
 }
 
-// The channels-last layout makes convolutions in narrow types faster on any device. On AMD EPYC a step of ResNet-18 in
-// bf16 takes a fifth of the time. In float32 it gains nothing, and with few channels it is slower.
-bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
-  const auto layout = recipe.text("trainer.channels_last");
-  if (layout != "auto") return layout == "on";
-  const auto precision = precision_named(recipe.text("trainer.precision"));
-  const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
-  return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());
-}
-
 std::chrono::seconds whole_seconds(double value) {
   return std::chrono::seconds(static_cast<std::int64_t>(std::ceil(value)));
 }
@@ -199,8 +239,27 @@ GuardOptions guard_of(const Recipe& recipe) {
 
 }  // namespace
 
+// Convolutions in narrow types gain by it on any device. A ResNet-18's step in bf16 on AMD EPYC takes a fifth of the
+// time. In float32 they gain nothing, and with few channels they lose.
+bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
+  const auto layout = recipe.text("trainer.channels_last");
+  if (layout != "auto") return layout == "on";
+  const auto precision = precision_named(recipe.text("trainer.precision"));
+  const bool is_narrow = precision == Precision::kBf16 || precision == Precision::kFp16;
+  return is_narrow || (precision == Precision::kTf32 && !device.is_cpu());
+}
+
+std::shared_ptr<Network> network_to_train(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
+                                          PythonHost* python) {
+  auto network = plain_network(recipe, network_of(recipe, sets.schema), python);
+  convert_floating(*network, weights_type(precision_named(recipe.text("trainer.precision"))));
+  if (recipe.has("model.freeze")) freeze(*network, recipe.texts("model.freeze"));
+  if (wants_channels_last(recipe, device)) lay_channels_last(*network);
+  return network;
+}
+
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
-                                     PythonHost* python, std::vector<std::string>* notes) {
+                                     const NetworkSource& source, std::vector<std::string>* notes) {
   const auto network = network_of(recipe, sets.schema);
   TaskOptions task;
   task.optimizer = optimizer_of(recipe);
@@ -211,10 +270,12 @@ std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets,
   task.mixing = sets.mixing;
   task.seed = seed_of(recipe);
   task.is_recordable = recipe.text("model.name").find(':') == std::string::npos;
-  task.rebuild = [recipe, network, python] { return built_network(recipe, network, python); };
-  if (recipe.has("loss.name")) task.loss = loss_of(recipe, python);
+  task.rebuild = [recipe, network, source] { return built_network(recipe, network, source); };
+  if (recipe.has("loss.name")) task.loss = loss_of(recipe, source.python);
+  task.metrics = metrics_of(recipe, source.python);
   torch::manual_seed(seed_of(recipe));
   auto made = task.rebuild();
+  require_one_owner(recipe, *made, sets.mixing);
   std::unique_ptr<NetworkTask> module;
   if (recipe.text("data.kind") == "text") {
     module = std::make_unique<MaskedLanguageModel>(made, task);

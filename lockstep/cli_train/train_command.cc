@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli_train/compile_ahead.h"
 #include "lockstep/cli_train/python_start.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_data.h"
@@ -126,6 +127,7 @@ struct MainRank {
     trainer.add(metrics);
     trainer.add(progress);
     if (early_stopping) trainer.add(*early_stopping);
+    if (compiled) trainer.add(*compiled);
   }
 
   RunLock lock;
@@ -134,6 +136,7 @@ struct MainRank {
   std::optional<TensorBoardFile> tensorboard;
   Progress progress;
   std::optional<EarlyStopping> early_stopping;
+  std::optional<CompiledChoice> compiled;  ///< If the recipe leaves the choice to us.
 };
 
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
@@ -200,9 +203,26 @@ int held_memory(const Environment& env, const Log& log) {
   return -1;
 }
 
+NetworkSource network_source(const CompileRequest& request, Group& group, MainRank* main_rank, const Log& log) {
+  NetworkSource source{.python = request.process.python};
+  if (!request.recipe.is_word("model.compiled")) return source;
+  const auto ahead = compile_ahead(request, group);
+  source.compiled = ahead.file;
+  if (main_rank == nullptr) return source;
+  main_rank->compiled.emplace(!ahead.file.empty());
+  if (ahead.is_change) {
+    log.warning(ahead.note + "; its sums differ in their last bits from those of the run so far");
+  } else {
+    log.info(ahead.note);
+  }
+  return source;
+}
+
 int run_training(const TrainRequest& request, const Recipe& recipe, Group& group, const TrainerProcess& process) {
   const auto& env = process.env;
   const Log log = rank_log(group.placement());
+  // The others go on with the state in their memory.
+  const bool is_newcomer = group.is_newcomer();
   const std::string run_dir = agreed_run_dir(request, recipe, group, env);
   const auto trace = trace_of(recipe, run_dir, group, log);
   std::optional<RunFolder> folder;
@@ -212,11 +232,12 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     folder = RunFolder::create(run_dir);
     main_rank = std::make_unique<MainRank>(*folder, recipe, env);
     if (const auto& holder = main_rank->lock.taken_from()) log.warning("took the run folder over from " + *holder);
-    if (const auto from = resume_point(request, *folder, log)) resume_from = from->string();
+    const auto from = is_newcomer ? std::nullopt : resume_point(request, *folder, log);
+    if (from) resume_from = from->string();
     auto layout = layout_json(group.placement());
     if (process.python != nullptr) layout["python"] = process.python->executable();
     main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), layout.dump(1) + "\n"},
-                              request.resume == "auto", log);
+                              is_newcomer || request.resume == "auto", log);
   });
   resume_from = group.broadcast_text(resume_from);
 
@@ -228,7 +249,8 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
   }
   if (group.is_main() && !resume_from.empty()) note_other_buckets(resume_from, recipe, group.world(), log);
-  const auto module = task_of(recipe, data.sets(), group.device(), process.python, &notes);
+  const auto source = network_source({recipe, data.sets(), process, resume_from}, group, main_rank.get(), log);
+  const auto module = task_of(recipe, data.sets(), group.device(), source, &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);
   }

@@ -31,6 +31,10 @@ class PythonHost {
   /// Throws: Error(kRecipe) if the function does not exist.
   virtual std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss(const Recipe& recipe) = 0;
 
+  /// Returns the function that `key` of [metrics] names, likewise. Shape: returns [] or [N].
+  virtual std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> metric(
+      const Recipe& recipe, const std::string& key) = 0;
+
   /// Returns the path of the Python that runs.
   virtual std::string executable() const = 0;
 };

@@ -294,16 +294,17 @@ DistributedDataParallel::DistributedDataParallel(torch::nn::Module& module, Grou
                 "join with .accelerator = Accelerator::kGpu, and move the module to the group's device()");
   }
   if (!group.is_connected()) return;
-  require_same_text(group, ErrorKind::kUsage, "the module", description(module),
-                    "build the module from the same settings on every rank");
-  impl_->share_weights();
+  if (!impl_->options.are_weights_shared) {
+    require_same_text(group, ErrorKind::kUsage, "the module", description(module),
+                      "build the module from the same settings on every rank");
+    impl_->share_weights();
+  }
   group.impl().has_parallel = true;
   if (!impl_->options.permits_plain_backward) impl_->guard.emplace(impl_->parameters);
   if (!impl_->options.static_graph) impl_->make_reducer();
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
-
 DistributedDataParallel::Held DistributedDataParallel::no_sync() { return {impl_->is_syncing, false}; }
 
 void DistributedDataParallel::backward(const at::Tensor& loss, std::int64_t samples,

@@ -43,6 +43,7 @@ struct DataParallelOptions {
   /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. If true,
   /// it is allowed, for a measurement that discards its gradients.
   bool permits_plain_backward = false;
+  bool are_weights_shared = false;  ///< All ranks hold the same weights already, so nothing is checked and copied.
 };
 
 /// A flag that is averaged with the gradients, so that it needs no message of its own. One rank raises it, and all

@@ -92,6 +92,20 @@ class Group {
   /// Throws: Error(kUsage) if there are several ranks and no DistributedDataParallel, since ranks agree through it.
   bool stop_requested();
 
+  /// True if a rank that dies is started again by its parent, and the others can meet it in rejoin().
+  bool can_rejoin() const;
+  /// True if this process was started in a dead rank's place and has not met the others yet. Until then a collective
+  /// does nothing, as with one rank.
+  bool is_newcomer() const;
+  /// Leaves the other ranks, which makes their collectives throw Error(kPeer). All objects made with the group, such as
+  /// a DistributedDataParallel, must be destroyed by then.
+  void leave();
+  /// Leaves the other ranks, and meets them again once the dead one has been started again.
+  ///
+  /// Collective: yes, of the survivors and the newcomers. Blocks: until all are there.
+  /// Throws: Error(kPeer) if the parent does not start the dead rank again, or if a rank does not come.
+  void rejoin();
+
   Impl& impl() { return *impl_; }
 
  private:

@@ -13,6 +13,7 @@
 #include "lockstep/comm/collective_maker.h"
 #include "lockstep/comm/device_end.h"
 #include "lockstep/comm/group.h"
+#include "lockstep/comm/rejoin.h"
 #include "lockstep/launch/stop_signals.h"
 
 namespace lockstep {
@@ -45,6 +46,7 @@ struct Group::Impl {
   int failures = 0;                   ///< Calls of leave_on_failure() that threw here.
   std::unique_ptr<StopWatch> stop{};  ///< Once stop_requested() was called.
   bool has_parallel = false;          ///< A DistributedDataParallel was made over it.
+  std::unique_ptr<Rejoin> rejoin{};   ///< Null if a dead rank of this run is not replaced.
 
   Impl() = default;
   ~Impl();
@@ -69,8 +71,11 @@ struct Group::Impl {
   void require_member() const;
 };
 
-/// Calls `work`, which must run only c10d's code. An exception about a broken connection becomes an Error(kPeer) that
-/// names `action`. Other exceptions pass through.
+/// True if the parent of this rank starts it again when it dies, and this LibTorch lets the others meet it again.
+bool can_be_replaced(const Group::Impl& impl, const Environment& env);
+
+/// Calls `work`, which must run c10d's code alone. An exception of the transport becomes Error(kPeer) that names
+/// `action`. Others pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
 

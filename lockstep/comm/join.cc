@@ -1,112 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/join.h"
 
-#include <algorithm>
 #include <csignal>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "lockstep/base/clock.h"
-#include "lockstep/base/text.h"
-#include "lockstep/comm/gloo_listener.h"
+#include "lockstep/comm/gloo/mesh.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
-#include "lockstep/comm/noted_process_group.h"
-#include "lockstep/comm/store_bytes.h"
+#include "lockstep/launch/healing.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr milliseconds kListenersTimeout{5000};
-
-std::string missing_ranks(c10d::Store& store, const Placement& placement) {
-  std::vector<std::string> missing;
-  for (int rank = 0; rank < placement.world && missing.size() < 16; ++rank) {
-    if (!store.check({"arrived/" + std::to_string(rank)})) missing.push_back(std::to_string(rank));
-  }
-  std::string text = (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
-  const auto hosts = static_cast<int>(placement.hosts.size());
-  if (missing.size() == 1 && hosts > 0 && placement.world % hosts == 0) {
-    const int node = *parsed_int<int>(missing[0]) / (placement.world / hosts);
-    text += " (most likely on " + placement.hosts[static_cast<std::size_t>(node)] + ")";
-  }
-  return text;
-}
-
-// The store ends with rank 0's process. So rank 0 stays until the ranks that arrived have read which ones are missing.
-void await_listeners(c10d::Store& store, const Placement& placement) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < placement.world; ++rank) {
-    if (store.check({"arrived/" + std::to_string(rank)})) keys.push_back("heard/" + std::to_string(rank));
-  }
-  try {
-    store.wait(keys, kListenersTimeout);
-  } catch (const std::exception&) {
-    // One of the ranks that arrived has died meanwhile.
-  }
-}
-
-// Rank 0 counts arrivals and broadcasts the outcome, so that all ranks end with the same message.
-void await_all(c10d::Store& store, const Placement& placement, milliseconds timeout) {
-  const auto start = Clock::now();
-  store.set("arrived/" + std::to_string(placement.rank), to_bytes("1"));
-  if (placement.rank == 0) {
-    std::vector<std::string> keys;
-    for (int rank = 0; rank < placement.world; ++rank) keys.push_back("arrived/" + std::to_string(rank));
-    std::string outcome = "met";
-    try {
-      store.wait(keys, timeout);
-    } catch (const std::exception&) {
-      outcome = missing_ranks(store, placement) + " did not arrive within " +
-                fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) +
-                " ranks)";
-    }
-    store.set("outcome", to_bytes(outcome));
-  }
-  // The other ranks wait a little longer than rank 0, so that they can read from it which ranks are missing.
-  store.wait({"outcome"}, timeout + std::chrono::seconds(10));
-  const auto text = to_text(store.get("outcome"));
-  if (text == "met") return;
-  store.set("heard/" + std::to_string(placement.rank), to_bytes("1"));
-  if (placement.rank == 0) await_listeners(store, placement);
-  throw Error(ErrorKind::kPeer, text,
-              "check the missing ranks' logs; trainer.join_timeout (JoinOptions::join_timeout) or the variable "
-              "LOCKSTEP_MEET_TIMEOUT changes how long is waited");
-}
-
-c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                                  const Placement& placement, const std::string& own,
-                                                  milliseconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  GlooListener listener;
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own));
-  listener.find();
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
-                                                             placement.rank, placement.world, options);
-  // Each pair of ranks waits until both are connected. After that, no rank needs this rank's listening socket.
-  listener.refuse_strangers();
-  c10::intrusive_ptr<c10d::ProcessGroup> group =
-      c10::make_intrusive<NotedProcessGroup>(store, placement.rank, placement.world);
-  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
-  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  return group;
-}
-
-// A rank may end right after join(). It must not close its connections while other ranks still make theirs, and rank 0
-// must not close the store.
-void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
-  const auto pass = [&](const std::string& gate, bool waits) {
-    const std::string open = gate + "/open";
-    if (store.add(gate, 1) == placement.world) store.set(open, to_bytes("1"));
-    if (waits) store.wait({open}, timeout);
-  };
-  pass("connected", /*waits=*/true);
-  pass("released", /*waits=*/placement.rank == 0);
-}
 
 milliseconds find_join_timeout(const Environment& env, const JoinOptions& options) {
   const auto seconds = env.get_int("LOCKSTEP_MEET_TIMEOUT");
@@ -138,11 +46,28 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   const auto prefix =
       "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(joined.joins);
   impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined.store);
-  as_peer_error("met", [&] {
-    await_all(*impl.store, placement, timeout);
-    impl.process = gloo_group(impl.store, placement, joined.own_address, options.collective_timeout);
-    await_connected(*impl.store, placement, timeout);
-  });
+  const MeshRequest request{.store = impl.store,
+                            .placement = placement,
+                            .own_address = joined.own_address,
+                            .limits = {timeout, options.collective_timeout, options.collective_timeout}};
+  auto mesh = as_peer_error("met", [&] { return connect_mesh(request); });
+  impl.process = std::move(mesh.group);
+  if (!joined.connections || !can_be_replaced(impl, env)) return;
+  impl.rejoin = std::make_unique<Rejoin>(joined.connections, joined.own_address, request.limits);
+  impl.rejoin->enter(1, placement.rank, std::move(mesh.gloo));
+}
+
+// A process that was started in a dead one's place. It prepares its training alone and meets the others later.
+void prepare_to_rejoin(Group::Impl& impl, const Environment& env, const JoinOptions& options,
+                       std::uint32_t generation) {
+  const auto timeout = find_join_timeout(env, options);
+  const JoinedStore joined = join_store(impl.placement, env, options.run_dir, timeout);
+  if (!joined.connections) {
+    throw Error(ErrorKind::kEnvironment, std::string(kGenerationVariable) + " is set, and no launcher serves a store",
+                "unset it; only a launcher of Lockstep's sets it, for a rank that it starts again");
+  }
+  const MeshLimits limits{timeout, options.collective_timeout, options.collective_timeout};
+  impl.rejoin = std::make_unique<Rejoin>(joined.connections, joined.own_address, limits, generation - 1);
 }
 
 }  // namespace
@@ -170,6 +95,11 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
     return Group(std::move(impl));
   }
   ignore_broken_pipes();
+  if (const auto generation = env.get_int(kGenerationVariable)) {
+    prepare_to_rejoin(*impl, env, options, static_cast<std::uint32_t>(*generation));
+    choose();
+    return Group(std::move(impl));
+  }
   connect_ranks(*impl, env, options);
   Group group(std::move(impl));
   // The device is taken only now. A rank that finds no device must not fail before the others can hear of it.

@@ -10,8 +10,8 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/gloo/store_adapter.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/store_adapter.h"
 #include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/rendezvous_file.h"
 #include "lockstep/launch/socket.h"
@@ -232,6 +232,7 @@ bool try_to_connect(StoreRendezvous& at, JoinedStore& joined, milliseconds timeo
     return false;
   }
   joined.store = c10::make_intrusive<StoreAdapter>(connections, timeout);
+  joined.connections = connections;
   return true;
 }
 

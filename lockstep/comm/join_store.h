@@ -10,13 +10,15 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/launch/placement/placement.h"
+#include "lockstep/store/connections.h"
 
 namespace lockstep {
 
 /// The store that this process has joined, in which ranks find each other.
 struct JoinedStore {
   c10::intrusive_ptr<c10d::Store> store{};
-  std::string own_address{};        ///< This node's, towards the server.
+  std::shared_ptr<StoreConnections> connections{};  ///< To our own store. Null for one of c10d's.
+  std::string own_address{};                        ///< This node's, towards the server.
   int joins = 0;                    ///< Number of times that this process has joined it, this time included.
   std::shared_ptr<void> meeting{};  ///< Hold it until all ranks have joined. The published files are removed with it.
 };

@@ -16,8 +16,8 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/comm/gloo/store_bytes.h"
 #include "lockstep/comm/group_impl.h"
-#include "lockstep/comm/store_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -69,6 +69,7 @@ bool has_failed_everywhere(Group::Impl& impl) {
 void leave(Group::Impl& impl, const std::string& reason) {
   impl.left = reason;
   impl.end_between_devices(reason);
+  if (impl.rejoin) impl.rejoin->leave();
   impl.process.reset();
 }
 

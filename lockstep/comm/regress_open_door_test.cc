@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "lockstep/base/text.h"
-#include "lockstep/comm/gloo_listener.h"
+#include "lockstep/comm/gloo/gloo_listener.h"
 #include "lockstep/launch/rendezvous_file.h"
 #include "lockstep/launch/socket.h"
 #include "lockstep/store/server.h"

@@ -49,6 +49,7 @@ struct Task {
   LoadedBatch batch{};
   EpochOrder order;
   std::int64_t part_begin = 0;
+  std::int64_t rows_before = 0;  ///< Of this reader, in this epoch.
   std::int64_t chunk_rows = 1;
   std::int64_t claimed = 0;
   std::int64_t finished = 0;
@@ -87,6 +88,10 @@ BatchReaderOptions checked(const SampleSource& source, BatchReaderOptions option
                 "look at data.path and data.split");
   }
   require(options.workers >= -1, "workers is " + std::to_string(options.workers) + ", want 0 or more, or -1 to choose");
+  if (source.is_stream()) {
+    options.workers = 0;
+    options.shuffle = false;
+  }
   if (options.workers == -1) options.workers = source.is_in_memory() ? 0 : 2;
   const auto rows = std::max<std::int64_t>(1, part_of({0, options.global_batch}, options.shard).size());
   if (options.prefetch == -1) {
@@ -114,6 +119,7 @@ struct BatchReader::State {
   void schedule(int count);
   Task task_at(Position position) const;
   IndexRange batch_at(std::int64_t place) const;
+  std::int64_t rows_before(std::int64_t place) const;
   bool is_epoch_end(std::int64_t place) const;
   bool is_first_task(Position position);
   void drop_tasks();
@@ -192,7 +198,8 @@ std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) co
     std::vector<std::byte*> to = task.batch.memory.fields;
     for (std::size_t f = 0; f < to.size(); ++f) to[f] += static_cast<std::size_t>(row) * field_bytes[f];
     for (; row < chunk.end && !is_dropping.load(std::memory_order_relaxed); ++row) {
-      source.read({.seed = options.seed, .epoch = task.batch.epoch, .id = ids[row]}, to);
+      source.read({.seed = options.seed, .epoch = task.batch.epoch, .id = ids[row], .ordinal = task.rows_before + row},
+                  to);
       for (std::size_t f = 0; f < to.size(); ++f) to[f] += field_bytes[f];
     }
     return {};
@@ -223,11 +230,17 @@ bool BatchReader::State::is_epoch_end(std::int64_t place) const {
   return batch_at(place).size() < (options.drop_last ? options.global_batch : 1);
 }
 
+std::int64_t BatchReader::State::rows_before(std::int64_t place) const {
+  const auto whole = place / options.global_batch * part_of({0, options.global_batch}, options.shard).size();
+  return whole + part_of({0, place % options.global_batch}, options.shard).size();
+}
+
 Task BatchReader::State::task_at(Position position) const {
   const IndexRange whole = batch_at(position.place);
   const IndexRange part = part_of(whole, options.shard);
   Task task{.order = EpochOrder(source.size(), options.seed, position.epoch, options.shuffle),
-            .part_begin = part.begin};
+            .part_begin = part.begin,
+            .rows_before = rows_before(position.place)};
   task.batch.epoch = position.epoch;
   task.batch.index = position.place / options.global_batch;
   task.batch.first_place = position.place;

@@ -41,6 +41,8 @@ struct SampleKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
   std::int64_t id = 0;  ///< In [0, size).
+  /// Index among those that this reader takes of the epoch. -1 for a sample that is read by itself.
+  std::int64_t ordinal = -1;
 };
 
 /// The part of an image that a reading takes. It begins at (left, top), which may lie before the image, and is as large
@@ -86,7 +88,11 @@ class SampleSource {
   /// True if read() is a copy within memory. An extra thread would then cost more than it saves.
   virtual bool is_in_memory() const { return false; }
 
-  /// Returns the samples to keep in memory. Returns nothing if random transforms do more than choose pixels.
+  /// True if samples come one after the other, whatever their ids. Readers then take them in order, unshuffled, on the
+  /// caller's thread.
+  virtual bool is_stream() const { return false; }
+
+  /// Returns the samples to keep in memory, or nothing if chance changes more than the choice of pixels.
   virtual std::optional<FixedSamples> fixed() const { return {}; }
 
  protected:

@@ -212,6 +212,8 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // Where Yama restricts ptrace, the parent's helpers may still read the program's memory to find its Python lines.
+    ::prctl(PR_SET_PTRACER, ::getppid());
     if (ignores_signals) {
       for (const int signal : kAskingToStop) ::signal(signal, SIG_DFL);
     }

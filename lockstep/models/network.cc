@@ -132,6 +132,12 @@ void convert_floating(torch::nn::Module& module, at::ScalarType type) {
   convert(module.named_buffers());
 }
 
+void lay_channels_last(torch::nn::Module& module) {
+  for (auto& each : module.parameters()) {
+    if (each.dim() == 4) each.set_data(each.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
 std::int64_t parameter_count(const torch::nn::Module& module) {
   std::unordered_set<const void*> seen;
   std::int64_t count = 0;

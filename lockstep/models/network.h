@@ -87,6 +87,9 @@ void adopt(torch::nn::Module& to, const torch::nn::Module& from);
 /// Converts weights and floating buffers to `type`. Integer buffers, such as BatchNorm's counter, are unchanged.
 void convert_floating(torch::nn::Module& module, at::ScalarType type);
 
+/// Lays out weights of four dimensions with the channels last.
+void lay_channels_last(torch::nn::Module& module);
+
 /// Returns the number of trained parameters. Tied weights count once.
 std::int64_t parameter_count(const torch::nn::Module& module);
 

@@ -22,9 +22,16 @@ std::optional<PageSight> page_of(const json& object) {
   PageSight page{.pid = object.at("pid"), .phase = *phase, .step = object.at("step")};
   page.first_sample = object.value("first_sample", page.first_sample);
   page.samples = object.value("samples", page.samples);
+  const auto number_of = [&](const char* key, auto absent) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number() ? found->get<decltype(absent)>() : absent;
+  };
+  page.loading_sample = number_of("loading_sample", page.loading_sample);
+  page.noted_s_ago = number_of("noted_s_ago", page.noted_s_ago);
   if (const auto& newest = object.at("collective"); newest.is_object()) {
     page.collective = {
         .number = newest.at("number"), .what = newest.at("operation"), .elements = newest.at("elements")};
+    if (newest.contains("detail") && newest["detail"].is_string()) page.collective.detail = newest["detail"];
   }
   return page;
 }
@@ -42,9 +49,14 @@ json object_of(const RankSight& rank) {
   object["step"] = rank.page->step;
   object["first_sample"] = rank.page->first_sample;
   object["samples"] = rank.page->samples;
+  object["loading_sample"] = rank.page->loading_sample < 0 ? json(nullptr) : json(rank.page->loading_sample);
+  object["noted_s_ago"] = rank.page->noted_s_ago < 0 ? json(nullptr) : json(rank.page->noted_s_ago);
   const auto& newest = rank.page->collective;
   if (newest.number > 0) {
-    object["collective"] = {{"number", newest.number}, {"operation", newest.what}, {"elements", newest.elements}};
+    object["collective"] = {{"number", newest.number},
+                            {"operation", newest.what},
+                            {"elements", newest.elements},
+                            {"detail", newest.detail.empty() ? json(nullptr) : json(newest.detail)}};
   }
   return object;
 }
@@ -64,13 +76,19 @@ std::optional<RankSight> rank_sight_of(const json& object) {
   }
 }
 
-json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict) {
+json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict, const json& views) {
   auto list = json::array();
-  for (const auto& each : ranks) list.push_back(object_of(each));
+  for (const auto& each : ranks) {
+    auto object = object_of(each);
+    const auto view = views.is_object() ? views.find(std::to_string(each.rank)) : views.end();
+    if (view != views.end() && view->is_object()) object.update(*view);
+    list.push_back(std::move(object));
+  }
   json answer = {{"state", "done"}, {"ranks", std::move(list)}, {"verdict", nullptr}};
   if (verdict) {
     answer["verdict"] = {{"kind", name_of(verdict->kind)}, {"ranks", verdict->ranks}, {"text", verdict->text}};
   }
+  answer["nccl"] = views.is_object() && views.contains("nccl") ? views.at("nccl") : json(nullptr);
   return answer;
 }
 

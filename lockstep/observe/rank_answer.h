@@ -9,8 +9,10 @@
 
 namespace lockstep {
 
-/// The answer to a request of kind "why": what each rank does, and who holds up the others.
-nlohmann::json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict);
+/// The answer to a request of kind "why": what each rank does, and who holds up the others. `views` has what was seen
+/// of ranks from outside, under their numbers. It may be null.
+nlohmann::json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict,
+                         const nlohmann::json& views);
 
 /// Returns one entry of the answer's list "ranks".
 nlohmann::json object_of(const RankSight& rank);

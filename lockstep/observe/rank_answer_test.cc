@@ -47,7 +47,9 @@ TEST(RankAnswers, OfARankWithoutAPageComeBackToo) {
 TEST(RankAnswers, ThatLackSomethingAreNone) {
   const auto whole = object_of(some_rank());
   for (const auto& [key, value] : whole.items()) {
+    // Of the others a reader does without, or an older `exec` does not write them.
     if (key == "text" || key == "first_sample" || key == "samples") continue;
+    if (key == "loading_sample" || key == "noted_s_ago") continue;
     auto part = whole;
     part.erase(key);
     EXPECT_FALSE(rank_sight_of(part)) << key;
@@ -60,12 +62,36 @@ TEST(RankAnswers, ThatLackSomethingAreNone) {
   EXPECT_FALSE(rank_sight_of(nullptr));
 }
 
+TEST(RankAnswers, KeepTheBucketTheSampleAndTheTime) {
+  auto rank = some_rank();
+  rank.page->collective.detail = "bucket 3";
+  rank.page->loading_sample = 4711;
+  rank.page->noted_s_ago = 2.5;
+  const auto back = rank_sight_of(json::parse(object_of(rank).dump()));
+  ASSERT_TRUE(back && back->page);
+  EXPECT_EQ(back->page->collective.detail, "bucket 3");
+  EXPECT_EQ(back->page->loading_sample, 4711);
+  EXPECT_EQ(back->page->noted_s_ago, 2.5);
+}
+
+TEST(RankAnswers, HaveWhatWasSeenFromOutside) {
+  auto rank = some_rank();
+  const json views = {{std::to_string(rank.rank), {{"stack", {"f", "main"}}, {"stack_note", nullptr}}},
+                      {"99", {{"stack", {"g"}}}},
+                      {"nccl", "MISMATCH"}};
+  const auto answer = answer_of({rank}, std::nullopt, views);
+  EXPECT_EQ(answer["ranks"][0]["stack"], json({"f", "main"}));
+  EXPECT_EQ(answer["ranks"][0]["rank"], rank.rank);
+  EXPECT_EQ(answer["nccl"], "MISMATCH");
+  EXPECT_TRUE(answer_of({rank}, std::nullopt, nullptr)["nccl"].is_null());
+}
+
 TEST(RankAnswers, NameTheVerdict) {
   const WatchVerdict verdict{.kind = VerdictKind::kLate, .ranks = {3}, .text = "rank 3 is late"};
-  const auto answer = answer_of({some_rank()}, verdict);
+  const auto answer = answer_of({some_rank()}, verdict, nullptr);
   EXPECT_EQ(answer["verdict"]["kind"], "late");
   EXPECT_EQ(answer["ranks"].size(), 1U);
-  EXPECT_TRUE(answer_of({}, std::nullopt)["verdict"].is_null());
+  EXPECT_TRUE(answer_of({}, std::nullopt, nullptr)["verdict"].is_null());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/observe/rank_answer.h"
+#include "lockstep/watch/native_stack.h"
 
 namespace lockstep {
 namespace {
@@ -24,6 +25,8 @@ nlohmann::json refusal(const char* reason) { return {{"state", "refused"}, {"rea
 
 RequestWatch::RequestWatch(std::filesystem::path run_dir)
     : run_dir_(std::move(run_dir)), is_alone_(!Environment::of_process().get(kPageVariable)), watch_(host_name()) {
+  // Under `lockstep launch` the parent answers, and only the rank knows the folder.
+  if (!is_alone_) Page::own().set_run_dir(run_dir_.string());
   for (const auto& request : open_requests(run_dir_, {"stop", "save"})) {
     answer(request, refusal("it was left before the run started: ask again"));
   }
@@ -73,7 +76,10 @@ void RequestWatch::answer_why() {
   WatchedRank own{.rank = 0, .pid = ::getpid(), .page = sight_of(Page::own().layout()), .state = '?'};
   watch_.look({own}, Clock::now());
   for (const auto& request : open_requests(run_dir_, {"why"})) {
-    answer(request, answer_of(watch_.ranks(), watch_.verdict()));
+    const auto stack = read_native_stack(Page::own().layout(), ::getpid());
+    nlohmann::json view = {{"stack", nullptr}, {"stack_note", nullptr}};
+    stack.frames.empty() ? view["stack_note"] = stack.note : view["stack"] = stack.frames;
+    answer(request, answer_of(watch_.ranks(), watch_.verdict(), {{"0", view}}));
   }
 }
 

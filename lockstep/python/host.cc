@@ -40,8 +40,10 @@ std::shared_ptr<Network> ThisPython::network(const Recipe& recipe, const Network
       const auto modules = py::module_::import("lockstep_host.modules");
       py::object module =
           modules.attr("built")(name.source, name.object, arguments_of(recipe, "model.args."), options.classes);
-      modules.attr("require_fit")(module, options.input_shape, options.classes, options.takes_text);
-      return make_python_network(PythonObject(std::move(module)));
+      py::object steps = py::none();
+      if (recipe.text("model.steps") == "own") steps = modules.attr("steps_of")(module, py::none());
+      modules.attr("require_fit")(module, options.input_shape, options.classes, options.takes_text, steps);
+      return make_python_network(PythonObject(std::move(module)), PythonObject(std::move(steps)));
     });
   } catch (const ModelException& error) {
     throw Error(ErrorKind::kRecipe, recipe.text("model.name") + " cannot be built: " + error.what(),
@@ -49,24 +51,35 @@ std::shared_ptr<Network> ThisPython::network(const Recipe& recipe, const Network
   }
 }
 
-std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> ThisPython::loss(const Recipe& recipe) {
-  const auto name = *recipe.python_name("loss.name");
+namespace {
+
+using OfOutput = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
+// `make` is the function of lockstep_host.modules that looks at the answers.
+OfOutput function_of(const Recipe& recipe, const std::string& key, const char* make) {
+  const auto name = *recipe.python_name(key);
   try {
     // A std::function may be copied. All copies share one Python object.
     const auto function = std::make_shared<PythonObject>(in_python([&] {
-      return PythonObject(py::module_::import("lockstep_host.modules").attr("loss")(name.source, name.object));
+      return PythonObject(py::module_::import("lockstep_host.modules").attr(make)(name.source, name.object));
     }));
     return [function](const at::Tensor& output, const at::Tensor& target) {
       return in_python([&] {
-        const py::object loss = (**function)(to_python(output), to_python(target));
-        return at::Tensor(to_tensor(loss));
+        const py::object value = (**function)(to_python(output), to_python(target));
+        return at::Tensor(to_tensor(value));
       });
     };
   } catch (const ModelException& error) {
-    throw Error(ErrorKind::kRecipe, recipe.text("loss.name") + " cannot be loaded: " + error.what(),
+    throw Error(ErrorKind::kRecipe, recipe.text(key) + " cannot be loaded: " + error.what(),
                 "the last lines of the traceback say where");
   }
 }
+
+}  // namespace
+
+OfOutput ThisPython::loss(const Recipe& recipe) { return function_of(recipe, "loss.name", "loss"); }
+
+OfOutput ThisPython::metric(const Recipe& recipe, const std::string& key) { return function_of(recipe, key, "metric"); }
 
 std::string ThisPython::executable() const {
   return in_python([] { return py::module_::import("sys").attr("executable").cast<std::string>(); });

@@ -117,6 +117,8 @@ std::string portable(const Setting& setting, const std::string& text) {
   return fs::absolute(setting.base / text).lexically_normal().string();
 }
 
+bool is_word(const SettingRow& row, const std::string& text) { return !row.rule.word.empty() && text == row.rule.word; }
+
 bool is_file_named(const SettingRow& row, const std::string& text) {
   const auto names = words(row.rule.names);
   return std::any_of(names.begin(), names.end(), [&](const auto& name) { return names_file(name, text); });
@@ -135,7 +137,7 @@ std::string key_in_toml(const std::string& key) {
 std::string value_in_toml(const SettingRow& row, const Setting& setting) {
   const auto* text = std::get_if<std::string>(&setting.value);
   if (row.type == SettingType::kAny) return toml_of_any(setting.value);
-  if (row.type == SettingType::kPath) return toml_quoted(portable(setting, *text));
+  if (row.type == SettingType::kPath) return toml_quoted(is_word(row, *text) ? *text : portable(setting, *text));
   if (text == nullptr || !is_file_named(row, *text)) return toml_of(setting.value);
   const auto colon = text->find(':') + 1;
   // A Python module is named without a file, and Python searches for it. So it is not rewritten as a path.
@@ -231,6 +233,10 @@ fs::path Recipe::path(std::string_view key) const {
   return resolved(key, held<std::string>(setting(key)));
 }
 
+bool Recipe::is_word(std::string_view key) const {
+  return has(key) && lockstep::is_word(row_of(key), held<std::string>(setting(key)));
+}
+
 std::optional<PythonName> Recipe::python_name(std::string_view key) const {
   if (!has(key)) return std::nullopt;
   const auto& text = held<std::string>(setting(key));
@@ -240,6 +246,15 @@ std::optional<PythonName> Recipe::python_name(std::string_view key) const {
   const bool is_file = source.ends_with(".py");
   if (is_file) source = resolved(key, source).string();
   return PythonName{.source = std::move(source), .object = text.substr(colon + 1), .is_file = is_file};
+}
+
+std::vector<std::string> Recipe::python_keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, setting] : settings_) {
+    const auto* text = std::get_if<std::string>(&setting.value);
+    if (text != nullptr && text->starts_with(kPython) && is_file_named(row_of(key), *text)) keys.push_back(key);
+  }
+  return keys;
 }
 
 std::optional<fs::path> Recipe::named_file(std::string_view key) const {

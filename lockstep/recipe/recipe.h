@@ -99,12 +99,18 @@ class Recipe {
   /// Throws: Error(kRecipe) if the path names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
+  /// True if a path's value is not one but the word that its row of the schema permits, such as "auto".
+  bool is_word(std::string_view key) const;
+
   /// Returns the path after the colon of a value such as "script:net.pt", expanded likewise. Nothing if the value has
   /// no such form.
   std::optional<std::filesystem::path> named_file(std::string_view key) const;
 
   /// Returns the class or function of a value such as "python:net.py:Net"; nothing if the value has another form.
   std::optional<PythonName> python_name(std::string_view key) const;
+
+  /// Returns the keys with such a value.
+  std::vector<std::string> python_keys() const;
 
   /// Returns the origin, such as "digits.toml:7", "--set" or "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;

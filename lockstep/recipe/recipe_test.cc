@@ -242,6 +242,15 @@ TEST(Recipe, TakesAPythonModulesNameForNoPath) {
   EXPECT_NE(recipe.to_toml().find("name = \"python:torchvision.models:resnet18\""), std::string::npos);
 }
 
+TEST(Recipe, ListsTheKeysThatNameSomethingInPython) {
+  const auto recipe = Recipe::parse(
+      "[model]\nname = 'python:net.py:Net'\n[model.args]\nother = 'python:net.py:Other'\n[data]\nkind = "
+      "'python:data.py:photographs'\n[metrics]\nhits = 'python:net.py:hits'\n",
+      "r.toml", "/recipes", {});
+  EXPECT_EQ(recipe.python_keys(), (std::vector<std::string>{"data.kind", "metrics.hits", "model.name"}));
+  EXPECT_EQ(recipe.python_name("metrics.hits")->source, "/recipes/net.py");
+}
+
 TEST(Recipe, RefusesArgumentsThatNoPythonModelTakes) {
   for (const auto* text :
        {"[model]\nname = 'mlp'\n[model.args]\nwidth = 1\n[data]\nkind = 'synthetic'\n",

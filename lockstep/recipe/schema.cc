@@ -29,9 +29,9 @@ constexpr SettingRule kShareOrCount = {"a share above 0 and below 1, or a number
 constexpr SettingRule kShareOrCountOr0 = {"0, a share below 1, or a whole number",
                                           [](double v) { return v >= 0 && (v < 1 || v == std::floor(v)); }};
 constexpr SettingRule kWidths = {"each 1 to 1e9", kCount.holds};
-constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, 1};
-constexpr SettingRule kSteps = {"the first and the last, each 1 to 1e9", kCount.holds, {}, 2, 2};
-constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, 2, 2};
+constexpr SettingRule kShape = {"one or more, each 1 to 1e9", kCount.holds, {}, {}, 1};
+constexpr SettingRule kSteps = {"the first and the last, each 1 to 1e9", kCount.holds, {}, {}, 2, 2};
+constexpr SettingRule kBetas = {"two of them, each at least 0 and below 1", kShare.holds, {}, {}, 2, 2};
 
 constexpr std::string_view kResNets = "resnet18 resnet34 resnet50 resnet101 resnet152";
 
@@ -39,6 +39,7 @@ constexpr std::string_view kPythonModel = "python:FILE:CLASS";
 constexpr std::string_view kPythonData = "python:FILE:FUNCTION";
 
 constexpr SettingRule one_of(std::string_view names) { return {.names = names}; }
+constexpr SettingRule path_or(std::string_view word) { return {.word = word}; }
 constexpr SettingTies only_for(std::string_view names) { return {.only_for = names}; }
 constexpr SettingTies excluding(std::string_view keys) { return {.excludes = keys}; }
 constexpr SettingTies yielding_to(std::string_view keys) { return {.yields_to = keys}; }
@@ -66,10 +67,14 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.dropout", kReal, "0", kShare, "", "dropout probability", only_for("vit_b_16")},
     {"model.dropout", kReal, "0.1", kShare, "", "dropout probability", only_for("bert")},
     {"model.args.NAME", kAny, "", {}, "", "an argument of the Python class or function, by its name", only_for(kPythonModel)},
+    {"model.steps", kText, "own", one_of("own recipe"), "",
+     "own: the class's training_step, validation_step and configure_optimizers, if it has them; recipe: its forward, [loss], [optimizer], [scheduler]",
+     only_for(kPythonModel)},
     {"model.weights", kPath, "", {}, "", "pretrained weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder or a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "parameters that keep their random initialization, by name pattern: \"fc.*\""},
-    {"model.compiled", kPath, "", {}, "", "compiled forward and backward pass, as written by python/compile_model.py", {}, kAside},
+    {"model.compiled", kPath, "", path_or("auto"), "",
+     "compiled forward and backward pass, as written by python/compile_model.py; auto: have Python compile it once a job", {}, kAside},
     {"model.freeze", kTexts, "", {}, "", "parameters that are not trained, by name pattern: \"layer1.*\""},
 
     {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic python:FILE:FUNCTION"), "",
@@ -93,6 +98,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"data.samples", kInteger, "1000", kAtLeast1, "samples", "number of samples to generate", only_for("synthetic")},
     {"data.classes", kInteger, "2", kCount, "classes", "number of classes", only_for("synthetic")},
     {"data.shape", kIntegers, "[2]", kShape, "", "shape of one sample", only_for("synthetic")},
+    {"data.samples", kInteger, "", kAtLeast1, "samples", "samples of an epoch of an iterable data set, if it has no length", only_for(kPythonData)},
+    {"data.eval_samples", kInteger, "", kAtLeast1, "samples", "samples of its validation, likewise", only_for(kPythonData)},
+    {"data.collate", kText, "", one_of("python:FILE:FUNCTION"), "", "a collate function, as PyTorch's DataLoader takes it", only_for(kPythonData)},
     {"data.args.NAME", kAny, "", {}, "", "an argument of the Python data set's function, by its name", only_for(kPythonData)},
     {"data.split", kReal, "", kShareOrCount, "",
      "samples held out for validation if the data set has no validation split; the seed decides which"},
@@ -157,10 +165,18 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "longest wait for all ranks to join; the variable LOCKSTEP_MEET_TIMEOUT overrides it", {}, kAside},
     {"trainer.collective_timeout", kDuration, "1800", kSpan, "",
      "timeout of one collective; then the run ends with exit code 7", {}, kAside},
+    {"trainer.heal", kText, "auto", one_of("auto off"), "",
+     "start a rank that dies again, and give it the state of the others from memory; auto: if its ranks compute on CPUs", {}, kAside},
+    {"trainer.heal_limit", kInteger, "100", kCountOr0, "times", "most ranks that are started again in one run", {}, kAside},
+    {"trainer.heal_window", kDuration, "120", kAtLeast0, "",
+     "a rank that dies twice within this time is not started again; 0 for no such limit", {}, kAside},
     {"trainer.bucket_mb", kReal, "25", kAbove0, "MiB", "size of a bucket of gradients that are averaged in one all-reduce"},
 
     {"loss.name", kText, "", one_of("python:FILE:FUNCTION"), "",
      "a Python function of output and target that returns the mean loss; default: cross entropy, or the squared error in a regression"},
+
+    {"metrics.NAME", kText, "", one_of("python:FILE:FUNCTION"), "",
+     "val_NAME: a Python function of output and target that returns the batch's mean, or a number for each sample"},
 
     {"optimizer.name", kText, "sgd", one_of("sgd adam adamw"), "", "optimizer, as PyTorch defines it"},
     {"optimizer.lr", kReal, "0.001", kAtLeast0, "", "learning rate"},
@@ -349,6 +365,7 @@ std::string wanted(const SettingRow& row) {
                    : row.type == kTexts    ? "a list of texts, or one text"
                    : row.type == kAny      ? "true or false, a number, text, or a list of one of them"
                                            : "a list of numbers");
+  if (!row.rule.word.empty()) text.append(" or ").append(row.rule.word);
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
   return text;

@@ -19,6 +19,7 @@ struct SettingRule {
   std::string_view wanted = {};           ///< Completes "want …" and the help, such as "at least 1".
   bool (*holds)(double value) = nullptr;  ///< Numbers only.
   std::string_view names = {};  ///< Text only. The allowed words, separated by spaces, or "kind:FILE". Empty for any.
+  std::string_view word = {};   ///< Paths only. A word that stands for no path. A file of that name is "./word".
   std::size_t min_length = 0;   ///< Lists only.
   std::size_t max_length = std::numeric_limits<std::size_t>::max();
 };

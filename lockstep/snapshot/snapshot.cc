@@ -177,6 +177,8 @@ void SampleDigest::add(std::int64_t epoch, std::int64_t id) {
 
 std::string SampleDigest::hex() const { return hex64(sums[0]) + hex64(sums[1]); }
 
+std::string state_text(const TrainingState& state) { return json_of(state).dump(1) + "\n"; }
+
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions) {
   SnapshotContent content;

@@ -136,8 +136,10 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData) if the text is
-/// damaged.
+/// Returns the numbers as the text of a snapshot's file.
+std::string state_text(const TrainingState& state);
+
+/// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData).
 TrainingState parsed_state(const std::string& text, const std::filesystem::path& file);
 
 /// Restores weights and buffers from a snapshot. If the run averaged its weights, they are the averages, which its own

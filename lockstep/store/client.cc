@@ -8,12 +8,25 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kLongestPollMs = 60'000;
 
 }  // namespace
+
+std::uint32_t next_generation(StoreClient& client, Clock::time_point until) {
+  const auto number = [&](const StoreRequest& request) {
+    const auto text = client.ask(request, until).at(0);
+    const auto value = parsed_int<std::uint32_t>(text);
+    if (!value) throw StoreError(StoreFault::kRefused, "the store's generation is '" + text + "', want a number");
+    return *value;
+  };
+  const auto now = number({StoreOperation::kGeneration, 0, {}});
+  return number({StoreOperation::kRaise, now + 1, {}});
+}
 
 StoreClient::StoreClient(FileDescriptor socket, const StoreIdentity& identity, Deadline until)
     : socket_(std::move(socket)) {

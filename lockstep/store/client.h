@@ -33,6 +33,14 @@ class StoreError : public Error {
   StoreFault fault_;
 };
 
+class StoreClient;
+
+/// Ends the present generation of the run, and returns the number of the next one. Ranks of the old one leave each
+/// other. A rank may raise it at the same moment. Whoever comes first, the old generation has ended.
+///
+/// Blocks: until `until` at most. Throws: as StoreClient::ask().
+std::uint32_t next_generation(StoreClient& client, Clock::time_point until);
+
 /// One connection to the run's store.
 ///
 /// A request that failed with kLate or kLost ends the connection. Otherwise its late answer could be taken for the

@@ -87,6 +87,47 @@ TEST(DeviceSensors, ReadNvidiasDevicesThroughNvml) {
   EXPECT_EQ(samples[0].temperature_celsius, std::nullopt);
 }
 
+/// Four devices of a node by NVML's numbers, which do not follow the bus. The job's cgroup shows the second and the
+/// last, and the last is cut into slices (MIG).
+Nvml shared_node() {
+  Nvml nvml = fake_nvml();
+  nvml.count = [](unsigned* count) {
+    *count = 4;
+    return 0;
+  };
+  nvml.device_at = [](unsigned index, Nvml::Device* device) {
+    *device = reinterpret_cast<Nvml::Device>(static_cast<std::uintptr_t>(index + 1));
+    return index == 1 || index == 3 ? 0 : 4;  // NVML_ERROR_NO_PERMISSION
+  };
+  nvml.pci = [](Nvml::Device device, Nvml::Pci* pci) {
+    constexpr std::array<unsigned, 4> kBuses{0xc1, 0x81, 0x41, 0x01};
+    pci->bus = kBuses.at(reinterpret_cast<std::uintptr_t>(device) - 1);
+    return 0;
+  };
+  nvml.utilization = [](Nvml::Device device, Nvml::Utilization* utilization) {
+    if (reinterpret_cast<std::uintptr_t>(device) == 4) return 3;  // NVML_ERROR_NOT_SUPPORTED, as with MIG
+    utilization->device = 70;
+    return 0;
+  };
+  return nvml;
+}
+
+TEST(DeviceSensors, OfASharedNodeNameTheJobsDevicesByTheirBusAndTellNoUseOfOneWithSlices) {
+  // NVML counts the node's devices whatever CUDA_VISIBLE_DEVICES says, so an address is the only name that both share.
+  ::setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
+  const auto sensor = nvml_sensor(shared_node());
+  ASSERT_TRUE(sensor);
+  const auto samples = sensor->sample();
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  ASSERT_EQ(samples.size(), 2U);
+  EXPECT_EQ(samples[0].pci, "0000:81:00.0");
+  EXPECT_EQ(samples[0].busy_percent, 70);
+  EXPECT_EQ(samples[1].pci, "0000:01:00.0");
+  EXPECT_EQ(samples[1].busy_percent, std::nullopt);
+  EXPECT_EQ(samples[1].memory_total_bytes, 40ULL << 30U);
+  EXPECT_EQ(samples[1].power_watts, 251.5);
+}
+
 TEST(DeviceSensors, ADriverThatDoesNotStartIsNoSensor) {
   EXPECT_EQ(nvml_sensor(std::nullopt), nullptr);
   Nvml broken = fake_nvml();

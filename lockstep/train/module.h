@@ -30,6 +30,7 @@ struct TrainingPlan {
   std::int64_t epochs = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t steps = 0;
+  std::int64_t batches_per_step = 1;
 };
 
 /// A network, its loss, and its optimizer. Derive from it and register layers as in any torch::nn::Module.
@@ -53,7 +54,10 @@ class Module : public torch::nn::Module {
   virtual void on_validation_start() {}
   virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
 
-  /// Makes the optimizer. It is called once, after the weights are on the device.
+  /// Called once before a training, after the weights are in place.
+  virtual void on_fit_start(const TrainingPlan&) {}
+
+  /// Makes the optimizer. It is called once, after the weights are in place.
   virtual std::unique_ptr<torch::optim::Optimizer> configure_optimizer() = 0;
 
   /// Returns the schedule of learning rates. Called after configure_optimizer(). Unless overridden, rates are constant.

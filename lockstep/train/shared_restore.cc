@@ -18,10 +18,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A collective needs contiguous memory, but weights may be in channels-last layout.
-void share(Group& group, const at::Tensor& tensor) {
+// A collective takes contiguous memory only, and weights may lie channels last.
+void share(Group& group, const at::Tensor& tensor, int root) {
   auto flat = tensor.detach().contiguous();
-  group.broadcast(flat);
+  group.broadcast(flat, root);
   if (!flat.is_alias_of(tensor)) tensor.copy_(flat);
 }
 
@@ -49,15 +49,6 @@ std::map<std::string, at::Tensor> stand_ins(const std::string& list) {
   return out;
 }
 
-void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimizer, Group& group) {
-  const auto names = parameter_names(module);
-  const auto list = group.broadcast_text(group.is_main() ? listed(optimizer_tensors(optimizer, names)) : "");
-  if (!group.is_main()) restore_optimizer(optimizer, names, stand_ins(list));
-  for (const auto& [name, tensor, is_shared] : optimizer_tensors(optimizer, names)) {
-    if (tensor.dim() > 0 || tensor.scalar_type() != at::kLong) share(group, tensor);  // Counts came with the list.
-  }
-}
-
 }  // namespace
 
 TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::Module& module,
@@ -70,15 +61,42 @@ TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::M
   });
   auto state = parsed_state(group.broadcast_text(std::move(text)), snapshot / kStateFile);
   const torch::NoGradGuard no_grad;
-  share_optimizer(module, optimizer, group);
+  share_optimizer(module, optimizer, group, /*root=*/0, /*is_new=*/!group.is_main());
   return state;
 }
 
-void share_weights(torch::nn::Module& module, Group& group) {
+void share_weights(torch::nn::Module& module, Group& group, int root) {
   if (!group.is_connected()) return;
   const torch::NoGradGuard no_grad;
-  for (const auto& each : module.parameters()) share(group, each);
-  for (const auto& each : module.buffers()) share(group, each);
+  for (const auto& each : module.parameters()) share(group, each, root);
+  for (const auto& each : module.buffers()) share(group, each, root);
+}
+
+void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimizer, Group& group, int root,
+                     bool is_new) {
+  const torch::NoGradGuard no_grad;
+  const auto names = parameter_names(module);
+  const bool is_root = group.rank() == root;
+  const auto list = group.broadcast_text(is_root ? listed(optimizer_tensors(optimizer, names)) : "", root);
+  if (!is_root && is_new) restore_optimizer(optimizer, names, stand_ins(list));
+  for (const auto& [name, tensor, is_shared] : optimizer_tensors(optimizer, names)) {
+    // Counts came with the list.
+    if (tensor.dim() > 0 || tensor.scalar_type() != at::kLong) share(group, tensor, root);
+  }
+}
+
+std::map<std::string, at::Tensor> share_tensors(const std::vector<SavedTensor>& tensors, Group& group, int root) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> out;
+  const bool is_root = group.rank() == root;
+  for (const auto& each : Json::parse(group.broadcast_text(is_root ? listed(tensors) : "", root))) {
+    const auto type = static_cast<at::ScalarType>(each.at(1).get<int>());
+    auto tensor = at::empty(each.at(2).get<std::vector<std::int64_t>>(), type);
+    if (is_root) tensor.copy_(tensors.at(out.size()).tensor);
+    group.broadcast(tensor, root);
+    out[each.at(0)] = std::move(tensor);
+  }
+  return out;
 }
 
 // Tensors are sent one after the other, so that rank 0 never holds more than one. A compression's errors can be as

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "lockstep/comm/group.h"
 #include "lockstep/snapshot/snapshot.h"
@@ -25,8 +27,18 @@ namespace lockstep {
 TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::Module& module,
                              torch::optim::Optimizer& optimizer, Group& group);
 
-/// Overwrites all weights and buffers with rank 0's. Collective: yes.
-void share_weights(torch::nn::Module& module, Group& group);
+/// Overwrites all weights and buffers with those of rank `root`. Collective: yes.
+void share_weights(torch::nn::Module& module, Group& group, int root = 0);
+
+/// Gives the optimizer's state of rank `root` to all ranks. If `is_new`, this rank's optimizer has no state yet, or
+/// another one that is to be replaced. Otherwise it has tensors of the same names and shapes.
+/// Collective: yes.
+void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimizer, Group& group, int root,
+                     bool is_new);
+
+/// Returns the tensors of rank `root`, by name, in memory of their own. Those of other ranks are ignored.
+/// Collective: yes.
+std::map<std::string, at::Tensor> share_tensors(const std::vector<SavedTensor>& tensors, Group& group, int root);
 
 /// Reads the tensors of extensions for which `wants` returns true, and calls `take` with each on every rank, one after
 /// the other. Only rank 0 uses `wants` and `snapshot`.

@@ -17,8 +17,12 @@ struct Collective {
   std::uint64_t number = 0;  ///< Counts from 1. 0 for none so far.
   std::string what;          ///< "all_reduce Float"
   std::int64_t elements = 0;
+  std::string detail{};  ///< "bucket 3" or "[64, 10]". Empty if unknown.
 
-  bool operator==(const Collective&) const = default;
+  /// True for the same call. Details are for people.
+  bool operator==(const Collective& other) const {
+    return number == other.number && what == other.what && elements == other.elements;
+  }
 };
 
 /// One reading of a page. The rank continues meanwhile, so parts of it may be of slightly different moments. The
@@ -32,9 +36,15 @@ struct PageSight {
   std::int64_t samples = 0;
   std::array<std::uint64_t, kPhases> entered{};
   Collective collective;
+  std::optional<std::array<double, kPhases>> spent_s{};  ///< In each phase, up to now. Version 2.
+  double noted_s_ago = -1;           ///< Seconds since the newest note, by the rank's own clock. -1 if unknown.
+  pid_t thread = -1;                 ///< The training thread, or -1.
+  std::string run_dir{};             ///< As the rank knows it. Empty if it does not.
+  std::int64_t loading_sample = -1;  ///< Id of the sample that the rank waits for, or -1.
 };
 
-/// Reads a page. Returns nothing if the rank has not written the page yet, or was writing it at every attempt.
+/// Reads a page of version 1 or 2. Returns nothing if its rank has not written it yet, or holds up the reader by
+/// writing without end.
 std::optional<PageSight> sight_of(const PageLayout& page);
 
 /// Pages for ranks that will be started. They are memory without a file name, and vanish with the last process that
@@ -54,6 +64,7 @@ class SharedPage {
   std::string give() const;
 
   std::optional<PageSight> sight() const { return sight_of(*page_); }
+  const PageLayout& layout() const { return *page_; }
 
  private:
   FileDescriptor file_;

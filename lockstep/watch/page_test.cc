@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
@@ -39,6 +40,77 @@ TEST(Pages, ShowWhatWasNotedLast) {
   EXPECT_EQ(sight->samples, 3);
   EXPECT_EQ(sight->entered[static_cast<std::size_t>(Phase::kLoading)], 1U);
   EXPECT_EQ(sight->collective, (Collective{.number = 1, .what = "all_reduce Float", .elements = 1024}));
+}
+
+TEST(Pages, ShowTheBucketTheTimeAndTheSampleThatIsNotThere) {
+  Memory memory;
+  Page page(memory.bytes.data());
+  page.enter(Phase::kLoading, 12);
+  page.wait_for_sample(4711);
+  page.begin_collective("all_reduce", "Float", 1024, "bucket 3");
+  const auto sight = sight_of(memory.layout());
+  ASSERT_TRUE(sight);
+  EXPECT_EQ(sight->collective.detail, "bucket 3");
+  EXPECT_EQ(sight->loading_sample, 4711);
+  EXPECT_GE(sight->noted_s_ago, 0);
+  EXPECT_LT(sight->noted_s_ago, 60);
+  EXPECT_EQ(sight->thread, ::gettid());
+  page.enter(Phase::kForward, 12);
+  EXPECT_EQ(sight_of(memory.layout())->loading_sample, -1) << "it is there";
+}
+
+TEST(Pages, NameTheRunFolderOnce) {
+  Memory memory;
+  Page page(memory.bytes.data());
+  EXPECT_EQ(sight_of(memory.layout())->run_dir, "");
+  page.set_run_dir(std::string(5000, 'x'));
+  EXPECT_EQ(sight_of(memory.layout())->run_dir, "") << "too long for its place";
+  page.set_run_dir("/runs/digits");
+  page.set_run_dir("/runs/other");
+  EXPECT_EQ(sight_of(memory.layout())->run_dir, "/runs/digits");
+}
+
+TEST(Pages, AddUpTheTimeOfEachPhaseWithThePresentOne) {
+  Memory memory;
+  Page page(memory.bytes.data());
+  // The clock is the kernel's, so the test sets back when the phase began.
+  page.enter(Phase::kLoading, 1);
+  page.layout().entered_ns -= 5'000'000'000;
+  const auto spent = [&](Phase phase) {
+    return sight_of(memory.layout())->spent_s->at(static_cast<std::size_t>(phase));
+  };
+  EXPECT_NEAR(spent(Phase::kLoading), 5, 1);
+  page.enter(Phase::kForward, 1);
+  page.layout().entered_ns -= 2'000'000'000;
+  EXPECT_NEAR(spent(Phase::kLoading), 5, 1);
+  EXPECT_NEAR(spent(Phase::kForward), 2, 1);
+  EXPECT_EQ(spent(Phase::kSaving), 0);
+}
+
+TEST(Pages, OfTheFirstVersionAreReadToo) {
+  Memory memory;
+  Page page(memory.bytes.data());
+  page.enter(Phase::kSaving, 7);
+  const auto magic = PageLayout::kFirstMagic;
+  std::memcpy(memory.bytes.data(), &magic, sizeof magic);
+  const auto sight = sight_of(memory.layout());
+  ASSERT_TRUE(sight);
+  EXPECT_EQ(sight->step, 7);
+  EXPECT_EQ(sight->spent_s, std::nullopt);
+  EXPECT_EQ(sight->thread, -1);
+}
+
+TEST(Pages, NoteNothingWhileTheyAreOff) {
+  Memory memory;
+  Page page(memory.bytes.data());
+  page.set_on(false);
+  const auto before = sight_of(memory.layout())->changes;
+  page.enter(Phase::kForward, 7);
+  page.begin_collective("all_reduce", "Float", 5);
+  EXPECT_EQ(sight_of(memory.layout())->changes, before);
+  page.set_on(true);
+  page.enter(Phase::kForward, 8);
+  EXPECT_EQ(sight_of(memory.layout())->step, 8);
 }
 
 TEST(Pages, ChangeWithEachNote) {

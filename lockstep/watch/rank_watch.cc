@@ -34,6 +34,25 @@ char process_state(pid_t pid) {
   return end == std::string::npos || end + 2 >= text.size() ? '?' : text[end + 2];
 }
 
+double core_wait_s(pid_t pid, pid_t thread) {
+  const auto name = std::to_string(thread > 0 ? thread : pid);
+  const auto words = split(text_or_nothing("/proc/" + std::to_string(pid) + "/task/" + name + "/schedstat"), ' ');
+  const auto waited = words.size() > 1 ? parsed_int<std::uint64_t>(words[1]) : std::nullopt;
+  return waited ? 1e-9 * static_cast<double>(*waited) : -1;
+}
+
+WatchedRank watched_rank(int rank, pid_t pid, const PageLayout* page) {
+  const auto sight = page != nullptr ? sight_of(*page) : std::nullopt;
+  // A launcher's page may be that of the process below it which trains.
+  const auto trains = sight && sight->pid > 0 ? sight->pid : pid;
+  const auto thread = sight && sight->thread > 0 ? sight->thread : trains;
+  return {.rank = rank,
+          .pid = trains,
+          .page = sight,
+          .state = process_state(trains),
+          .core_wait_s = core_wait_s(trains, thread)};
+}
+
 RankWatch::Followed& RankWatch::followed(const WatchedRank& rank, Clock::time_point now) {
   const auto it = std::ranges::find(followed_, rank.rank, &Followed::rank);
   auto& own = it != followed_.end() ? *it : followed_.emplace_back();
@@ -81,12 +100,16 @@ void RankWatch::look(const std::vector<WatchedRank>& ranks, Clock::time_point no
                        .pid = rank.pid,
                        .state = rank.state,
                        .page = rank.page,
-                       .age_s = seconds_between(followed(rank, now).since, now)});
+                       .age_s = seconds_between(followed(rank, now).since, now),
+                       .core_wait_s = rank.core_wait_s});
   }
   for (auto& each : sights_) {
     if (each.page) each.limit_s = history_.limit_s(each.page->phase, times_left(each.page->phase));
   }
   verdict_ = verdict_on(sights_);
+  if (was_away || all_are_stopped) slow_ = SlowRanks();
+  slow_.look(sights_, now);
+  if (!verdict_) verdict_ = slow_.verdict();
 }
 
 std::optional<std::string> VerdictNews::of(const std::optional<WatchVerdict>& verdict) {
@@ -94,8 +117,14 @@ std::optional<std::string> VerdictNews::of(const std::optional<WatchVerdict>& ve
   if (is_told || (!verdict && !told_)) return std::nullopt;
   const auto before = std::exchange(told_, verdict);
   if (verdict) return verdict->text;
-  return before->kind == VerdictKind::kAllWait ? "the ranks go on"
-                                               : "the ranks go on, none holds up the others any more";
+  switch (before->kind) {
+    case VerdictKind::kAllWait:
+      return "the ranks go on";
+    case VerdictKind::kSlow:
+      return "no rank is slower than the others any more";
+    default:
+      return "the ranks go on, none holds up the others any more";
+  }
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/watch/slow_rank.h"
 #include "lockstep/watch/verdict.h"
 
 namespace lockstep {
@@ -35,7 +36,15 @@ struct WatchedRank {
   pid_t pid = -1;
   std::optional<PageSight> page{};
   char state = '?';
+  double core_wait_s = -1;  ///< As core_wait_s(), or -1.
 };
+
+/// Returns the rank as it is now. `page` may be null.
+WatchedRank watched_rank(int rank, pid_t pid, const PageLayout* page);
+
+/// Returns the seconds that a process's training thread was ready to run and had no core. -1 if the kernel does not
+/// say. Source: proc(5), schedstat.
+double core_wait_s(pid_t pid, pid_t thread);
 
 /// The state of a process as /proc/PID/stat has it. '?' if there is no such process.
 char process_state(pid_t pid);
@@ -93,6 +102,7 @@ class RankWatch {
   std::vector<Followed> followed_{};
   std::vector<RankSight> sights_{};
   PhaseHistory history_{};
+  SlowRanks slow_{};
   std::optional<Clock::time_point> last_look_{};
   std::optional<WatchVerdict> verdict_{};
   VerdictNews news_{};

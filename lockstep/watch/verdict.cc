@@ -23,24 +23,10 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") + more;
 }
 
-std::string where(const RankSight& rank) {
-  return "rank " + std::to_string(rank.rank) + " (process " + std::to_string(rank.pid) +
-         (rank.host.empty() ? std::string() : " on " + rank.host) + ")";
-}
-
 std::string collective_text(const Collective& collective) {
   return "collective " + std::to_string(collective.number) + ", " + collective.what + " of " +
-         std::to_string(collective.elements) + (collective.elements == 1 ? " element" : " elements");
-}
-
-/// "is loading step 12 (samples from 768 on)"
-std::string doing(const PageSight& page) {
-  const auto step = " of step " + std::to_string(page.step);
-  const bool has_samples = page.phase == Phase::kForward && page.first_sample >= 0;
-  const auto samples = has_samples ? ", sample " + std::to_string(page.first_sample) + " and the " +
-                                         std::to_string(page.samples - 1) + " with it"
-                                   : std::string();
-  return std::string(name_of(page.phase)) + step + samples;
+         std::to_string(collective.elements) + (collective.elements == 1 ? " element" : " elements") +
+         (collective.detail.empty() ? std::string() : " (" + collective.detail + ")");
 }
 
 std::string process_text(char state) {
@@ -70,8 +56,8 @@ std::optional<WatchVerdict> stopped(const Sights& ranks, double stopped_for_s) {
   for (const auto& each : ranks) {
     if (!each.is_stopped() || each.age_s < stopped_for_s) continue;
     verdict.ranks.push_back(each.rank);
-    texts.push_back(where(each) + " is stopped " + (each.state == 't' ? "by a debugger" : "by a signal") + " for " +
-                    seconds(each.age_s) + (each.page ? ", in " + doing(*each.page) : std::string()));
+    texts.push_back(name_of(each) + " is stopped " + (each.state == 't' ? "by a debugger" : "by a signal") + " for " +
+                    seconds(each.age_s) + (each.page ? ", in " + describe(*each.page) : std::string()));
   }
   if (verdict.ranks.empty()) return std::nullopt;
   const auto others = others_than(ranks, verdict.ranks);
@@ -101,7 +87,7 @@ std::optional<WatchVerdict> late(const Sights& ranks, const Progress& least, con
   for (const auto& each : ranks) {
     if (progress_of(each) != least || each.age_s < each.limit_s) continue;
     verdict.ranks.push_back(each.rank);
-    texts.push_back(where(each) + " is in " + doing(*each.page) + " for " + seconds(each.age_s) + ", " +
+    texts.push_back(name_of(each) + " is in " + describe(*each.page) + " for " + seconds(each.age_s) + ", " +
                     process_text(each.state));
   }
   if (verdict.ranks.empty()) return std::nullopt;
@@ -112,16 +98,16 @@ std::optional<WatchVerdict> late(const Sights& ranks, const Progress& least, con
   const auto& collective = furthest.page->collective;
   verdict.text += "; " + ranks_text(others) +
                   (collective.number > 0 ? (is_one ? " waits in " : " wait in ") + collective_text(collective)
-                                         : (is_one ? " is in " : " are in ") + doing(*furthest.page));
+                                         : (is_one ? " is in " : " are in ") + describe(*furthest.page));
   return verdict;
 }
 
-std::optional<WatchVerdict> apart(const Sights& ranks, double stopped_for_s) {
+std::optional<WatchVerdict> apart(const Sights& ranks, double still_for_s) {
   const auto& first = ranks.front();
   const auto other =
       std::ranges::find_if(ranks, [&](const auto& each) { return each.page->collective != first.page->collective; });
-  if (other == ranks.end() || std::min(first.age_s, other->age_s) < stopped_for_s) return std::nullopt;
-  // Of the two groups, the smaller one is named as the one that differs.
+  if (other == ranks.end() || std::min(first.age_s, other->age_s) < still_for_s) return std::nullopt;
+  // The fewest are named as those that differ.
   std::vector<int> like_first;
   for (const auto& each : ranks) {
     if (each.page->collective == first.page->collective) like_first.push_back(each.rank);
@@ -131,9 +117,10 @@ std::optional<WatchVerdict> apart(const Sights& ranks, double stopped_for_s) {
   WatchVerdict verdict{.kind = VerdictKind::kApart, .ranks = first_is_odd ? like_first : rest};
   const auto& odd = first_is_odd ? first : *other;
   const auto& usual = first_is_odd ? *other : first;
-  verdict.text = where(odd) + " is in " + collective_text(odd.page->collective) + ", in " + doing(*odd.page) + "; " +
-                 ranks_text(others_than(ranks, verdict.ranks)) + " in " + collective_text(usual.page->collective) +
-                 ", in " + doing(*usual.page) + ": one of them has left a collective out, or made one more";
+  verdict.text = name_of(odd) + " is in " + collective_text(odd.page->collective) + ", in " + describe(*odd.page) +
+                 "; " + ranks_text(others_than(ranks, verdict.ranks)) + " in " +
+                 collective_text(usual.page->collective) + ", in " + describe(*usual.page) +
+                 ": one of them has left a collective out, or made one more";
   return verdict;
 }
 
@@ -144,8 +131,9 @@ std::optional<WatchVerdict> all_wait(const Sights& ranks) {
   const auto& first = ranks.front();
   WatchVerdict verdict{.kind = VerdictKind::kAllWait};
   for (const auto& each : ranks) verdict.ranks.push_back(each.rank);
-  verdict.text = "all ranks have waited for " + seconds(first.age_s) + " in " + doing(*first.page) + ", in the same " +
-                 collective_text(first.page->collective) + ": no rank is behind, so look at the network between them";
+  verdict.text = "all ranks have waited for " + seconds(first.age_s) + " in " + describe(*first.page) +
+                 ", in the same " + collective_text(first.page->collective) +
+                 ": no rank is behind, so look at the network between them";
   return verdict;
 }
 
@@ -161,8 +149,35 @@ std::string_view name_of(VerdictKind kind) {
       return "apart";
     case VerdictKind::kAllWait:
       return "all_wait";
+    case VerdictKind::kSlow:
+      return "slow";
   }
   return {};
+}
+
+std::string name_of(const RankSight& rank) {
+  return "rank " + std::to_string(rank.rank) + " (process " + std::to_string(rank.pid) +
+         (rank.host.empty() ? std::string() : " on " + rank.host) + ")";
+}
+
+std::string describe(const PageSight& page) {
+  auto text = std::string(name_of(page.phase)) + " of step " + std::to_string(page.step);
+  if (page.phase == Phase::kForward && page.first_sample >= 0) {
+    text +=
+        ", sample " + std::to_string(page.first_sample) + " and the " + std::to_string(page.samples - 1) + " with it";
+  }
+  if (page.loading_sample >= 0) text += ", sample " + std::to_string(page.loading_sample) + " is not there yet";
+  return text;
+}
+
+std::optional<WatchVerdict> ranks_apart(const Sights& ranks) {
+  const bool all_tell = std::ranges::all_of(
+      ranks, [](const auto& each) { return each.page.has_value() && each.page->collective.number > 0; });
+  if (ranks.empty() || !all_tell) return std::nullopt;
+  const auto number = ranks.front().page->collective.number;
+  const bool same_number =
+      std::ranges::all_of(ranks, [&](const auto& each) { return each.page->collective.number == number; });
+  return same_number ? apart(ranks, 0) : std::nullopt;
 }
 
 std::optional<WatchVerdict> verdict_on(const Sights& ranks, double stopped_for_s) {
@@ -180,10 +195,10 @@ std::optional<WatchVerdict> verdict_on(const Sights& ranks, double stopped_for_s
 }
 
 std::string describe(const RankSight& rank) {
-  auto text = where(rank) + ": ";
+  auto text = name_of(rank) + ": ";
   if (rank.is_stopped()) text += "stopped in ";
   if (!rank.page) return text + process_text(rank.state);
-  text += doing(*rank.page) + " for " + seconds(rank.age_s);
+  text += describe(*rank.page) + " for " + seconds(rank.age_s);
   if (!rank.is_stopped() && rank.state != '?') text += ", " + process_text(rank.state);
   if (rank.page->collective.number > 0) text += "; newest " + collective_text(rank.page->collective);
   return text;

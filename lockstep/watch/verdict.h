@@ -11,6 +11,8 @@
 ///    out, or made one more.
 /// 4. If all ranks are in the same collective, nobody is behind. The network, or what Slurm did to a node, is.
 ///
+/// A rank that goes on, but slows the others down, takes a history: slow_rank.h.
+///
 /// A rank is only blamed once it has not changed for as long as its phase may take (RankSight::limit_s).
 
 #include <optional>
@@ -31,13 +33,14 @@ struct RankSight {
   std::optional<PageSight> page{};  ///< Absent for a program that writes none.
   double age_s = 0;                 ///< Seconds without a change of the page, or of `state` without a page.
   double limit_s = 600;             ///< Seconds that the rank's phase may take.
+  double core_wait_s = -1;          ///< Seconds that its training thread was ready and had no core, or -1.
 
   bool is_stopped() const { return state == 'T' || state == 't'; }
 };
 
-enum class VerdictKind { kStopped, kLate, kApart, kAllWait };
+enum class VerdictKind { kStopped, kLate, kApart, kAllWait, kSlow };
 
-/// "stopped", "late", "apart" or "all_wait".
+/// "stopped", "late", "apart", "all_wait" or "slow".
 std::string_view name_of(VerdictKind kind);
 
 struct WatchVerdict {
@@ -51,6 +54,16 @@ struct WatchVerdict {
 
 /// Returns who holds up the job, or nothing while all is well. `stopped_for_s` is how long a process may be stopped.
 std::optional<WatchVerdict> verdict_on(const std::vector<RankSight>& ranks, double stopped_for_s = 10);
+
+/// Returns the ranks that are in another collective than the others, with what both do. Nothing if all are in the same,
+/// or if a rank notes none. It is for ranks that have ended by a collective's error, and waits for nothing.
+std::optional<WatchVerdict> ranks_apart(const std::vector<RankSight>& ranks);
+
+/// "rank 2 (process 4711 on n3)"
+std::string name_of(const RankSight& rank);
+
+/// "forward of step 12, sample 768 and the 63 with it"
+std::string describe(const PageSight& page);
 
 /// "rank 2 (process 4711 on n3): loading step 12 for 34 s (samples from 768 on), newest collective 57, all_reduce
 /// Float of 1 024 elements"

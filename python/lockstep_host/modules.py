@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds, builds and checks the module that a recipe names."""
 import inspect
-import os
 import random
 import sys
 
 import torch
 
 from lockstep_host.errors import RECIPE, Refusal, told
+from lockstep_host import steps as own
 from lockstep_host.names import called, found, named_parameters_of, signature_of, takes_any
 
 CLASSES = ("num_classes", "num_labels")
@@ -34,14 +34,6 @@ def with_classes(name, make, arguments, classes, unnamed="num_classes"):
         return called(name, make, signature, arguments)
 
 
-def tell_what_is_not_called(name, module):
-    """A class made for Lightning trains by its forward here; that its steps are left out is not to be found out late."""
-    left = [each for each in ("training_step", "validation_step", "configure_optimizers") if callable(getattr(module, each, None))]
-    if left and os.environ.get("RANK", "0") == "0":
-        print(f"lockstep: warning: {name} has {', '.join(left)}: not called; [loss], [optimizer] and [scheduler] say what happens",
-              file=sys.stderr)
-
-
 def built(source, name, arguments, classes):
     make = found(source, name)
     config = getattr(make, "config_class", None)
@@ -50,7 +42,6 @@ def built(source, name, arguments, classes):
         module = make(with_classes(config.__name__, config, arguments, classes, "num_labels"))
     else:
         module = with_classes(name, make, arguments, classes)
-    tell_what_is_not_called(name, module)
     if not isinstance(module, torch.nn.Module):
         raise Refusal(RECIPE, f"{name} of '{source}' gives {type(module).__name__}, want a torch.nn.Module",
                       "name a class that derives from torch.nn.Module, or a function that returns one")
@@ -79,25 +70,47 @@ def output_of(output):
     raise TypeError(f"forward() returns {type(output).__name__}, want a tensor, or a dict, tuple or list that holds one")
 
 
-def require_fit(module, shape, classes, takes_text):
-    """One forward of two samples of zeros: shapes are best told before a run is under way. Lazy layers are made by it."""
+def steps_of(module, names):
+    """The steps that the module has itself, or None. A LightningModule makes its layers here at the latest."""
+    steps = own.steps_of(module, names)
+    own.set_up(module)
+    if steps is not None:
+        steps.attach()
+    return steps
+
+
+def is_lazy(module):
+    return any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in module.parameters())
+
+
+def require_fit(module, shape, classes, takes_text, steps):
+    """One forward of two samples of zeros: shapes are best told before a run is under way. Lazy layers are made by it. What a module's
+    own steps make of a batch is its own matter."""
+    trains_itself = steps is not None and steps.has_training_step
+    if not trains_itself or is_lazy(module) or (not steps.has_validation_step and own.has(steps.module, "forward")):
+        require_shape(module, shape, classes, takes_text, may_differ=trains_itself and steps.has_validation_step)
+    if not any(each.requires_grad for each in module.parameters()):
+        raise Refusal(RECIPE, f"{type(module).__name__} has no parameter to train",
+                      "is each layer an attribute of the module, not in a plain list?")
+
+
+def require_shape(module, shape, classes, takes_text, may_differ):
     batch = [2, *shape]
     wanted = [*batch, classes] if takes_text else [2, classes]
     name = type(module).__name__
     module.eval()
     try:
         with torch.no_grad():
-            output = output_of(module(torch.zeros(batch, dtype=torch.long if takes_text else torch.get_default_dtype())))
+            output = module(torch.zeros(batch, dtype=torch.long if takes_text else torch.get_default_dtype()))
+            output = None if may_differ else output_of(output)
     except Exception as error:
         raise Refusal(RECIPE, f"{name} cannot take a batch of {batch}: {told(error)}",
                       "give it the data set's shape, or change the data with data.transforms") from None
     module.train()
-    if list(output.shape) != wanted:
+    if output is not None and list(output.shape) != wanted:
         raise Refusal(RECIPE, f"{name} makes {list(output.shape)} of a batch of {batch}, the data set's "
                       f"{'text' if takes_text else 'classes'} want {wanted}",
                       f"give its last layer {classes} outputs" + (" for each place of the text" if takes_text else ""))
-    if not any(each.requires_grad for each in module.parameters()):
-        raise Refusal(RECIPE, f"{name} has no parameter to train", "is each layer an attribute of the module, not in a plain list?")
 
 
 def loss(source, name):
@@ -112,4 +125,22 @@ def loss(source, name):
             shape = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
             raise TypeError(f"{name}() returns {shape}, want one number as a tensor: the mean over the batch's samples")
         return value.reshape(())
+    return checked
+
+
+def metric(source, name):
+    """A function of [metrics], whose answer is looked at."""
+    function = found(source, name)
+    if isinstance(function, type) and issubclass(function, torch.nn.Module):
+        function = function()
+
+    def checked(output, target):
+        value = function(output, target)
+        value = value if isinstance(value, torch.Tensor) else torch.as_tensor(value, dtype=torch.float64)
+        if value.numel() == 1:
+            return value.reshape(())
+        if list(value.shape) != [len(output)]:
+            raise TypeError(f"{name}() returns a tensor of {list(value.shape)}, want one number, the mean over the batch's samples, or "
+                            f"[{len(output)}], one for each sample")
+        return value
     return checked

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "bench/gpu"))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402
 import pack  # noqa: E402
+import plan  # noqa: E402
 import probe  # noqa: E402
 import runs  # noqa: E402
 from page import COMPILED, REHEARSED, TRIED, WRITTEN, Part, Results, Row  # noqa: E402
@@ -52,6 +53,28 @@ class CheckTest(unittest.TestCase):
         quiet = contextlib.redirect_stdout(io.StringIO())
         quiet.__enter__()
         self.addCleanup(quiet.__exit__, None, None, None)
+
+    def test_each_part_is_in_one_call_of_ten_minutes_as_expected(self):
+        self.assertEqual(sorted(part for call in plan.CALLS for part in call), sorted(gpu_check.ORDER))
+        self.assertEqual(plan.CALLS[0][0], "build")
+        for call in plan.CALLS:
+            least, most = plan.span(call)
+            self.assertLess(least, most)
+            self.assertLess(most, 60 * plan.MINUTES)
+        for part in gpu_check.PARTS:
+            self.assertLessEqual(plan.EXPECTED_S[part.name][1], part.limit_s, part.name)
+        text = (ROOT / "docs/measured/gpu-check.md").read_text()
+        for part, expected in plan.EXPECTED_S.items():
+            self.assertIn(f"| {part} | {plan.seconds_text(*expected)} |", text)
+        for call in plan.CALLS:
+            self.assertIn(f"--parts {','.join(call)} --minutes {plan.MINUTES}", text)
+
+    def test_the_page_has_what_the_parts_took_beside_what_is_expected(self):
+        _, page = self.run_all(GPU, self.parts())
+        self.assertRegex(page, r"\n\| build \| 0\.0 \| 150–220 \| 1 \|\n\| tests \|  \| 80–140 \| 1 \|\n")
+        self.assertIn("| all of the call | | 300–430, at most 558 | 1 |", page)
+        said = "\n".join(plan.lines({"build": 412.6}, 2))
+        self.assertIn("call 1 of 3, at most 558 s: expected 300–430 s on 16 cores\n  build         150–220 s; took 413 s on 2 cores\n", said)
 
     def parts(self, first=finds("a1")):
         return [Part("build", "A", first, [Row("a1", "first", "fast")], 60), Part("b", "B", breaks, [Row("b1", "one"), Row("b2", "two")], 60),

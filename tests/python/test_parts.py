@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The parts of python/lockstep.py: values as JSON, the order of samples, the snapshots' folder, what is refused."""
-import ast
 import collections
 import contextlib
 import errno
@@ -58,43 +57,14 @@ class InAFolder(unittest.TestCase):
         run = lockstep._current
         lockstep._current = None
         if run is not None:
-            run._saver.wait()
-            run._requests.close()
-            run._lock.close()
-            run._signals.close()
+            run._saves.saver.wait()
+            run._give_up()
 
     def refused(self, *words, **options):
         with self.assertRaises(lockstep.Error) as caught:
             lockstep.start(folder=self.folder, **options)
         for word in words:
             self.assertIn(word, str(caught.exception))
-
-
-class File(unittest.TestCase):
-    def test_is_python_3_8(self):
-        text = MODULE.read_text()
-        ast.parse(text, feature_version=(3, 8))
-        # What 3.8's library lacks, and a parser does not see.
-        for later in ("removeprefix", "removesuffix", "functools.cache\n", "itertools.pairwise", "bit_count", "zip(strict", "math.lcm",
-                      "is_relative_to", "datetime.UTC", "from __future__", "random.randbytes", "slots=True", "kw_only"):
-            self.assertNotIn(later, text)
-        for node in ast.walk(ast.parse(text)):
-            self.assertFalse(isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and isinstance(node.left, ast.Dict), "dict | dict")
-
-    def test_imports_no_torch(self):
-        program = "import sys; import lockstep; lockstep.read('.').metrics; print('torch' in sys.modules, 'numpy' in sys.modules)"
-        done = subprocess.run([sys.executable, "-c", program], cwd=MODULE.parent, text=True, capture_output=True, check=True)
-        self.assertEqual(done.stdout.split(), ["False", "False"])
-
-    def test_asks_for_nothing_but_torch_and_the_library(self):
-        names = set()
-        for node in ast.walk(ast.parse(MODULE.read_text())):
-            if isinstance(node, ast.Import):
-                names |= {each.name.partition(".")[0] for each in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add(node.module.partition(".")[0])
-        known = getattr(sys, "stdlib_module_names", names)
-        self.assertLessEqual(names - set(known), {"torch", "numpy", "pandas", "xxhash", "lightning", "pytorch_lightning", "transformers"})
 
 
 class Values(unittest.TestCase):
@@ -286,7 +256,7 @@ class Start(InAFolder):
         with mock.patch.object(lockstep, "_write_file", side_effect=full), mock.patch.object(lockstep, "_warn") as warned:
             for _ in run.steps([torch.zeros(1)] * 2):
                 pass
-            run._tell(run._saver.wait())
+            run._saves.tell(run._saves.saver.wait())
             self.assertIn("no snapshot of step 2 was written", warned.call_args[0][0])
             self.assertIs(lockstep._write_file.side_effect, full)
         self.assertEqual(lockstep._listed_snapshots(self.folder / "snapshots"), [])
@@ -381,12 +351,23 @@ class ByThemselves(InAFolder):
         with self.assertRaisesRegex(lockstep.Error, "there is no run folder"):
             lockstep.read(self.folder / "none")
 
+    def test_the_speed_is_that_of_steps_as_in_the_trainer(self):
+        clock = [100.0]
+        with mock.patch.object(lockstep.time, "monotonic", lambda: clock[0]):
+            run = lockstep.start(folder=self.folder)
+            clock[0] += 50  # What comes before the first step, and a validation after the last.
+            for _ in run.epochs(2):
+                for _ in run.steps([torch.zeros(3, 1)] * 10):
+                    clock[0] += 0.5
+                clock[0] += 70
+        self.assertEqual(lockstep.read(self.folder).metrics[-1]["samples_per_second"], 6)
+
     @unittest.skipUnless(LOCKSTEP.exists(), f"there is no {LOCKSTEP}")
     def test_the_same_step_again(self):
         model = torch.nn.Linear(2, 2)
         run = lockstep.start(model=model, folder=self.folder)
         run.save()
-        run._saved = None
+        run._saves.saved = None
         with mock.patch.object(lockstep, "_exchange", return_value=False):
             run.finish()
         done = subprocess.run([LOCKSTEP, "snapshot", "ls", self.folder], text=True, capture_output=True, check=True)

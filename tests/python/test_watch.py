@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,60 @@ for epoch in run.epochs(1):
         loss = net(batch).pow(2).mean()
         optimizer.zero_grad(); loss.backward(); optimizer.step()
 """
+
+
+# Notes, then waits in a function of its own for its parent's questions.
+NOTER = """
+import os, sys
+sys.path.insert(0, os.environ["LOCKSTEP_FILE"])
+import lockstep
+page = lockstep._Page(3)
+page.set_run_dir("/runs/a b")
+for step in range(4):
+    page.enter(page.LOADING, step)
+    page.enter(page.COMPUTING, step)
+def stand_still():
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+stand_still()
+"""
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        file = self.enterContext(tempfile.NamedTemporaryFile())
+        file.truncate(4096)
+        env = dict(os.environ, LOCKSTEP_PAGE=file.name, LOCKSTEP_FILE=str(pythons.ROOT / "python"))
+        self.process = subprocess.Popen([sys.executable, "-c", NOTER], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.process.communicate)
+        self.pid = int(self.process.stdout.readline())
+        self.page = pathlib.Path(file.name).read_bytes()
+
+    def number(self, at, kind="q"):
+        return struct.unpack_from("=" + kind, self.page, at)[0]
+
+    def test_has_the_layout_of_the_docs(self):
+        self.assertEqual(self.page[:8], b"KLPAGE2\0")
+        self.assertEqual([self.number(at, "i") for at in (8, 12, 24)], [self.pid, 3, 2])
+        self.assertEqual([self.number(at) for at in (16, 32, 40, 304)], [8, 3, -1, -1])
+        self.assertEqual([self.number(56 + 8 * phase) for phase in range(8)], [0, 4, 4, 0, 0, 0, 0, 0])
+        self.assertEqual(self.number(224), self.number(296))
+        spent = [self.number(232 + 8 * phase) for phase in range(8)]
+        self.assertTrue(all(spent[:3]) and not any(spent[3:]), spent)
+        self.assertEqual(self.page[856:1880].rstrip(b"\0"), b"/runs/a b")
+
+    def test_python_writes_its_lines_when_asked(self):
+        number, descriptor = self.number(312, "i"), self.number(848, "i")
+        self.assertGreater(number, 32)
+        self.assertEqual(self.number(316, "i"), self.pid, "the main thread")
+        text = pathlib.Path(f"/proc/{self.pid}/fd/{descriptor}")
+        for times in (1, 2):
+            os.kill(self.pid, number)
+            deadline = time.monotonic() + 30
+            while (said := text.read_text()).count(" in stand_still\n") < times:
+                self.assertLess(time.monotonic(), deadline, said)
+                time.sleep(0.01)
+        self.assertIsNone(self.process.poll(), "it goes on")
 
 
 class Watch(unittest.TestCase):

@@ -77,6 +77,15 @@ class BadInput(PythonModelsTest):
                      env={"LOCKSTEP_PYTHON": "", "VIRTUAL_ENV": str(venv.parent)})
         self.assertEqual(asked.read_text(), "here\n")
 
+    def test_a_snapshot_of_another_model(self):
+        self.trained("trainer.max_steps=2", recipe=self.recipe(f"python:{NETS}:Plain", args="width = 32"), ranks=1, run="run")
+        for args, words in (("width = 16", ("into.weight", "[32, 64]", "[16, 64]")), ("", ())):
+            name = "Plain" if args else "Rich"
+            result = self.train("trainer.max_steps=4", recipe=self.recipe(f"python:{NETS}:{name}", args=args), ranks=1, run="run")
+            self.assertNotIn(result.code, (0, 1), result.err)
+            self.assert_failed(result, result.code, *words)
+            self.assertRegex(result.err, "hint: ")
+
     def test_a_trainer_without_that_part_says_so(self):
         programs = self.folder / "bin"
         programs.mkdir()
@@ -87,11 +96,6 @@ class BadInput(PythonModelsTest):
         recipe = self.recipe(f"python:{NETS}:Plain")
         self.commands.append(harness.Command([programs / "lockstep", "train", recipe], self.folder, {"LOCKSTEP_PYTHON": PYTHON}))
         self.assert_failed(self.commands[-1].finish(), 4, "there is no folder lockstep_host", "lockstep setup --python")
-
-    def test_a_lightning_class_hears_what_is_not_called(self):
-        result = self.train("trainer.max_steps=2", recipe=self.recipe(f"python:{NETS}:WithSteps"), ranks=2)
-        self.assertEqual(result.code, 0, result.err)
-        self.assertEqual(result.err.count("WithSteps has training_step, configure_optimizers: not called"), 1)
 
     def test_what_a_model_prints_is_not_among_the_results(self):
         path = self.folder / "loud.py"

@@ -6,6 +6,10 @@ import json
 
 from python_models import HERE, NETS, PYTHON, PythonModelsTest, harness, main, peer_losses
 
+def largest(one, other):
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
 LOADED = """
 import json, sys, torch
 sys.path.insert(0, sys.argv[1])
@@ -55,6 +59,51 @@ class Losses(PythonModelsTest):
         weights = self.folder / "weights.pt"
         self.start("snapshot", "export", self.folder / "run", "--to", weights, "--weights").finish()
         self.python("-c", LOADED, HERE, "Plain", "{}", weights)
+
+    def test_a_compiled_module_loses_what_ddp_loses(self):
+        for backend in ("eager", "aot_eager"):
+            args = {"width": 24, "backend": backend}
+            self.compare(f"python:{NETS}:compiled", {"source": str(NETS), "object": "compiled", "args": args},
+                         args="\n".join(f"{key} = {json.dumps(value)}" for key, value in args.items()))
+
+    def test_hooks_of_each_kind_count(self):
+        self.compare(f"python:{NETS}:Hooked", {"source": str(NETS), "object": "Hooked"})
+        plain = peer_losses(source=str(NETS), object="Plain", dtype="float64")
+        self.assertGreater(abs(plain[-1] - self.step_losses("run-1")[-1]), 1e-3, "without its hooks it is another training")
+
+    def test_autocast_covers_the_forward(self):
+        path = self.recipe(f"python:{NETS}:Plain")
+        self.trained("trainer.precision=bf16", "trainer.threads=1", recipe=path, ranks=1)
+        ours = self.step_losses("run")
+        for step, (one, other) in enumerate(zip(ours, peer_losses(source=str(NETS), object="Plain", autocast="bfloat16"))):
+            self.assertAlmostEqual(one, other, delta=1e-6, msg=f"step {step}")
+        whole = peer_losses(source=str(NETS), object="Plain")
+        self.assertGreater(max(abs(one - other) for one, other in zip(ours, whole)), 1e-4, "float32 is not what was asked for")
+
+    def test_a_timm_model_loses_what_ddp_loses(self):
+        if self.lacks("timm"):
+            self.skipTest(f"{PYTHON} has no timm")
+        made = {"classes": 10, "shape": [3, 32, 32], "samples": 100}
+        data = 'kind = "synthetic"\nsamples = 100\nclasses = 10\nshape = [3, 32, 32]\nglobal_batch = 8\n'
+        self.compare("python:timm:create_model", data=data, args='model_name = "mobilenetv3_small_050"',
+                     peer={"source": "timm", "object": "create_model", "args": {"model_name": "mobilenetv3_small_050", "num_classes": 10},
+                           "data": made, "global_batch": 8})
+
+    def test_in_float32_it_is_no_further_off_than_ddp_from_itself(self):
+        """Sums in another order differ in their last bits, and training lets that grow. Where DDP with smaller buckets, or with its
+        batch in another order, is as far from itself as Lockstep is from it, that is float32 and not the trainer."""
+        made = {"classes": 10, "shape": [3, 32, 32], "samples": 100}
+        data = 'kind = "synthetic"\nsamples = 100\nclasses = 10\nshape = [3, 32, 32]\nglobal_batch = 8\n'
+        path = self.recipe("python:torchvision.models:resnet18", data=data)
+        spec = {"source": "torchvision.models", "object": "resnet18", "args": {"num_classes": 10}, "data": made, "global_batch": 8, "steps": 24}
+        for world in (1, 2):
+            self.trained("trainer.max_steps=24", "trainer.threads=1", recipe=path, ranks=world, run=f"run-{world}")
+            ddp, shuffled = peer_losses(world=world, **spec), peer_losses(world=world, reverse=True, **spec)
+            ours = largest(self.step_losses(f"run-{world}"), ddp)
+            self.assertLessEqual(ours, max(1e-6, 3 * largest(shuffled, ddp)), f"on {world} ranks")
+
+    def lacks(self, package):
+        return self.python("-c", f"import importlib.util; print(importlib.util.find_spec('{package}') is None)").strip() == "True"
 
     def test_torchvisions_resnet_18_loses_what_ddp_loses(self):
         made = {"classes": 10, "shape": [3, 32, 32], "samples": 100}

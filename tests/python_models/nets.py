@@ -93,23 +93,30 @@ class FailsBackward(torch.autograd.Function):
         raise RuntimeError("no way back")
 
 
-class WithSteps(Plain):
-    """As Lightning has it."""
-
-    def training_step(self, batch, index):
-        raise NotImplementedError
-
-    def configure_optimizers(self):
-        raise NotImplementedError
-
-
 class Empty(torch.nn.Module):
     def forward(self, x):
         return x.flatten(1)[:, :10]
 
 
-def compiled(width=32):
-    return torch.compile(Plain(width), backend="eager")
+class Hooked(Plain):
+    """Hooks of each kind that a module, a parameter and a tensor have, which change what is trained."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.into.register_forward_pre_hook(lambda module, given: (given[0] * 1.25,))
+        self.into.register_forward_hook(lambda module, given, result: result + 0.01)
+        self.head.register_full_backward_hook(lambda module, to_input, to_output: (to_input[0] * 0.5,))
+        self.into.weight.register_hook(lambda gradient: gradient * 0.75)
+
+    def forward(self, x):
+        x = torch.relu(self.into(x.flatten(1)))
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient * 1.5)
+        return self.head(x)
+
+
+def compiled(width=32, backend="eager"):
+    return torch.compile(Plain(width), backend=backend)
 
 
 def a_list():
@@ -120,6 +127,26 @@ def weighted_loss(output, target):
     """A loss with a weight for each class; the mean is over samples."""
     weight = torch.linspace(0.5, 1.5, output.shape[1], dtype=output.dtype)
     return (torch.nn.functional.cross_entropy(output, target, reduction="none") * weight[target]).mean()
+
+
+def hits(output, target):
+    """One for each sample."""
+    return output.argmax(1) == target
+
+
+def margin(output, target):
+    """A number for the batch: the mean distance of the two best scores."""
+    best = output.topk(2, 1).values
+    return float((best[:, 0] - best[:, 1]).mean())
+
+
+class Margin(torch.nn.Module):
+    def forward(self, output, target):
+        return margin(output, target)
+
+
+def odd_metric(output, target):
+    return output
 
 
 def loss_of_each(output, target):

@@ -72,6 +72,34 @@ def batch_of(spec, inputs, labels, epoch, ids):
     return map(torch.tensor, zip(*(sample(labels, spec["data"]["window"], spec["seed"], epoch, each) for each in ids)))
 
 
+def scores_of(output):
+    return output["logits"] if isinstance(output, dict) else output
+
+
+def own_optimizers(net):
+    """The optimizer and the scheduler, which goes by steps, of a class of stepping.py."""
+    net._trainer = type("Trainer", (), {"estimated_stepping_batches": 50, "current_epoch": 0, "global_step": 0})()
+    given = net.configure_optimizers()
+    return (given["optimizer"], given["lr_scheduler"]) if isinstance(given, dict) else (given[0][0], given[1][0])
+
+
+def own_loss(net, ddp, given, target, index):
+    """training_step() called by DDP's forward, as Lightning does it."""
+    net.log = net.log_dict = lambda *_, **__: None
+    forward, takes = net.forward, type(net).training_step.__code__.co_argcount - 1
+
+    def stepped(*arguments):
+        net.forward = forward
+        return net.training_step(*arguments)
+
+    net.forward = stepped
+    try:
+        loss = ddp(*((given, target), index)[:takes])
+    finally:
+        net.forward = forward
+    return loss["loss"] if isinstance(loss, dict) else loss
+
+
 def seed_all(seed):
     torch.manual_seed(seed)
     random.seed(seed)
@@ -87,7 +115,7 @@ def train(rank, spec, store, out):
     net = module_of(spec).to(dtype)
     ddp = torch.nn.parallel.DistributedDataParallel(net)
     trained = [each for each in net.parameters() if each.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=spec["lr"], momentum=spec["momentum"])
+    optimizer, scheduler = own_optimizers(net) if spec.get("own_steps") else (torch.optim.SGD(trained, lr=spec["lr"], momentum=spec["momentum"]), None)
     inputs, labels = data_of(spec, dtype)
     loss_of = getattr(imported(spec["source"]), spec["loss"]) if "loss" in spec else torch.nn.functional.cross_entropy
     loss_of = loss_of if inputs is not None else masked_loss
@@ -101,12 +129,15 @@ def train(rank, spec, store, out):
         samples = min(batch, size - index * batch)
         seed_all(mixed(mixed(seed, step), mixed(0, rank)))
         given, target = batch_of(spec, inputs, labels, epoch, ids)
-        output = ddp(given)
-        output = output["logits"] if isinstance(output, dict) else output
-        loss = loss_of(output, target)
+        if spec.get("reverse"):
+            given, target = given.flip(0), target.flip(0)
+        with torch.autocast("cpu", getattr(torch, spec.get("autocast", "bfloat16")), enabled="autocast" in spec):
+            loss = own_loss(net, ddp, given, target, index) if spec.get("own_steps") else loss_of(scores_of(ddp(given)), target)
         optimizer.zero_grad()
         (loss * (len(ids) * world / samples)).backward()
         optimizer.step()
+        if scheduler is not None and (step + 1) % scheduler.get("frequency", 1) == 0:
+            scheduler["scheduler"].step()
         total = torch.tensor([loss.item() * len(ids)], dtype=torch.float64)
         dist.all_reduce(total)
         losses.append(total.item() / samples)

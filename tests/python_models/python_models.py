@@ -25,8 +25,13 @@ def reason_against():
 def peer_losses(**spec):
     wanted = {"args": {}, "data": "digits", "world": 1, "steps": 50, "seed": 1, "global_batch": 50, "lr": 0.1, "momentum": 0.9,
               "dtype": "float32"} | spec
+    return peer_json(HERE / "peer.py", wanted)
+
+
+def peer_json(script, spec):
+    """What PyTorch's or Lightning's own loop prints at its end."""
     clean = {name: value for name, value in os.environ.items() if not harness.LAUNCHERS.match(name)}
-    done = subprocess.run([PYTHON, HERE / "peer.py", json.dumps(wanted)], text=True, capture_output=True, check=False, env=clean)
+    done = subprocess.run([PYTHON, script, json.dumps(spec)], text=True, capture_output=True, check=False, env=clean)
     if done.returncode != 0:
         raise AssertionError(done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])

@@ -217,6 +217,8 @@ def variables_of_rank(rank, port, world=2, **more):
 class RanksTest(unittest.TestCase):
     """A fresh folder for each test; at its end no process may be left."""
 
+    heal = "off"  # Most tests that kill a rank are about what happens without healing.
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-test-"))
         self.commands = []
@@ -233,7 +235,7 @@ class RanksTest(unittest.TestCase):
 
     def start_train(self, *settings, recipe=DIGITS, ranks=2, run="run", options=(), env=None):
         """Starts training into folder/run, one thread a rank, so that few cores serve many ranks."""
-        sets = [word for each in ("trainer.threads=1", *settings) for word in ("--set", each)]
+        sets = [word for each in ("trainer.threads=1", f"trainer.heal={self.heal}", *settings) for word in ("--set", each)]
         where = ("--devices", ranks) if ranks else ()
         return self.start("train", recipe, *where, "--run-dir", self.folder / run, "--json", *sets, *options, env=env)
 

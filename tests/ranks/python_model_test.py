@@ -60,14 +60,14 @@ LINKED = """
 import ctypes, pathlib, subprocess, sys, torch
 python, folder = sys.argv[1:]
 sys.path.insert(0, python)
-import compile_model
+from lockstep_host import passes
 pathlib.Path(folder, "driver.cc").write_text('extern "C" int cuInit(unsigned) { return 7; }')
 pathlib.Path(folder, "user.cc").write_text('extern "C" int cuInit(unsigned); int main() { return cuInit(0); }')
 subprocess.run(["c++", "-shared", "-fPIC", "-o", f"{folder}/libcuda.so.1", "-Wl,-soname,libcuda.so.1", f"{folder}/driver.cc"], check=True)
 link = ["c++", "-o", f"{folder}/user", f"{folder}/user.cc", "-lcuda"]
 assert subprocess.run(link, capture_output=True).returncode != 0
 ctypes.CDLL(f"{folder}/libcuda.so.1")
-with compile_model.cuda_for_the_linker(torch):
+with passes.cuda_for_the_linker(torch):
     subprocess.run(link, check=True)
 print(subprocess.run([f"{folder}/user"], env={"LD_LIBRARY_PATH": folder}).returncode)
 """

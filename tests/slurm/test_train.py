@@ -73,7 +73,7 @@ class Train(test_bed.BedTest):
     def test_a_killed_rank_of_two_nodes_costs_no_step_where_the_state_is_held_in_memory(self):
         for victim in (0, 3):
             run = f"killed-{victim}"
-            job = self.job(DIGITS, "--nodes", "2", "--tasks-per-node", "2", "--set", "trainer.max_epochs=1000000", "--set", "snapshot.in_memory=1",
+            job = self.job(DIGITS, "--nodes", "2", "--tasks-per-node", "2", "--set", "trainer.max_epochs=1000000", "--set", "snapshot.in_memory=1", "--set", "trainer.heal=off",
                            "--set", "trainer.validate_every=0", "--set", "snapshot.every_epochs=0", "--set", "observe.log_every=1", run=run)
             self.when_there_is(self.folder / run / "metrics.jsonl", '"step":30,')
             os.kill(self.until(lambda: self.training_process(job, victim), f"rank {victim} is not there"), signal.SIGKILL)

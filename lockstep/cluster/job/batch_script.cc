@@ -35,6 +35,9 @@ std::string whole_range(const JobPlan& plan) {
   return "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + std::to_string(plan.size.tasks) + "))";
 }
 
+/// A lost rank gets its state from others.
+bool is_one_task(const JobPlan& plan) { return plan.size.world() == 1 && !plan.size.is_range(); }
+
 std::string step(const JobPlan& plan) {
   std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
   if (plan.size.is_range()) {
@@ -52,7 +55,9 @@ std::string step(const JobPlan& plan) {
   // With so many ranks, a log for each would burden the file system. So they share one log, and a label names the rank
   // of each line.
   if (is_program && !has_logs) text += " --label";
-  const std::string options = is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay";
+  const std::string heal = plan.program.heal.empty() || is_one_task(plan) ? "" : " --heal " + plan.program.heal;
+  const std::string options =
+      is_program ? (has_logs ? " --rank-logs" : "") + (" --again " + kAgainMark) : " --stay" + heal;
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 
@@ -101,25 +106,42 @@ void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& inde
   out.line(indent + "rm -f " + kept);
 }
 
-/// Runs the step again and again, until it ends well or should not be started again. Slurm may refuse a step if
-/// resources of the step before are not free yet. So later steps start with --overlap (see kShortStep).
+/// Flags of `after-step` for a recipe, and for spare nodes.
+std::string recipe_flags(const JobPlan& plan) {
+  std::string flags;
+  if (plan.program.is_recipe) flags += " --recipe";
+  if (plan.program.is_recipe || plan.queue.spares > 0) flags += " --wanted " + std::to_string(plan.size.nodes);
+  if (!plan.program.is_any_size) flags += " --must-have-all";
+  if (plan.queue.spares > 0) flags += " --all \"$SLURM_JOB_NODELIST\"";
+  return flags;
+}
+
+/// Runs the step until it ends well, or nothing speaks for another start. Slurm may refuse a step that finds what the
+/// one before it held not free yet, so a later one starts with --overlap (see kShortStep).
 void add_step_loop(ScriptText& out, const JobPlan& plan) {
   const auto tasks = std::to_string(plan.size.tasks);
   out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +
            " times at most, without the node to blame.");
-  out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=(" + (plan.size.is_range() ? whole_range(plan) : std::string()) +
-           ")");
+  if (plan.queue.spares > 0) {
+    const auto nodes = std::to_string(plan.size.nodes);
+    out.line("restart=0 nodes=$(" + shell_quoted(plan.paths.lockstep.string()) +
+             " hosts \"$SLURM_JOB_NODELIST\" | head -n " + nodes + " | paste -s -d,)  # the others are spare");
+    out.line("where=(--nodes=" + nodes + " --ntasks=" + std::to_string(plan.size.world()) + " --nodelist=\"$nodes\")");
+  } else {
+    out.line("restart=0 nodes=$SLURM_JOB_NODELIST where=(" +
+             (plan.size.is_range() ? whole_range(plan) : std::string()) + ")");
+  }
   out.line("while :; do");
   out.line("  export LOCKSTEP_RESTARTS=$restart");
   out.line("  status=0 begun=$SECONDS");
   add_step_line(out, plan, "  ");
   const std::string warned = is_warned_program(plan) ? " || [ -n \"$warned\" ]" : "";
-  out.line("  if [ -e " + kAgainMark + " ] || [ -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ]" + warned +
-           "; then break; fi");
+  const std::string is_asked = plan.program.is_recipe ? "[ \"$status\" = 75 ]" : "[ -e " + kAgainMark + " ]";
+  out.line("  if " + is_asked + " || [ -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ]" + warned + "; then break; fi");
   out.line("  nodes=$(" + shell_quoted(plan.paths.lockstep.string()) +
            " after-step --code \"$status\" --seconds $((SECONDS - begun)) \\");
   out.line("    --nodes \"$nodes\" --tasks-per-node " + tasks + " --most " + std::to_string(plan.queue.restarts) +
-           ") || break");
+           recipe_flags(plan) + ") || break");
   out.line("  [ -n \"$nodes\" ] || break");
   out.line("  IFS=, read -ra names <<< \"$nodes\"");
   out.line("  where=(--overlap --nodes=${#names[@]} --ntasks=$((${#names[@]} * " + tasks + ")) --nodelist=\"$nodes\")");

@@ -44,7 +44,7 @@ void check_data(const Recipe& settings) {
 
 /// Returns the Python files that a recipe names, as in "python:net.py:Net".
 void check_python(const Recipe& settings) {
-  for (const char* key : {"model.name", "loss.name", "data.kind"}) {
+  for (const auto& key : settings.python_keys()) {
     std::optional<PythonName> name;
     try {
       name = settings.python_name(key);
@@ -52,7 +52,7 @@ void check_python(const Recipe& settings) {
       continue;  // It names a variable that may be set on the nodes.
     }
     if (name && name->is_file && !is_there(name->source)) {
-      refuse(ErrorKind::kIo, "Python file (" + std::string(key) + ")", name->source);
+      refuse(ErrorKind::kIo, "Python file (" + key + ")", name->source);
     }
   }
 }

@@ -257,6 +257,11 @@ void check_env(const std::vector<std::string>& env) {
 
 }  // namespace
 
+std::string ResolvedShape::nodes_text(int spares) const {
+  if (spares > 0) return std::to_string(nodes + spares);
+  return nodes_text();
+}
+
 std::string ResolvedShape::nodes_text() const {
   if (!is_range()) return std::to_string(nodes);
   const auto range = std::to_string(least_nodes) + "-" + std::to_string(nodes);

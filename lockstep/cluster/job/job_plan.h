@@ -35,7 +35,8 @@ struct JobQueue {
   int chain = 0;  ///< Number of jobs that a run may take, one after the other. With 0, as many as a recipe needs, and
                   ///< one for a program.
   std::optional<LimitSignal> signal{};  ///< The signal that a program's ranks get before the time is up.
-  int restarts = 0;                     ///< How often a program's step is started again within a job.
+  int restarts = 0;                     ///< How often a step is started again within a job.
+  int spares = 0;                       ///< Nodes that wait for one of the step's to be lost.
   bool goes_on = true;                  ///< A run whose time was up, or that asks for it, is started again.
 };
 
@@ -57,6 +58,8 @@ struct JobProgram {
   std::vector<std::string> command;  ///< A program and its arguments.
   bool is_recipe = false;            ///< True for `lockstep train`, which stops on a signal with a snapshot, and can
                                      ///< continue.
+  bool is_any_size = true;           ///< It may run on fewer nodes than it asks for.
+  std::string heal{};                ///< How often a recipe's dead rank is started again, for `exec --heal`.
 };
 
 /// The paths that a script names.
@@ -95,6 +98,8 @@ struct ResolvedShape {
   bool is_range() const { return least_nodes > 0 && least_nodes < nodes; }
   /// Returns the sizes as sbatch takes them, such as "4", "2-16" or "2-16:2".
   std::string nodes_text() const;
+  /// The same with spare nodes, which a job of several sizes does not have.
+  std::string nodes_text(int spares) const;
 };
 
 /// One job, with everything that the batch script needs.

@@ -102,6 +102,13 @@ std::optional<fs::path> scratch_of_user(const Profile& profile, const std::strin
   return fs::path(expanded(expand_template(scratch, {{"project", project}, {"user", *user}}), env));
 }
 
+/// Empty if dead ranks are not started again.
+std::string heal_of(const Recipe& settings) {
+  if (settings.text("trainer.heal") == "off") return {};
+  const auto window = std::ceil(settings.real("trainer.heal_window"));
+  return std::to_string(settings.integer("trainer.heal_limit")) + ":" + std::to_string(static_cast<int>(window));
+}
+
 }  // namespace
 
 bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env) {
@@ -132,6 +139,10 @@ JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const P
   request.sbatch.insert(request.sbatch.end(), flags.sbatch.begin(), flags.sbatch.end());
   std::ranges::for_each(request.sbatch, check_sbatch_flag);
   request.program.is_recipe = !flags.recipe.empty();
+  if (request.program.is_recipe) {
+    request.program.heal = heal_of(settings);
+    request.program.is_any_size = settings.has("data.global_batch");
+  }
   request.program.command = flags.program;
   request.program.name = job_name(settings, flags);
   return request;

@@ -281,7 +281,7 @@ std::vector<std::string> allocation_flags(const JobPlan& plan) {
   add("--partition", plan.queue.partition);
   add("--qos", plan.queue.qos);
   add("--time", hh_mm_ss(*plan.queue.time));
-  add("--nodes", size.nodes_text());
+  add("--nodes", size.nodes_text(plan.queue.spares));
   if (!plan.devices_flag.empty()) flags.push_back(plan.devices_flag);
   add_tasks(flags, size);
   add("--mem", size.memory);

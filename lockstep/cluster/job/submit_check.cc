@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/job/submit_check.h"
 
+#include <algorithm>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -32,13 +33,14 @@ void check_going_on(const SubmitRequest& request) {
     refuse("--restarts is " + std::to_string(request.restarts) + ", want 0 or more",
            "it is how often the program may be started again within a job");
   }
-  if (request.restarts > 0 && !request.flags.recipe.empty()) {
-    refuse("--restarts starts a program again within its job, but a recipe was given",
-           "leave it out: the next job goes on from the newest snapshot");
+  if (request.spares < 0) {
+    refuse("--spares is " + std::to_string(request.spares) + ", want 0 or more",
+           "it is how many nodes of the job wait for another one to be lost");
   }
-  if (request.restarts > 0 && request.is.pack) {
-    refuse("--restarts is " + std::to_string(request.restarts) + ", but packed trials have one node",
-           "leave out --pack or --restarts");
+  if ((request.restarts > 0 || request.spares > 0) && request.is.pack) {
+    refuse(std::string(request.restarts > 0 ? "--restarts" : "--spares") + " is " +
+               std::to_string(std::max(request.restarts, request.spares)) + ", but packed trials have one node",
+           "leave out --pack or the other");
   }
   if (request.signal.empty()) return;
   limit_signal(request.signal);
@@ -62,8 +64,9 @@ void check_request(const SubmitRequest& request) {
            "lockstep submit RECIPE --nodes N, or lockstep submit --nodes N -- python train.py");
   }
   if (request.is.interactive) {
-    if (has_recipe || !request.sweeps.empty() || request.chain > 0 || !request.signal.empty() || request.restarts > 0) {
-      refuse("--interactive takes no recipe, sweep, chain, signal or restarts: it gives a shell",
+    if (has_recipe || !request.sweeps.empty() || request.chain > 0 || !request.signal.empty() || request.restarts > 0 ||
+        request.spares > 0) {
+      refuse("--interactive takes no recipe, sweep, chain, signal, restarts or spares: it gives a shell",
              "lockstep submit --interactive, and `srun lockstep train RECIPE` in it");
     }
     return;

@@ -113,7 +113,8 @@ std::vector<std::string> train_command(const SubmitRequest& request, const Targe
   for (const auto& text : request.flags.sets) command.insert(command.end(), {"--set", text});
   if (target.settings.has("cluster.nodes")) {
     command.insert(command.end(), {"--set", "cluster.nodes=" + std::to_string(job.shape.nodes)});
-    if (const auto least = job.shape.least_nodes) {
+    const bool may_shrink = job.queue.restarts > 0 && job.program.is_any_size;
+    if (const auto least = may_shrink ? std::optional(1) : job.shape.least_nodes) {
       command.insert(command.end(), {"--set", "cluster.min_nodes=" + std::to_string(*least)});
     }
   }
@@ -205,7 +206,12 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   flags.has_stage = !request.stage.empty();
   JobRequest job = job_request(target.settings, flags, target.profile, by.env);
   job.queue.chain = request.chain;
-  job.queue.restarts = request.restarts;
+  job.queue.restarts = std::max(request.restarts, request.spares);
+  job.queue.spares = request.spares;
+  if (request.spares > 0 && job.shape.least_nodes.value_or(job.shape.nodes) < job.shape.nodes) {
+    throw Error(ErrorKind::kUsage, "--spares is " + std::to_string(request.spares) + ", but --nodes is a range",
+                "leave out one of them: a job of several sizes goes on with the nodes that are left (--restarts)");
+  }
   job.queue.goes_on = may_requeue(request.requeue);
   if (!request.signal.empty()) job.queue.signal = limit_signal(request.signal);
   job.paths = job_paths(request, target, by);

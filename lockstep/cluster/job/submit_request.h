@@ -27,7 +27,8 @@ struct SubmitRequest {
   std::vector<std::string> sweeps{};
   int chain = 0;
   std::string signal{};             ///< "NAME@S". Empty for none.
-  int restarts = 0;                 ///< How often a program's step is started again within a job.
+  int restarts = 0;                 ///< How often a step is started again within a job.
+  int spares = 0;                   ///< Nodes of the job that replace lost ones.
   std::string requeue{};            ///< "yes" or "no". Empty is yes.
   std::optional<int> at_most{};     ///< Jobs of a sweep that run at once.
   std::optional<int> per_device{};  ///< Packed trials that share a device.

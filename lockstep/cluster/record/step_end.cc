@@ -8,6 +8,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "lockstep/base/error.h"
@@ -43,16 +44,52 @@ bool is_error_at_once(const EndedStep& ended) {
   return ended.lost.empty() && ended.seconds < kAtOnce && ended.code != kKilled && ended.code != kTerminated;
 }
 
-/// Returns a line such as "step started again without n2 (restart 1 of 3): …".
-std::string again_words(const EndedStep& ended, const std::vector<std::string>& left_out, int most,
-                        const std::string& why) {
-  return "the step is started again" + (left_out.empty() ? "" : " without " + joined(left_out, ", ")) + " (restart " +
-         std::to_string(ended.restart + 1) + " of " + std::to_string(most) + "): " + why;
+struct NodeChange {
+  std::vector<std::string> left_out{};
+  std::vector<std::string> added{};
+};
+
+/// "step started again without n2, with n4 (restart 1 of 3): …".
+std::string again_words(const EndedStep& ended, const NodeChange& change, int most, const std::string& why) {
+  std::string nodes = change.left_out.empty() ? "" : " without " + joined(change.left_out, ", ");
+  if (!change.added.empty()) nodes += ", with the spare " + joined(change.added, ", ");
+  return "the step is started again" + nodes + " (restart " + std::to_string(ended.restart + 1) + " of " +
+         std::to_string(most) + "): " + why;
+}
+
+/// Errors that the next start of a recipe would share.
+bool is_the_recipes(const EndedStep& ended) {
+  return ended.is_recipe && (ended.code == exit_code(ErrorKind::kUsage) ||
+                             ended.code == exit_code(ErrorKind::kRecipe) || ended.code == exit_code(ErrorKind::kData));
+}
+
+/// Takes spare nodes into the places that are free.
+std::vector<std::string> fill_up(std::vector<std::string>& nodes, const EndedStep& ended) {
+  std::vector<std::string> added;
+  for (const auto& each : ended.spares) {
+    if (std::ssize(nodes) >= ended.wanted) break;
+    nodes.push_back(each);
+    added.push_back(each);
+  }
+  return added;
 }
 
 json to_json(const EndedStep& ended, const StepRestart& verdict) {
-  return {{"job", ended.job},         {"start", ended.start}, {"restart", ended.restart},  {"code", ended.code},
-          {"seconds", ended.seconds}, {"lost", ended.lost},   {"again", verdict.is_again}, {"reason", verdict.reason}};
+  return {{"job", ended.job},          {"start", ended.start},     {"restart", ended.restart},
+          {"code", ended.code},        {"seconds", ended.seconds}, {"lost", ended.lost},
+          {"again", verdict.is_again}, {"reason", verdict.reason}, {"nodes", ended.nodes}};
+}
+
+/// Nodes on which the step of this job ran before, and does not run any more.
+std::set<std::string> left_out_before(const EndedStep& ended, const fs::path& path) {
+  std::set<std::string> found;
+  for (const auto& line : split(text_or_nothing(path), '\n')) {
+    const auto object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || object.value("job", "") != ended.job) continue;
+    for (const auto& node : object.value("nodes", std::vector<std::string>{})) found.insert(node);
+  }
+  for (const auto& node : ended.nodes) found.erase(node);
+  return found;
 }
 
 /// Returns the last record of this job's starts. Nothing if there is none, or if the line is incomplete.
@@ -88,16 +125,29 @@ StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, c
   if (ended.restart >= most) {
     return {.reason = "the step is not started again after " + counted(most, "restart") + ": " + why};
   }
+  if (is_the_recipes(ended))
+    return {.reason = "the step is not started again, the recipe or its data are wrong: " + why};
   if (before != nullptr && is_error_at_once(ended) && is_error_at_once(*before) && ended.code == before->code) {
     return {.reason =
                 "the step is not started again, the same code came within a minute of each of two starts: " + why};
   }
   StepRestart verdict{.is_again = true, .nodes = ended.nodes};
   auto left_out = ended.lost;
-  if (left_out.empty() && first && ended.nodes.size() > 1) left_out = {first->rank.node};
+  const bool has_others = ended.nodes.size() > 1 || !ended.spares.empty();
+  if (left_out.empty() && first && has_others) left_out = {first->rank.node};
   std::erase_if(verdict.nodes, [&](const auto& node) { return std::ranges::find(left_out, node) != left_out.end(); });
+  const auto added = fill_up(verdict.nodes, ended);
+  // The node to blame is better than none if the step needs as many.
+  if (ended.must_have_all && std::ssize(verdict.nodes) < ended.wanted && ended.lost.empty()) {
+    verdict.nodes = ended.nodes;
+    left_out.clear();
+  }
+  if (ended.must_have_all && std::ssize(verdict.nodes) < ended.wanted) {
+    return {.reason = "the step is not started again, it needs " + counted(ended.wanted, "node") + " and " +
+                      std::to_string(verdict.nodes.size()) + " are left (data.batch counts per rank): " + why};
+  }
   if (verdict.nodes.empty()) return {.reason = "the step is not started again, no node is left: " + why};
-  verdict.reason = again_words(ended, left_out, most, why);
+  verdict.reason = again_words(ended, {.left_out = left_out, .added = added}, most, why);
   return verdict;
 }
 
@@ -107,6 +157,8 @@ StepRestart decide_and_keep_restart(const EndedStep& ended, const fs::path& run_
   // The code of the rank that failed first counts. srun returns the highest code of all ranks, including ranks that
   // were ended because of the first.
   auto told = ended;
+  const auto gone = left_out_before(ended, path);
+  std::erase_if(told.spares, [&](const auto& node) { return gone.contains(node); });
   const auto records = read_exits(run_dir);
   if (const auto first = first_exit(of_this_step(records, ended), ended.job)) told.code = first->rank.code;
   auto verdict = decide_restart(told, records, before ? &*before : nullptr, most);

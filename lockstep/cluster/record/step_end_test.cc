@@ -49,6 +49,49 @@ TEST(StepEnd, LeavesOutWhatSlurmHasLostAndBelievesNoZeroThen) {
   EXPECT_FALSE(decide_restart(ended, {}, nullptr, 1).is_again);
 }
 
+TEST(StepEnd, TakesSpareNodesInPlaceOfLostOnes) {
+  auto ended = step();
+  ended.lost = {"n2"};
+  ended.spares = {"n4", "n5"};
+  ended.wanted = 3;
+  const auto verdict = decide_restart(ended, {}, nullptr, 2);
+  EXPECT_EQ(verdict.nodes, (Names{"n1", "n3", "n4"}));
+  EXPECT_EQ(verdict.reason,
+            "the step is started again without n2, with the spare n4 (restart 1 of 2): Slurm has lost n2");
+}
+
+TEST(StepEnd, ThatNeedsAllItsNodesIsNotStartedOnFewer) {
+  auto ended = step();
+  ended.lost = {"n2"};
+  ended.wanted = 3;
+  ended.must_have_all = true;
+  const auto verdict = decide_restart(ended, {}, nullptr, 2);
+  EXPECT_FALSE(verdict.is_again);
+  EXPECT_EQ(verdict.reason,
+            "the step is not started again, it needs 3 nodes and 2 are left (data.batch counts per rank): Slurm has "
+            "lost n2");
+}
+
+TEST(StepEnd, ThatNeedsAllItsNodesKeepsTheOneToBlame) {
+  auto ended = step();
+  ended.wanted = 3;
+  ended.must_have_all = true;
+  const auto verdict = decide_restart(ended, {.ranks = {rank(1, 137, 100)}}, nullptr, 2);
+  EXPECT_TRUE(verdict.is_again);
+  EXPECT_EQ(verdict.nodes, ended.nodes);
+}
+
+TEST(StepEnd, OfAWrongRecipeIsNotTriedAgain) {
+  auto ended = step();
+  ended.is_recipe = true;
+  for (const int code : {2, 3, 5}) {
+    ended.code = code;
+    EXPECT_FALSE(decide_restart(ended, {}, nullptr, 2).is_again) << code;
+  }
+  ended.code = 7;
+  EXPECT_TRUE(decide_restart(ended, {}, nullptr, 2).is_again);
+}
+
 TEST(StepEnd, ThatWasGoodIsNoReason) {
   auto ended = step();
   ended.code = 0;

@@ -27,6 +27,7 @@ struct ExecOptions {
   std::string again;          ///< Stay as the parent. If the program ends with 75, create this file and end with 0.
   std::string on_sockets;     ///< "warn", "stop" or "ignore". If empty, $LOCKSTEP_ON_SOCKETS, else warn.
   std::string stuck_after;    ///< In seconds. If empty, $LOCKSTEP_STUCK_AFTER, else as in HealthLimits.
+  std::string heal;           ///< For a recipe's task. How often it is started again, as parsed_healing() reads it.
   bool stay = false;          ///< Stay as the program's parent, and keep how it ended.
   bool rank_logs = false;     ///< Stay as the parent, and also write the program's output to the run folder.
   bool starts_ranks = false;  ///< As in TaskFacts.
@@ -37,7 +38,7 @@ struct ExecOptions {
   bool dry_run = false;
 
   /// True if this process stays as the program's parent.
-  bool stays() const { return stay || rank_logs || !again.empty(); }
+  bool stays() const { return stay || rank_logs || !again.empty() || !heal.empty(); }
 };
 
 /// The result of all decisions for one task of a job.

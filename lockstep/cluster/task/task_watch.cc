@@ -20,20 +20,33 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr double kStill_s = 5;  ///< A task that has not changed for so long is told of.
-constexpr auto kTellEvery = 5s;
-constexpr auto kPatience = 10s;  ///< For the others' answers. Each looks at least so often.
+constexpr double kStill_s = 5;   ///< A task that has not changed for so long is told of.
+constexpr auto kTellEvery = 5s;  ///< And less often if the tasks are many, see tell_every().
+constexpr auto kPatience = 15s;  ///< For the others' answers. Each looks at least so often, and then at its task.
 constexpr auto kSkew = 2s;       ///< Of the clocks of two nodes.
 constexpr int kOftenUpTo = 64;   ///< Tasks that look every 2 s.
 
-double seconds_of(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration<double>(time.time_since_epoch()).count();
+/// Many tasks would load the file system. The first report of each comes at once however many they are.
+std::chrono::seconds tell_every(int world) {
+  constexpr int kEachSecond = 200;
+  return std::max<std::chrono::seconds>(kTellEvery, std::chrono::seconds(world / kEachSecond));
+}
+
+/// Rank 0 asks the file system about each report.
+std::chrono::seconds judge_every(int world) {
+  constexpr int kEachSecond = 1000;
+  return std::max<std::chrono::seconds>(1s, std::chrono::seconds(world / kEachSecond));
 }
 
 }  // namespace
 
 TaskWatch::TaskWatch(const Placement& at, const std::string& node, fs::path run_dir, const Log& log)
-    : rank_(at.rank), world_(at.world), run_dir_(std::move(run_dir)), log_(log), watch_(node, at.world == 1) {}
+    : rank_(at.rank),
+      world_(at.world),
+      run_dir_(std::move(run_dir)),
+      log_(log),
+      watch_(node, at.world == 1),
+      reports_(run_dir_) {}
 
 Environment TaskWatch::with_page(const Environment& env) const {
   auto all = env.all();
@@ -46,13 +59,17 @@ void TaskWatch::look(pid_t task) {
   const auto own = look_at_own(task);
   // A launcher of ranks, or a program that writes no page, can only be reported by the state of its process.
   const bool stands_still = own.age_s >= kStill_s && (own.page || own.is_stopped());
+  if (!stands_still && !must_tell_) view_ = nullptr;
   try {
-    if (rank_ == 0) look_for_requests(now);
-    const bool tells = stands_still && (!told_at_ || now - *told_at_ >= kTellEvery);
-    if (tells || is_asked(now)) tell_of(own, now);
+    if (rank_ == 0) look_for_requests(now, task);
+    must_tell_ = (rank_ != 0 && is_asked(now)) || must_tell_;
+    if (must_tell_ || (stands_still && view_.is_null())) begin_to_look(task);
+    const bool has_seen = take_view();
+    const bool tells = stands_still && (!told_at_ || now - *told_at_ >= tell_every(world_));
+    if (tells || (has_seen && (must_tell_ || stands_still))) tell_of(own, now);
+    if (has_seen) must_tell_ = false;
     if (told_at_ && !stands_still && now - *told_at_ >= kTellEvery) {
-      std::error_code ignored;
-      fs::remove(folder() / (rank_name(rank_) + ".json"), ignored);
+      reports_.take_back(rank_);
       told_at_.reset();
     }
     if (rank_ == 0) judge(own, now);
@@ -61,19 +78,34 @@ void TaskWatch::look(pid_t task) {
   }
 }
 
-RankSight TaskWatch::look_at_own(pid_t task) {
+void TaskWatch::begin_to_look(pid_t task) {
+  if (inspection_) return;
+  view_ = nlohmann::json::object();
+  inspection_.emplace(std::vector<SeenRank>{{.rank = rank_, .pid = own_pid(task), .layout = &page_.layout()}},
+                      Environment::of_process());
+}
+
+bool TaskWatch::take_view() {
+  const auto seen = inspection_ ? inspection_->result() : std::nullopt;
+  if (!seen) return false;
+  inspection_.reset();
+  view_ = seen->value(std::to_string(rank_), nlohmann::json::object());
+  return true;
+}
+
+// The task may be the parent of the process that trains.
+pid_t TaskWatch::own_pid(pid_t task) const {
   const auto page = page_.sight();
-  // The training process may be a child of the task.
-  const pid_t pid = page && page->pid > 0 ? page->pid : task;
-  watch_.look({{.rank = rank_, .pid = pid, .page = page, .state = process_state(pid)}}, Clock::now());
+  return page && page->pid > 0 ? page->pid : task;
+}
+
+RankSight TaskWatch::look_at_own(pid_t task) {
+  watch_.look({watched_rank(rank_, task, &page_.layout())}, Clock::now());
   return watch_.ranks().front();
 }
 
 void TaskWatch::tell_of(const RankSight& own, Time now) {
-  make_folder(folder());
-  auto object = object_of(own);
-  object["time"] = seconds_of(now);
-  write_whole(folder() / (rank_name(rank_) + ".json"), object.dump() + "\n", false);
+  reports_.tell(own, view_, now);
   told_at_ = now;
 }
 
@@ -81,44 +113,56 @@ bool TaskWatch::is_asked(Time now) {
   if (now < next_check_) return false;
   next_check_ = now + std::max<std::chrono::seconds>(2s, std::chrono::seconds(2 * world_ / kOftenUpTo));
   std::error_code error;
-  const auto asked = fs::last_write_time(folder() / "asked", error);
+  const auto asked = fs::last_write_time(reports_.folder() / "asked", error);
   if (error || (seen_asked_ && *seen_asked_ == asked)) return false;
   const bool is_first = !std::exchange(seen_asked_, asked);
   // A file from before this start belongs to an earlier start.
   return !is_first || fs::file_time_type::clock::now() - asked < kPatience;
 }
 
-void TaskWatch::look_for_requests(Time now) {
+void TaskWatch::look_for_requests(Time now, pid_t task) {
   if (asked_) return;
   if (open_requests(run_dir_, {"why"}).empty()) return;
-  make_folder(folder());
-  write_whole(folder() / "asked", "", false);
+  make_folder(reports_.folder());
+  write_whole(reports_.folder() / "asked", "", false);
   asked_ = now;
+  begin_to_look(task);
 }
 
 void TaskWatch::judge(const RankSight& own, Time now) {
   if (asked_) {
     const auto ranks = told(own, *asked_ - kSkew);
-    if (std::ssize(ranks) == world_ || now - *asked_ >= kPatience) {
+    if ((std::ssize(ranks) == world_ && !inspection_) || now - *asked_ >= kPatience) {
       answer(ranks);
       asked_.reset();
     }
   }
   const bool stands_still = own.age_s >= kStill_s;
-  const auto ranks = stands_still ? told(own, now - 3 * kTellEvery) : std::vector<RankSight>{};
-  // The verdict waits until all tasks have reported. Otherwise a rank that has not reported yet could not be compared.
+  if (stands_still && now < next_judgement_) return;
+  next_judgement_ = now + judge_every(world_) - 500ms;
+  const auto ranks = stands_still ? told(own, now - 3 * tell_every(world_)) : std::vector<RankSight>{};
+  // Before all have told, a rank that is merely silent might be blamed on others.
   const auto verdict = std::ssize(ranks) == world_ ? verdict_on(ranks) : std::nullopt;
-  if (const auto news = news_.of(verdict)) tell_news(*news, verdict, run_dir_, log_);
+  if (const auto news = news_.of(verdict)) tell_news(with_views(news_of(*news, verdict)), run_dir_, log_);
 }
 
-std::vector<RankSight> TaskWatch::told(const RankSight& own, Time since) const {
+WatchNews TaskWatch::with_views(WatchNews news) const {
+  news.views = nlohmann::json::object();
+  for (const auto rank : news.ranks) {
+    const auto view = views_.find(std::to_string(rank));
+    if (view != views_.end()) news.views[std::to_string(rank)] = *view;
+  }
+  return news;
+}
+
+std::vector<RankSight> TaskWatch::told(const RankSight& own, Time since) {
   std::vector<RankSight> ranks = {own};
-  for (const auto& name : names_in(folder())) {
-    if (!name.ends_with(".json")) continue;
-    const auto object = nlohmann::json::parse(text_or_nothing(folder() / name), nullptr, false);
-    if (!object.is_object() || object.value("time", 0.0) < seconds_of(since)) continue;
-    auto rank = rank_sight_of(object);
-    if (rank && rank->rank != rank_) ranks.push_back(*std::move(rank));
+  views_ = nlohmann::json::object();
+  if (view_.is_object()) views_[std::to_string(rank_)] = view_;
+  for (auto& each : reports_.since(since, std::chrono::system_clock::now())) {
+    if (each.sight.rank == rank_) continue;
+    views_[std::to_string(each.sight.rank)] = std::move(each.view);
+    ranks.push_back(std::move(each.sight));
   }
   std::ranges::sort(ranks, {}, &RankSight::rank);
   return ranks;
@@ -127,7 +171,7 @@ std::vector<RankSight> TaskWatch::told(const RankSight& own, Time since) const {
 void TaskWatch::answer(const std::vector<RankSight>& ranks) {
   const auto verdict = std::ssize(ranks) == world_ ? verdict_on(ranks) : std::nullopt;
   for (const auto& request : open_requests(run_dir_, {"why"})) {
-    answer_request(run_dir_, request, answer_of(ranks, verdict));
+    answer_request(run_dir_, request, answer_of(ranks, verdict, views_));
   }
 }
 

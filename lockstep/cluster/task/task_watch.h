@@ -5,13 +5,17 @@
 
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/cluster/task/task_reports.h"
+#include "lockstep/launch/inspect/inspection.h"
 #include "lockstep/launch/placement/placement.h"
+#include "lockstep/observe/watch_journal.h"
 #include "lockstep/watch/page_reader.h"
 #include "lockstep/watch/rank_watch.h"
 
@@ -20,11 +24,11 @@ namespace lockstep {
 /// Watches one task of a job from its parent, `lockstep exec`. The parents of the tasks exchange their reports through
 /// files.
 ///
-/// If a task has not changed for 5 s, its parent writes `RUN/watch/rank-NNNN.json`, and again every 5 s until the task
-/// goes on. So a healthy job writes nothing. When rank 0's own task stands still too, its parent reads these files,
-/// decides which rank holds up the others, and reports it. It also answers `lockstep why`. For that it touches
-/// `RUN/watch/asked`. The other parents look for this file every 2 s, or less often if they are more than 64. Then each
-/// writes the state of its task once.
+/// A task that has not changed for 5 s is told of in `RUN/watch/rank-NNNN.json`, and again every 5 s until it goes on,
+/// or less often if there are more than 1000 tasks. So a healthy job writes nothing. The parent of rank 0 reads these
+/// files once its own task stands still too, decides who holds up the others, and says so. Each parent looks at its
+/// task from outside before it tells of it. It also answers `lockstep why`. For that it touches `RUN/watch/asked`,
+/// which the others look for every 2 s, or less often if they are more than 64. Then each tells of its task once.
 ///
 /// A failure here must not end the task, so a file that cannot be written or read is skipped.
 ///
@@ -46,11 +50,14 @@ class TaskWatch {
   RankSight look_at_own(pid_t task);
   void tell_of(const RankSight& own, Time now);
   bool is_asked(Time now);
-  void look_for_requests(Time now);
+  void look_for_requests(Time now, pid_t task);
+  void begin_to_look(pid_t task);
+  bool take_view();
+  pid_t own_pid(pid_t task) const;
+  WatchNews with_views(WatchNews news) const;
   void judge(const RankSight& own, Time now);
-  std::vector<RankSight> told(const RankSight& own, Time since) const;
+  std::vector<RankSight> told(const RankSight& own, Time since);
   void answer(const std::vector<RankSight>& ranks);
-  std::filesystem::path folder() const { return run_dir_ / "watch"; }
 
   const int rank_;
   const int world_;
@@ -58,11 +65,17 @@ class TaskWatch {
   const Log& log_;
   SharedPage page_;
   RankWatch watch_;
+  TaskReports reports_;
   VerdictNews news_{};
   std::optional<Time> told_at_{};
   std::optional<std::filesystem::file_time_type> seen_asked_{};
   Time next_check_{};
-  std::optional<Time> asked_{};  ///< When `lockstep why` was asked and not yet answered. Of rank 0.
+  Time next_judgement_{};
+  std::optional<Inspection> inspection_{};
+  nlohmann::json view_ = nullptr;   ///< What was seen of the task. Null before it is looked at, and while it goes on.
+  nlohmann::json views_ = nullptr;  ///< Of the ranks that told() returned last.
+  bool must_tell_ = false;          ///< Somebody asked, and the look that was begun for it has not ended.
+  std::optional<Time> asked_{};     ///< When `lockstep why` was asked and not yet answered. Of rank 0.
 };
 
 }  // namespace lockstep

@@ -23,11 +23,18 @@ namespace lockstep {
 
 /// The function that gives the data set, and the Python that runs it.
 struct PythonData {
-  std::string python;            ///< The program.
-  std::filesystem::path host;    ///< The folder lockstep_host.
-  std::string source;            ///< A file's absolute path, or the name of a module.
-  std::string function;          ///< A function or class in it.
-  std::string arguments = "{}";  ///< By name, as a JSON object.
+  std::string python;             ///< The program.
+  std::filesystem::path host;     ///< The folder lockstep_host.
+  std::string source;             ///< A file's absolute path, or the name of a module.
+  std::string function;           ///< A function or class in it.
+  std::string arguments = "{}";   ///< By name, as a JSON object.
+  std::string collate_source{};   ///< As `source`. Empty without a collate function.
+  std::string collate{};          ///< The function that makes a batch of a list of samples. Called with one.
+  std::int64_t samples = 0;       ///< Samples of an epoch of an iterable data set. 0 for its own length.
+  std::int64_t eval_samples = 0;  ///< The same for its other parts.
+  int rank = 0;                   ///< Of this process, for iterable data sets.
+  int world = 1;
+  int workers = 1;  ///< Processes that iterate.
 };
 
 /// One part of a Python data set.
@@ -40,8 +47,10 @@ struct PythonPart {
 /// `split`, it gets the part's name. If it has `train`, as torchvision's data sets do, it gets true or false. A
 /// function with neither has only the part "train".
 ///
-/// The samples of a part have "input" and "target". Each thread that reads has a worker process of its own. The random
-/// choices of a sample follow from seed, epoch and sample, whichever worker reads it.
+/// An iterable data set has no order. Its samples are whatever its workers give by turns. See python_stream().
+///
+/// The samples have "input" and "target". Each thread that reads has a worker process of its own. The random choices of
+/// a sample follow from seed, epoch and sample, whichever worker reads it.
 ///
 /// Throws: Error(kEnvironment) if the Python cannot be started or ends; else the errors of the user's code, with the
 /// traceback, as Error(kRecipe), Error(kData) or Error(kIo).

@@ -21,6 +21,10 @@ class SubsetSource : public SampleSource {
  public:
   SubsetSource(std::shared_ptr<const SampleSource> source, std::vector<std::int64_t> ids)
       : source_(std::move(source)), ids_(std::move(ids)) {
+    if (source_->is_stream()) {
+      throw Error(ErrorKind::kRecipe, "a part is to be taken of an iterable data set, which has no samples by number",
+                  "leave out data.split, trainer.overfit_batches and trainer.limit_val_batches; the data set's function may return two parts");
+    }
     const auto wrong = std::ranges::find_if(ids_, [&](std::int64_t id) { return id < 0 || id >= source_->size(); });
     if (wrong == ids_.end()) return;
     throw Error(ErrorKind::kUsage, "a subset asks for sample " + std::to_string(*wrong) + " of " +
@@ -63,6 +67,7 @@ class RelabelledSource : public SampleSource {
   std::string name_of(std::int64_t id) const override { return source_->name_of(id); }
   std::int64_t classes() const override { return classes_; }
   bool is_in_memory() const override { return source_->is_in_memory(); }
+  bool is_stream() const override { return source_->is_stream(); }
 
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     source_->read(key, to);

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/launch/healing.h"
 
 namespace lockstep {
 
@@ -21,6 +23,7 @@ struct LocalJob {
   std::filesystem::path run_dir{};     ///< The folder for the run's secret. If empty, the cache folder.
   std::filesystem::path log_folder{};  ///< The folder for rank-NNNN.log, which also gets each rank's standard error.
                                        ///< Empty for none.
+  std::optional<HealingLimits> healing{};       ///< Ranks that die are started again. They need `owns_store`.
   std::map<std::string, int> descriptors{};     ///< Rank 0 inherits these, and finds their numbers in these variables.
   std::chrono::milliseconds cause_grace{500};   ///< Time from the first lost peer to SIGTERM, in which the rank that
                                                 ///< caused it may end.
@@ -41,6 +44,10 @@ std::chrono::milliseconds stop_grace(const Environment& env);
 /// rank ends with a code other than 0 and 75, or by a signal, the others are stopped within 2 s, and the last lines of
 /// the first failing one are shown. A rank with code 7 only lost a peer. If another fails in these 2 s with another
 /// code, that one counts as the first. If this process dies, the kernel ends the ranks.
+///
+/// With `healing` a rank that dies is started again, if all ranks have said that they can be replaced (RankMemory),
+/// none has ended, and nobody has asked for a stop. Codes 2, 3, 5 and 7 are not healed, since the next process would
+/// end in the same way, or has only lost a peer. The new process gets LOCKSTEP_GENERATION.
 ///
 /// Ranks that are still there `stop_grace` after the first SIGTERM or SIGINT, a frozen one for example, are named and
 /// killed. They count as ended by that signal.

@@ -5,6 +5,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
+#include "lockstep/launch/socket.h"
+#include "lockstep/store/client.h"
 
 namespace lockstep {
 
@@ -35,8 +37,16 @@ void LocalStore::prepare(FileDescriptor& bound, const Log& log) {
 
 void LocalStore::serve() {
   if (!bound_) return;
-  server_ = std::make_unique<StoreServer>(std::move(bound_), StoreIdentity{*secret_, "port " + std::to_string(port_)});
+  server_ = std::make_unique<StoreServer>(std::move(bound_), identity());
 }
+
+std::uint32_t LocalStore::next_generation() {
+  const auto until = Clock::now() + std::chrono::seconds(5);
+  StoreClient client(connect_once({"127.0.0.1", port_}, until), identity(), until);
+  return lockstep::next_generation(client, until);
+}
+
+StoreIdentity LocalStore::identity() const { return {*secret_, "port " + std::to_string(port_)}; }
 
 void LocalStore::describe(Environment::Map& variables) const {
   variables.erase("LOCKSTEP_MEETING");

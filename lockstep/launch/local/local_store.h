@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,10 +37,19 @@ class LocalStore {
   /// Starts the server's thread, if prepare() took the socket. Call it after the ranks are forked.
   void serve();
 
-  /// Adds the variables by which the ranks find the store.
+  /// True if the server runs.
+  bool is_served() const { return server_ != nullptr; }
+  /// Ends the generation of the run, and returns the number of the next one. Ranks of the old one leave each other.
+  ///
+  /// Throws: Error(kPeer) if the server does not answer.
+  std::uint32_t next_generation();
+
+  /// Sets the variables for the ranks.
   void describe(Environment::Map& variables) const;
 
  private:
+  StoreIdentity identity() const;
+
   SecretFile file_;
   int port_;
   bool has_run_dir_;

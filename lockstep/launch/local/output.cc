@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local/output.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/text_format.h"
 namespace lockstep {
 namespace {
 
@@ -16,6 +19,14 @@ constexpr std::size_t kLongestLineBytes = 1 << 16;
 constexpr int kWritesATurn = 32;
 
 }  // namespace
+
+FileDescriptor open_rank_log(const std::filesystem::path& folder, int rank) {
+  if (folder.empty()) return {};
+  const auto path = folder / (rank_name(rank) + ".log");
+  FileDescriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
+  return log;
+}
 
 void OutputSink::push(std::string_view text) {
   if (!is_closed_) waiting_.append(text);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -9,8 +10,12 @@
 
 namespace lockstep {
 
-/// Standard output or standard error of this process, to which many ranks write. Writing never blocks. Text that the
-/// stream does not accept at once is kept in memory.
+/// Opens rank-NNNN.log in `folder`, for appending. Empty if `folder` is.
+/// Throws: Error(kIo).
+FileDescriptor open_rank_log(const std::filesystem::path& folder, int rank);
+
+/// One of this process's own streams, written by many ranks. It never blocks. Output that the stream does not accept at
+/// once waits here.
 class OutputSink {
  public:
   explicit OutputSink(int fd) : fd_(fd) {}

@@ -12,6 +12,7 @@
 // - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
 // - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
 //   follow.
+// - Healing. A rank that died has been started again. The run is running as before.
 // - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
 //
 // If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
@@ -37,6 +38,7 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/local/descendants.h"
+#include "lockstep/launch/local/rank_variables.h"
 #include "lockstep/launch/program.h"
 #include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/socket.h"
@@ -55,18 +57,6 @@ std::pair<FileDescriptor, FileDescriptor> opened_pipe() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// If a machine has devices, each rank runs on the cores nearest to its own.
-void bind_near_device(int rank, int ranks, const Environment& env) {
-  Placement at;
-  at.rank = at.local_rank = rank;
-  at.world = at.local_world = ranks;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-    if (env.get(name)) at.device = rank;
-  }
-  const CpuSet allowed = cpus_of_process();
-  applied(binding_of(at, env, {}, Topology(), allowed), allowed);
-}
-
 }  // namespace
 
 LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log)
@@ -82,17 +72,12 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
   if (job_.log_folder.empty()) return;
   make_folder(job_.log_folder);
-  for (int rank = 0; rank < job_.ranks; ++rank) {
-    const auto path = job_.log_folder / (rank_name(rank) + ".log");
-    logs_.emplace_back(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    if (!logs_.back()) {
-      throw Error(ErrorKind::kIo, system_fact("open", path, errno), "choose a folder that you may write to");
-    }
-  }
+  for (int rank = 0; rank < job_.ranks; ++rank) open_rank_log(job_.log_folder, rank);
 }
 
 int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   parent_ = parent;
+  mask_ = mask;
   ::setpgid(0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGHUP);
@@ -104,7 +89,8 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   sources_.reserve(2 * ranks_.size());
   // The store's secret is created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
-  for (int rank = 0; rank < job_.ranks; ++rank) start(rank, mask);
+  if (job_.healing) healing_.emplace(*job_.healing);
+  for (int rank = 0; rank < job_.ranks; ++rank) start(rank);
   served_->serve();
   store_.reset();
   // The parent may have died before prctl() asked for a signal at its death.
@@ -119,7 +105,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   return is_stopped_ ? kExitStopped : 0;
 }
 
-void LocalSupervisor::start(int rank, const sigset_t& mask) {
+void LocalSupervisor::start(int rank) {
   auto [out_read, out_write] = opened_pipe();
   auto [err_read, err_write] = opened_pipe();
   Rank& slot = ranks_[static_cast<std::size_t>(rank)];
@@ -128,27 +114,31 @@ void LocalSupervisor::start(int rank, const sigset_t& mask) {
   } catch (const Error& error) {
     log_.warning(std::string(error.fact()) + ": nobody will know what rank " + std::to_string(rank) + " does");
   }
+  // A process that is started again finds the memory of the one before it.
+  if (healing_ && !slot.memory) slot.memory.emplace();
+  FileDescriptor log = open_rank_log(job_.log_folder, rank);
   const pid_t pid = ::fork();
   if (pid < 0) {
     const int reason = errno;
     signal_all(SIGKILL, true);
     fail("starting rank " + std::to_string(rank), reason);
   }
-  if (pid == 0) become_rank(rank, mask, out_write.get(), err_write.get());
-  // Parent and child both set the child's process group, so that the group exists before either signals it.
+  if (pid == 0) become_rank(rank, out_write.get(), err_write.get());
+  // Set here as well as in the child, so that the group exists before anyone signals it.
   ::setpgid(pid, pid);
   slot.pid = pid;
   ++live_;
   for (const int fd : {out_read.get(), err_read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  FileDescriptor log = logs_.empty() ? FileDescriptor() : std::move(logs_[static_cast<std::size_t>(rank)]);
   sources_.emplace_back(std::move(out_read), out_, slot.last, FileDescriptor());
   sources_.emplace_back(std::move(err_read), err_, slot.last, std::move(log));
 }
 
-void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int err) {
+void LocalSupervisor::become_rank(int rank, int out, int err) {
   const pid_t supervisor = ::getppid();
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Where Yama restricts ptrace, the supervisor's helpers may still read a rank's memory to find its Python lines.
+  ::prctl(PR_SET_PTRACER, supervisor);
   if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
   // Only rank 0 keeps standard input, and only if it is no terminal. A terminal stops a background process group that
   // reads from it, and several ranks cannot share one pipe.
@@ -163,9 +153,8 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
     for (const auto& [name, fd] : job_.descriptors) ::fcntl(fd, F_SETFD, 0);
   }
   ::signal(SIGPIPE, SIG_DFL);
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-
-  bind_near_device(rank, job_.ranks, env_);
+  ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+  bind_near_device(env_, rank, job_.ranks);
   const auto variables = variables_of(rank);
   ::execvpe(program_.c_str(), exec_pointers(job_.command).data(), exec_pointers(variables).data());
   log_.error("'" + program_ + "' cannot be started: " + std::strerror(errno));
@@ -173,26 +162,15 @@ void LocalSupervisor::become_rank(int rank, const sigset_t& mask, int out, int e
 }
 
 std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
-  Environment::Map all = env_.all();
-  // An outer launcher's variables describe that launcher's own processes. They are removed, so that no rank reads them.
-  std::erase_if(all, [](const auto& variable) {
-    const auto& name = variable.first;
-    return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
-           name == "NODE_RANK" || name == "LOCKSTEP_STORE_FD" || name == "LOCKSTEP_HELD_STATE" || name == kPageVariable;
-  });
-  all["RANK"] = all["LOCAL_RANK"] = std::to_string(rank);
-  all["WORLD_SIZE"] = all["LOCAL_WORLD_SIZE"] = std::to_string(job_.ranks);
-  all["MASTER_ADDR"] = "127.0.0.1";
-  all["MASTER_PORT"] = std::to_string(port_);
-  all["NODE_RANK"] = "0";
-  // Without OMP_NUM_THREADS each rank would start a thread for every core of the machine.
-  all.try_emplace("OMP_NUM_THREADS", std::to_string(threads_));
-  all["LOCKSTEP_LAUNCHER"] = "1";
+  auto all = rank_variables(env_, {.rank = rank, .ranks = job_.ranks, .port = port_, .threads = threads_});
   served_->describe(all);
   if (rank == 0) {
     for (const auto& [name, fd] : job_.descriptors) all[name] = std::to_string(fd);
   }
-  if (const auto& page = ranks_[static_cast<std::size_t>(rank)].page) all[kPageVariable] = page->give();
+  const auto& slot = ranks_[static_cast<std::size_t>(rank)];
+  if (slot.page) all[kPageVariable] = slot.page->give();
+  if (slot.memory) all[kRankMemoryVariable] = slot.memory->give();
+  if (slot.generation > 0) all[kGenerationVariable] = std::to_string(slot.generation);
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
   std::vector<std::string> entries;
   for (const auto& [name, value] : all) entries.push_back(name + "=" + value);
@@ -207,17 +185,20 @@ int LocalSupervisor::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
-void LocalSupervisor::look_at_ranks() {
-  next_look_ = Clock::now() + RankWatch::kLookEvery;
-  std::vector<WatchedRank> ranks;
+std::vector<SeenRank> LocalSupervisor::seen_ranks(bool with_ended) const {
+  std::vector<SeenRank> seen;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const auto& rank = ranks_[i];
-    if (rank.pid < 0) continue;
-    const auto page = rank.page ? rank.page->sight() : std::nullopt;
-    ranks.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .page = page, .state = process_state(rank.pid)});
+    const auto* const layout = rank.page ? &rank.page->layout() : nullptr;
+    if (rank.pid > 0 || with_ended) seen.push_back({.rank = static_cast<int>(i), .pid = rank.pid, .layout = layout});
   }
-  watch_.look(ranks);
-  const auto& verdict = watch_.verdict();
+  return seen;
+}
+
+void LocalSupervisor::look_at_ranks() {
+  next_look_ = Clock::now() + RankWatch::kLookEvery;
+  watch_.look(seen_ranks(/*with_ended=*/false));
+  const auto verdict = watch_.verdict();
   if (failed_ || !verdict || verdict->kind != VerdictKind::kApart) return;
   // Otherwise the other ranks would wait in a collective until its time limit, half an hour by default, and then fail.
   log_.error("ranks that are in different collectives cannot go on, so all of them are stopped");
@@ -293,11 +274,9 @@ void LocalSupervisor::begin_grace(int signal) {
   kill_at_ = Clock::now() + job_.stop_grace;
 }
 
-bool LocalSupervisor::only_lost_peer(const Ending& ending) { return ending.code == exit_code(ErrorKind::kPeer); }
-
-// True if the rank failed by itself, and not because the supervisor stopped it by SIGTERM.
+// True if the rank failed by itself, before or after a SIGTERM of ours.
 bool LocalSupervisor::is_cause(const Ending& ending) const {
-  return !only_lost_peer(ending) && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
+  return !ending.only_lost_peer() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
 void LocalSupervisor::take_ended() {
@@ -318,8 +297,8 @@ void LocalSupervisor::take_ended() {
     }
     ::waitpid(info.si_pid, nullptr, 0);
   }
-  // If several ranks are found dead at once, those that ended because a peer was lost are not the cause.
-  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !only_lost_peer(ending); });
+  // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
+  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !ending.only_lost_peer(); });
   for (const auto& ending : endings) take_ending(ending);
 }
 
@@ -327,18 +306,63 @@ void LocalSupervisor::take_ending(Ending ending) {
   // The signal that asked for the stop ended the run. SIGKILL only enforced it.
   if (overdue_ != 0 && ending.signal == SIGKILL) ending.code = 128 + overdue_;
   if (ending.code == kExitStopped) is_stopped_ = true;
+  has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
-  if (failed_ && !(only_lost_peer(*failed_) && is_cause(ending))) return;
+  if (heals(ending)) return;
+  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending))) return;
   failed_ = ending;
-  // A rank that lost a peer may end before that peer has ended, since the peer is still closing down.
-  if (only_lost_peer(ending)) {
+  // A rank that lost its peer may end before that peer does, which is still taking itself down.
+  if (ending.only_lost_peer()) {
     terminate_at_ = Clock::now() + job_.cause_grace;
   } else {
     terminate();
   }
 }
 
+// The place in the training of a rank that ended is known only if all ranks are still there to give it the state.
+bool LocalSupervisor::can_heal(const Ending& ending) const {
+  if (!healing_ || failed_ || is_stopped_ || is_orphan_ || stop_signal_ != 0) return false;
+  if (!Healing::is_curable(ending.code) || !served_->is_served()) return false;
+  return std::ranges::all_of(ranks_, [](const Rank& each) { return each.memory && each.memory->is_armed(); }) &&
+         live_ > 0 && !has_finished_;
+}
+
+bool LocalSupervisor::heals(const Ending& ending) {
+  if (!can_heal(ending)) return false;
+  const auto fact = ending.of(job_.ranks);
+  if (const auto refusal = healing_->refusal(ending.rank, Clock::now())) {
+    log_.error(fact + " and is not started again: " + *refusal);
+    return false;
+  }
+  const auto place = static_cast<std::size_t>(ending.rank);
+  watch_.tell_end(seen_ranks(/*with_ended=*/true)[place], ending.text() + ", and is started again");
+  try {
+    ranks_[place].generation = served_->next_generation();
+    start(ending.rank);
+  } catch (const Error& error) {
+    log_.error(fact + " and cannot be started again: " + error.what());
+    return false;
+  }
+  log_.warning(fact + "; it is started again, and the others give it the state from memory");
+  return true;
+}
+
+// Told once the cause is known. Ranks in different collectives get errors, and the first that ends need not be at
+// fault.
+void LocalSupervisor::tell_cause() {
+  if (!failed_ || is_told_ || is_named_) return;
+  is_told_ = true;
+  const auto seen = seen_ranks(/*with_ended=*/true);
+  if (const auto apart = watch_.tell_ranks_apart(seen)) {
+    failed_->rank = apart->ranks.front();
+    is_named_ = true;
+    return;
+  }
+  watch_.tell_end(seen[static_cast<std::size_t>(failed_->rank)], failed_->text());
+}
+
 void LocalSupervisor::terminate() {
+  tell_cause();
   terminate_at_.reset();
   signal_all(SIGTERM, true);
   kill_at_ = Clock::now() + job_.grace;
@@ -358,6 +382,7 @@ void LocalSupervisor::signal_all(int signal, bool whole_group) {
 }
 
 void LocalSupervisor::finish() {
+  if (overdue_ == 0) tell_cause();
   end_descendants({});
   terminate_at_.reset();
   kill_at_.reset();
@@ -369,16 +394,11 @@ void LocalSupervisor::report() const {
   // could block this process for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
-  std::string text = "rank " + std::to_string(failed_->rank) + " of " + std::to_string(job_.ranks) + " ended " +
-                     (failed_->signal != 0 ? std::string("by signal ") + std::to_string(failed_->signal) + " (" +
-                                                 ::strsignal(failed_->signal) + ")"
-                                           : "with code " + std::to_string(failed_->code));
+  const auto& slot = ranks_[static_cast<std::size_t>(failed_->rank)];
+  auto text = failed_->of(job_.ranks);
+  if (const auto sight = slot.page ? slot.page->sight() : std::nullopt) text += " in " + describe(*sight);
   if (job_.ranks > 1) text += "; the others were stopped";
-  const auto& lines = ranks_[static_cast<std::size_t>(failed_->rank)].last.lines();
-  if (!asked_for && !lines.empty()) {
-    text += "; its last lines:";
-    for (const auto& line : lines) text += "\n  | " + line;
-  }
+  if (!asked_for) text += last_words(slot.last.lines());
   log_.error(text);
 }
 

@@ -12,11 +12,14 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
+#include "lockstep/launch/healing.h"
+#include "lockstep/launch/local/ending.h"
 #include "lockstep/launch/local/launcher.h"
 #include "lockstep/launch/local/local_store.h"
 #include "lockstep/launch/local/output.h"
 #include "lockstep/launch/local/watch_record.h"
 #include "lockstep/watch/page_reader.h"
+#include "lockstep/watch/rank_memory.h"
 
 namespace lockstep {
 
@@ -40,27 +43,27 @@ class LocalSupervisor {
   struct Rank {
     pid_t pid = -1;  ///< Also its process group. -1 once it has ended.
     LastLines last;
-    std::optional<SharedPage> page;  ///< What the rank does. Nothing if the system has no memory for it.
-  };
-  struct Ending {
-    int rank = 0;
-    int code = 0;    ///< As a shell reports it, 128 + n for signal n.
-    int signal = 0;  ///< 0 if it exited.
+    std::optional<SharedPage> page;          ///< What the rank does. Nothing if the system has no memory for it.
+    std::optional<SharedRankMemory> memory;  ///< Outlives the process, if ranks are started again.
+    std::uint32_t generation = 0;            ///< Of the run, in which a process that was started again begins. Else 0.
   };
 
-  void start(int rank, const sigset_t& mask);
-  [[noreturn]] void become_rank(int rank, const sigset_t& mask, int out, int err);
+  void start(int rank);
+  [[noreturn]] void become_rank(int rank, int out, int err);
+  bool can_heal(const Ending& ending) const;
+  bool heals(const Ending& ending);
   std::vector<std::string> variables_of(int rank) const;
   void wait_for_events();
   int milliseconds_to_wait() const;
+  std::vector<SeenRank> seen_ranks(bool with_ended) const;
   void look_at_ranks();
   void take_signals();
-  static bool only_lost_peer(const Ending& ending);
   bool is_cause(const Ending& ending) const;
   void take_ended();
   void begin_grace(int signal);
   void name_overdue();
   void take_ending(Ending ending);
+  void tell_cause();
   void terminate();
   void end_as_orphan();
   void signal_all(int signal, bool whole_group);
@@ -79,14 +82,17 @@ class LocalSupervisor {
   pid_t parent_ = -1;
   int live_ = 0;
   std::vector<Rank> ranks_;
-  std::vector<FileDescriptor> logs_;
   std::vector<OutputSource> sources_;
   OutputSink out_{1};
   OutputSink err_{2};
   std::vector<int> forwarded_;
+  sigset_t mask_{};  // Of the ranks.
+  std::optional<Healing> healing_;
   std::optional<Ending> failed_;
   bool is_stopped_ = false;                        // A rank ended with the code that says so.
+  bool has_finished_ = false;                      // A rank ended with 0.
   bool is_orphan_ = false;                         // Our parent is dead.
+  bool is_told_ = false;                           // watch.jsonl says how it ended.
   bool is_named_ = false;                          // The failed rank was told of.
   int stop_signal_ = 0;                            // The first SIGTERM or SIGINT that was passed on.
   int overdue_ = 0;                                // The same, once ranks had to be killed because of it.

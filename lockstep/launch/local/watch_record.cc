@@ -1,33 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local/watch_record.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/observe/rank_answer.h"
-#include "lockstep/observe/requests.h"
-#include "lockstep/observe/watch_journal.h"
 
 namespace lockstep {
 
 WatchRecord::WatchRecord(std::filesystem::path run_dir, const Log& log)
-    : run_dir_(std::move(run_dir)), log_(log), watch_(host_name()) {}
+    : run_dir_(std::move(run_dir)), log_(log), host_(host_name()), watch_(host_) {}
 
-void WatchRecord::look(const std::vector<WatchedRank>& ranks) {
-  watch_.look(ranks, Clock::now());
-  if (const auto news = watch_.news()) tell_news(*news, watch_.verdict(), run_dir_, log_);
-  if (!run_dir_.empty()) answer_requests();
+void WatchRecord::look(const std::vector<SeenRank>& ranks) {
+  std::vector<WatchedRank> watched;
+  for (const auto& each : ranks) watched.push_back(watched_rank(each.rank, each.pid, each.layout));
+  watch_.look(watched, Clock::now());
+  if (run_dir_.empty() && !watched.empty() && watched.front().page) run_dir_ = watched.front().page->run_dir;
+  if (const auto news = watch_.news()) {
+    tell();  // What is new must not overtake what was.
+    news_ = news_of(*news, watch_.verdict());
+  }
+  if (!inspection_ && !run_dir_.empty()) asked_ = open_requests(run_dir_, {"why"});
+  if (!inspection_ && (news_ || !asked_.empty())) begin_to_look(ranks);
+  if (!inspection_) return;
+  const auto views = inspection_->result();
+  if (!views) return;
+  inspection_.reset();
+  if (news_) news_->views = *views;
+  tell();
+  answer_requests(*views);
 }
 
-void WatchRecord::answer_requests() {
-  for (const auto& request : open_requests(run_dir_, {"why"})) {
+void WatchRecord::begin_to_look(const std::vector<SeenRank>& ranks) {
+  constexpr std::size_t kMost = 8;
+  std::vector<SeenRank> chosen;
+  for (const auto& each : ranks) {
+    const bool is_at_fault = news_ && std::ranges::find(news_->ranks, each.rank) != news_->ranks.end();
+    if (!asked_.empty() || (is_at_fault && chosen.size() < kMost)) chosen.push_back(each);
+  }
+  inspection_.emplace(chosen, Environment::of_process());
+}
+
+void WatchRecord::tell() {
+  if (!news_) return;
+  tell_news(*news_, run_dir_, log_);
+  news_.reset();
+}
+
+std::optional<WatchVerdict> WatchRecord::verdict() const { return news_ ? std::nullopt : watch_.verdict(); }
+
+void WatchRecord::answer_requests(const nlohmann::json& views) {
+  for (const auto& request : std::exchange(asked_, {})) {
     try {
-      answer_request(run_dir_, request, answer_of(watch_.ranks(), watch_.verdict()));
+      answer_request(run_dir_, request, answer_of(watch_.ranks(), watch_.verdict(), views));
     } catch (const Error& error) {
       log_.warning("a request is not answered: " + std::string(error.fact()));
     }
   }
+}
+
+void WatchRecord::tell_end(const SeenRank& rank, const std::string& how) {
+  const auto page = rank.layout != nullptr ? sight_of(*rank.layout) : std::nullopt;
+  const RankSight sight{.rank = rank.rank, .host = host_, .pid = page ? page->pid : rank.pid, .page = page};
+  const auto text = name_of(sight) + " " + how + (page ? ", in " + describe(*page) : std::string());
+  write_news({.kind = "ended", .ranks = {rank.rank}, .text = text, .views = nullptr}, run_dir_, log_);
+}
+
+std::optional<WatchVerdict> WatchRecord::tell_ranks_apart(const std::vector<SeenRank>& ranks) {
+  std::vector<RankSight> sights;
+  for (const auto& each : ranks) {
+    const auto page = each.layout != nullptr ? sight_of(*each.layout) : std::nullopt;
+    sights.push_back({.rank = each.rank, .host = host_, .pid = page ? page->pid : each.pid, .page = page});
+  }
+  auto apart = ranks_apart(sights);
+  if (apart) tell_news(news_of(apart->text, apart), run_dir_, log_);
+  return apart;
 }
 
 }  // namespace lockstep

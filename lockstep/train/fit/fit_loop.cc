@@ -9,6 +9,7 @@
 #include "lockstep/models/network.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
+#include "lockstep/train/fit/run_events.h"
 #include "lockstep/train/run_facts.h"
 #include "lockstep/watch/page.h"
 
@@ -18,17 +19,9 @@ namespace {
 // Names of the numbers that the loop itself keeps in the state. The first is set if a stop came between two moments:
 // extensions had been told of the epoch's end, but the epoch was not closed yet.
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
-constexpr const char* kBestValue = "best.value";
 constexpr const char* kSeconds = "run.seconds";
-constexpr const char* kLeftOut = "guard.left_out";
-constexpr const char* kRollbacks = "guard.rollbacks";
 
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
-
-/// True if the run was asked to stop before its planned end, so that the job should be queued again.
-bool wants_requeue(const std::string& stopped_by) {
-  return stopped_by == "signal" || stopped_by == "request" || stopped_by == "job_end";
-}
 
 }  // namespace
 
@@ -46,12 +39,29 @@ FitLoop::FitLoop(const TrainerOptions& options, const Participants& participants
       forward_(module, group, options, data_),
       losses_(group),
       keeper_(model_, data_, losses_, participants_, options.snapshot),
-      validator_(model_, data_, forward_, participants_, options.step) {
+      validator_(model_, data_, forward_, participants_, options.step),
+      healer_(model_, losses_, keeper_, participants_, options.step) {
   keeper_.stop_on_nonfinite(options.guard.on_nonfinite != OnNonfinite::kIgnore);
 }
 
 FitResult FitLoop::run() {
   start();
+  while (true) {
+    try {
+      return train();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kPeer || !healer_.is_on()) throw;
+      if (!recovers()) throw;
+    }
+  }
+}
+
+FitResult FitLoop::train() {
+  if (healer_.owes_step_end()) {
+    end_step(healer_.step_samples());
+    if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
+  }
+  healer_.paid_step_end();
   while (!is_done()) {
     train_epoch();
     if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
@@ -59,18 +69,38 @@ FitResult FitLoop::run() {
   return finish();
 }
 
+// A peer is lost. Returns false if nobody takes its place.
+bool FitLoop::recovers() {
+  Page::own().enter(Phase::kStarting, state_.step);
+  graph_->clear();
+  const auto healed = healer_.try_to_heal();
+  if (!healed) return false;
+  state_ = *healed;
+  stop_.forget_agreement();
+  guard_->restart(state_.step);
+  is_best_ = false;
+  model_.module().train();
+  timer_.restart();
+  return true;
+}
+
 void FitLoop::start() {
   const auto& device = group_.device();
   if (!device.is_cpu() && !device.device.is_cpu()) data_.train().pin_memory();
   samples_.keep(data_.train(), "training");
   feed_.emplace(data_, options_.step.accumulate, device);
-  state_ = keeper_.begin(options_.step.parallel);
+  const bool is_newcomer = healer_.is_newcomer();
+  state_ = is_newcomer ? healer_.heal() : keeper_.begin(options_.step.parallel);
   if (const auto it = state_.numbers.find(kSeconds); it != state_.numbers.end()) timer_.add_earlier(it->second);
   steps_.emplace(model_, forward_, losses_, options_.step);
   graph_.emplace(model_, *steps_, forward_, losses_, options_);
   guard_.emplace(model_, data_, forward_, losses_, options_.guard);
   for (auto* extension : participants_.extensions()) extension->start(model_.module());
   first_ = state_;
+  if (is_newcomer) {
+    healer_.restore_first(first_);
+    guard_->restart(state_.step);
+  }
   graph_->plan(data_);
   if (group_.is_main()) {
     control_.emplace(options_.snapshot.folder.parent_path(), Environment::of_process());
@@ -79,8 +109,10 @@ void FitLoop::start() {
       return control_->reason_to_stop(has_stepped ? std::optional(timer_.longest_step()) : std::nullopt);
     });
   }
-  if (options_.guard.sanity_check && !is_done()) check_sanity();
+  if (options_.guard.sanity_check && !is_newcomer && !is_done()) check_sanity();
   announce();
+  steps_->call_before_averaging([this] { healer_.note_forward(state_.step + 1, digest_); });
+  healer_.begin(state_);
   timer_.restart();
   last_save_ = Clock::now();
 }
@@ -93,22 +125,10 @@ void FitLoop::check_sanity() {
 }
 
 void FitLoop::announce() {
-  const auto& loader = data_.train().options();
-  const auto planned = training_plan(options_, data_);
-  RunStarted event;
-  event.run_dir = options_.snapshot.folder.parent_path();
-  event.name = event.run_dir.filename().string();
-  event.world = group_.world();
-  event.epochs = planned.epochs;
-  event.steps_per_epoch = planned.steps_per_epoch;
-  event.steps_total = planned.steps;
-  event.global_batch = data_.step_samples();
-  event.batch = part_of({0, loader.global_batch}, loader.shard).size() * options_.step.accumulate;
-  event.parameters = parameter_count(model_.module());
-  event.first_step = state_.step;
+  auto event = run_started(options_, data_, model_);
+  // A healed rank tells once more of the step that it returned to.
+  event.first_step = state_.step - (healer_.owes_step_end() ? 1 : 0);
   event.first_epoch = state_.epoch;
-  event.resumed_from = options_.snapshot.resume_from;
-  event.facts = run_facts(group_, model_.weights().at(0).device(), options_.step.precision);
   participants_.tell(event, stop_);
 }
 
@@ -120,10 +140,12 @@ bool FitLoop::is_done() const {
 
 void FitLoop::train_epoch() {
   keeper_.wait_for_copy();  // A listener of the user's own may change weights.
-  participants_.tell(EpochStarted{.epoch = state_.epoch,
-                                  .steps = data_.steps_for(data_.epoch_samples()),
-                                  .first_step = data_.steps_for(state_.place)},
-                     stop_);
+  if (ToldEvents::is_new(told_.epoch, state_.epoch)) {
+    participants_.tell(EpochStarted{.epoch = state_.epoch,
+                                    .steps = data_.steps_for(data_.epoch_samples()),
+                                    .first_step = data_.steps_for(state_.place)},
+                       stop_);
+  }
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
   // If the loader has reached an epoch's end, the next read begins the next epoch. So nothing may be read from an epoch
@@ -132,7 +154,7 @@ void FitLoop::train_epoch() {
     const auto batches = feed_->next(state_.place);
     make_step(batches);
     if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
-    end_step(batches);
+    end_step(batches.global_samples);
   }
 }
 
@@ -141,6 +163,10 @@ void FitLoop::make_step(const StepBatches& batches) {
   model_.raise(signals());
   model_.prepare_step(state_.step, state_.epoch);
   timer_.note_work();
+  digest_ = state_.digest;
+  for (const auto& batch : batches.batches) {
+    for (const auto id : batch.ids) digest_.add(batch.epoch, id);
+  }
   guard_->before_step();
   try {
     graph_->run(batches, place());
@@ -153,23 +179,29 @@ void FitLoop::make_step(const StepBatches& batches) {
   }
   if (!guard_->after_step(batches, place())) leave_out_step();
   lead_.after_step(group_.watch());
-  for (const auto& batch : batches.batches) {
-    for (const auto id : batch.ids) state_.digest.add(batch.epoch, id);
-  }
+  count_step(batches);
+}
+
+void FitLoop::count_step(const StepBatches& batches) {
   ++state_.step;
+  state_.digest = digest_;
   state_.place += batches.global_samples;
   state_.samples += batches.global_samples;
   for (auto* extension : participants_.extensions()) extension->after_step(state_);
+  healer_.note_update(state_, batches.global_samples);
 }
 
 // Leaves out the step that was just made, because its gradients were not finite. The samples of this step count as
 // seen, so after a rollback the training continues with the samples that follow.
 void FitLoop::leave_out_step() {
-  ++state_.numbers[kLeftOut];
+  ++state_.numbers[kLeftOutNumber];
+  healer_.note_forward(state_.step + 1, digest_);  // The guard has taken its sums and buffers back.
   if (options_.guard.on_nonfinite != OnNonfinite::kRollback || options_.snapshot.folder.empty()) return;
   tell(keeper_.wait_for_earlier());
   graph_->clear();  // It was recorded with the optimizer's tensors, which are replaced.
-  if (keeper_.roll_back()) ++state_.numbers[kRollbacks];
+  healer_.begin_change();
+  if (keeper_.roll_back()) ++state_.numbers[kRollbacksNumber];
+  healer_.end_change();
 }
 
 // Rank 0's clock decides for all ranks.
@@ -187,18 +219,18 @@ StepSignals FitLoop::signals() {
   return signals;
 }
 
-void FitLoop::end_step(const StepBatches& batches) {
+void FitLoop::end_step(std::int64_t samples) {
   StepEnded event;
   event.step = state_.step;
   event.epoch = state_.epoch;
   event.step_in_epoch = data_.steps_for(state_.place);
-  event.samples = batches.global_samples;
+  event.samples = samples;
   event.seconds = timer_.end_step();
   event.learning_rate = model_.optimizer().param_groups()[0].options().get_lr();
   if (options_.log_every > 0 && state_.step % options_.log_every == 0) {
     event.loss = losses_.take_logged_mean(state_.step);
   }
-  participants_.tell(event, stop_);
+  if (ToldEvents::is_new(told_.step, state_.step)) participants_.tell(event, stop_);
   if (model_.parallel().agreed(Signal::kStop)) stop_.take_reason(group_);
   const bool is_asked = model_.parallel().agreed(Signal::kSnapshot) && !keeper_.is_echo(state_);
   const auto every = options_.snapshot.every_steps;
@@ -226,6 +258,7 @@ void FitLoop::end_epoch() {
   for (const auto& [name, value] : logged) state_.metrics[name] = value;
   if (state_.numbers.erase(kEpochWasHeard) == 0) {
     for (auto* extension : participants_.extensions()) extension->after_epoch(state_);
+    healer_.note_epoch_heard(kEpochWasHeard);
   }
   is_best_ = false;
   const bool is_last = state_.epoch + 1 == options_.max_epochs;
@@ -263,9 +296,8 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
     throw;
   }
   event.seconds = seconds_between(start, Clock::now());
-  participants_.tell(event, stop_);
-  // A listener may ask for a stop because of these metrics. Ranks agree on it now and not in the next step, since there
-  // may be no next step.
+  if (ToldEvents::is_new(told_.validation, state_.step)) participants_.tell(event, stop_);
+  // Listeners' answers to the metrics must not wait for the next step, since there may be none.
   stop_.agree_now(model_.parallel(), group_);
   timer_.restart();
   return true;
@@ -279,17 +311,7 @@ void FitLoop::judge(const ValidationEnded& event) {
   auto observed = event.metrics;
   observed.emplace("train_loss", event.train_loss);
   model_.scheduler().observe(observed);
-  is_best_ = value && std::isfinite(event.train_loss) && is_best(*value);
-}
-
-bool FitLoop::is_best(double value) {
-  const auto& options = options_.snapshot;
-  const auto it = state_.numbers.find(kBestValue);
-  const bool is_better =
-      it == state_.numbers.end() || (options.monitor_wants_max ? value > it->second : value < it->second);
-  if (!is_better || !std::isfinite(value)) return false;
-  state_.numbers[kBestValue] = value;
-  return true;
+  is_best_ = value && std::isfinite(event.train_loss) && takes_best(options_.snapshot, *value, state_.numbers);
 }
 
 void FitLoop::save_open_epoch() {
@@ -363,27 +385,15 @@ FitResult FitLoop::finish() {
     result.samples_per_second = static_cast<double>(state_.samples - first_.samples) / timer_.seconds_in_steps();
   }
   result.time_to_first_step_s = timer_.time_to_first_step();
-  participants_.tell(RunEnded{.step = state_.step,
-                              .epochs = state_.epoch,
-                              .samples = state_.samples,
-                              .stopped_by = result.stopped_by,
-                              .seconds = result.seconds,
-                              .samples_per_second = result.samples_per_second,
-                              .time_to_first_step_s = result.time_to_first_step_s.value_or(0),
-                              .device_peak_bytes = peak_bytes(group_.device()),
-                              .facts = result.found,
-                              .metrics = state_.metrics},
-                     stop_);
+  auto ended = run_ended(result, state_);
+  ended.device_peak_bytes = peak_bytes(group_.device());
+  participants_.tell(ended, stop_);
   return result;
 }
 
 std::map<std::string, std::string> FitLoop::findings() const {
   auto found = samples_.findings();
-  const std::map<const char*, const char*> counts = {{kLeftOut, "steps_left_out"}, {kRollbacks, "rollbacks"}};
-  for (const auto& [number, name] : counts) {
-    const auto it = state_.numbers.find(number);
-    if (it != state_.numbers.end()) found[name] = std::to_string(static_cast<std::int64_t>(it->second));
-  }
+  found.merge(counts_in(state_.numbers));
   if (graph_->finding()) found["graph"] = *graph_->finding();
   return found;
 }

@@ -11,6 +11,7 @@
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/device_samples.h"
 #include "lockstep/train/fit/graph_stepper.h"
+#include "lockstep/train/fit/healer.h"
 #include "lockstep/train/fit/participants.h"
 #include "lockstep/train/fit/run_scopes.h"
 #include "lockstep/train/fit/sanity_check.h"
@@ -36,6 +37,8 @@ class FitLoop {
 
  private:
   void start();
+  FitResult train();
+  bool recovers();
   void check_sanity();
   void announce();
   bool is_done() const;
@@ -43,12 +46,12 @@ class FitLoop {
   void make_step(const StepBatches& batches);
   void leave_out_step();
   StepSignals signals();
-  void end_step(const StepBatches& batches);
+  void count_step(const StepBatches& batches);
+  void end_step(std::int64_t samples);
   void end_epoch();
   bool is_due_at_epochs_end(std::int64_t every) const;
   bool validate(const Validator::Metrics& logged);
   void judge(const ValidationEnded& event);
-  bool is_best(double value);
   void save_open_epoch();
   void save();
   void hold();
@@ -71,6 +74,7 @@ class FitLoop {
   LossCounter losses_;
   SnapshotKeeper keeper_;
   Validator validator_;
+  Healer healer_;
   std::optional<BatchFeed> feed_;
   std::optional<StepRunner> steps_;
   std::optional<GraphStepper> graph_;
@@ -81,6 +85,8 @@ class FitLoop {
   bool is_best_ = false;             ///< The validation that ended last.
   bool is_validation_kept_ = false;  ///< Or was found not to be worth it.
   TrainingState first_;              ///< As this start found it.
+  SampleDigest digest_;              ///< With the samples of the step in progress.
+  ToldEvents told_;
   Clock::time_point last_save_;
   std::optional<RunControl> control_;  ///< On rank 0, which decides for all.
 };

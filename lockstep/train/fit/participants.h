@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/observe/events.h"
@@ -17,7 +19,17 @@ struct Monitor {
   std::string metric;  ///< "val_loss"
 };
 
-/// The listeners and the extensions of a training.
+/// The last events that listeners heard of, since a step that is done again must not be told of again.
+struct ToldEvents {
+  std::int64_t step = -1;
+  std::int64_t epoch = -1;
+  std::int64_t validation = -1;  ///< The step after which it was.
+
+  /// Sets `last` to `now`. Returns false if it was there already.
+  static bool is_new(std::int64_t& last, std::int64_t now) { return std::exchange(last, now) < now; }
+};
+
+/// The listeners that hear of a training and the extensions that take part in it.
 class Participants {
  public:
   /// Both lists must outlive this object.

@@ -99,8 +99,7 @@ TrainingState SnapshotKeeper::begin(const DataParallelOptions& parallel) {
   state.seed = data_.train().options().seed;
   if (options_.resume_from) {
     state = restore(*options_.resume_from);
-    const auto world = model_.group().world();
-    if (state.world == world && world > 1) connection.layout = state.bucket_layout;
+    if (state.world == model_.group().world() && state.world > 1) connection.layout = state.bucket_layout;
   }
   state.data_size = data_.train().source().size();
   state.numbers[kStepSamples] = static_cast<double>(data_.step_samples());
@@ -157,7 +156,15 @@ void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::f
 void SnapshotKeeper::restore_participants(const TrainingState& state) {
   model_.scheduler().restore(of_owner(state.numbers, "scheduler"));
   if (auto* scaler = model_.scaler()) scaler->restore(of_owner(state.numbers, "scaler"));
-  for (auto* listener : participants_.listeners()) listener->restore(of_owner(state.numbers, listener->name()));
+  restore_listeners(state.numbers);
+}
+
+void SnapshotKeeper::restore_listeners(const Numbers& numbers) {
+  for (auto* listener : participants_.listeners()) listener->restore(of_owner(numbers, listener->name()));
+}
+
+void SnapshotKeeper::restore_extensions(const std::map<std::string, at::Tensor>& tensors) {
+  for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
 }
 
 void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
@@ -168,10 +175,9 @@ void SnapshotKeeper::restore_extensions(const std::filesystem::path& snapshot) {
         snapshot, model_.group(), [&](const auto& name) { return !is_compression(name); },
         [&](const auto& name, const auto& tensor) { tensors[name] = tensor; });
   }
-  for (auto* extension : participants_.extensions()) extension->restore(of_owner(tensors, extension->name()));
+  restore_extensions(tensors);
 }
 
-// Tensors are restored one after the other, and each rank takes its part of each.
 void SnapshotKeeper::restore_compression(const std::filesystem::path& snapshot) {
   if (!compresses_) return;
   const auto owner = std::string(kCompression) + ".";

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/snapshot/background_save.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/participants.h"
 #include "lockstep/train/fit/trained_model.h"
 #include "lockstep/train/fit/training_data.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 
@@ -79,15 +80,24 @@ class SnapshotKeeper {
 
   void stop_on_nonfinite(bool stops) { stops_on_nonfinite_ = stops; }
 
- private:
-  /// The step and epoch of the last save. A step may be saved twice: before its epoch is closed, and after.
+  /// A step may be saved twice, before its epoch is closed and after.
   struct SavedAt {
     std::int64_t step = 0;
     std::int64_t epoch = 0;
 
     bool operator==(const SavedAt&) const = default;
   };
+  /// The last save, and whether the parent holds the newest state. A Healer takes both back.
+  const std::optional<SavedAt>& saved() const { return saved_; }
+  void restore_saved(const std::optional<SavedAt>& saved) { saved_ = saved; }
+  bool is_held() const { return is_held_; }
+  void set_held(bool is_held) { is_held_ = is_held; }
+  std::vector<SavedTensor> tensors_of_extensions() const;
+  /// Gives each extension those of `tensors` that are its own. Gives each listener its own `numbers`.
+  void restore_extensions(const std::map<std::string, at::Tensor>& tensors);
+  void restore_listeners(const std::map<std::string, double>& numbers);
 
+ private:
   TrainingState restore(const std::filesystem::path& snapshot);
   void require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const;
   void restore_participants(const TrainingState& state);
@@ -99,7 +109,6 @@ class SnapshotKeeper {
   void warn_of_failed_hold();
   std::optional<SnapshotWritten> event_of(const std::optional<SaveEnd>& end);
   void restore_compression(const std::filesystem::path& snapshot);
-  std::vector<SavedTensor> tensors_of_extensions() const;
 
   TrainedModel& model_;
   const TrainingData& data_;

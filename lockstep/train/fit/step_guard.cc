@@ -121,4 +121,10 @@ void StepGuard::restore() {
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before_->buffers[i]);
 }
 
+void StepGuard::restart(std::int64_t step) {
+  made_.reset();
+  in_a_row_ = 0;
+  comparison_.restart(step);
+}
+
 }  // namespace lockstep

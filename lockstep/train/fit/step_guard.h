@@ -7,10 +7,10 @@
 
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/forward_pass.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/trained_model.h"
 #include "lockstep/train/guard/nonfinite_trace.h"
 #include "lockstep/train/guard/state_comparison.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 
@@ -39,6 +39,8 @@ class StepGuard {
   /// time of a step. Collective: yes. Blocks: as StateComparison::compare(). Throws: as StateComparison::compare(); as
   /// settle() if `is_save`.
   void compare(std::int64_t step, double step_seconds, bool is_save);
+  /// Forgets a step that was torn after step `step`. The next comparison is planned anew.
+  void restart(std::int64_t step);
 
  private:
   struct Before {

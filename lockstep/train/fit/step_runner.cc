@@ -42,6 +42,7 @@ void StepRunner::backward(const StepBatches& step, std::size_t index, const Step
   const auto& batch = step.batches[index];
   if (!replicas_) {
     const auto loss = loss_for_backward(batch, static_cast<std::int64_t>(index), place);
+    if (before_averaging_ && index + 1 == step.batches.size()) before_averaging_();
     const RangeMark mark(backend_, "backward");
     Page::own().enter(Phase::kBackward, place.step);
     ForwardPass::name_failures(batch, place,

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "lockstep/train/fit/batch_feed.h"
 #include "lockstep/train/fit/forward_pass.h"
-#include "lockstep/train/fit/loss_counter.h"
 #include "lockstep/train/fit/replicas.h"
 #include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 namespace lockstep {
 
@@ -23,6 +24,9 @@ class StepRunner {
   /// Collective: yes. Throws: the model's errors; as DistributedDataParallel::backward().
   void run(const StepBatches& step, const StepPlace& place);
 
+  /// Sets a function to call in each step between its forward passes and the averaging.
+  void call_before_averaging(std::function<void()> call) { before_averaging_ = std::move(call); }
+
  private:
   void backward(const StepBatches& step, std::size_t index, const StepPlace& place);
   at::Tensor loss_for_backward(const Batch& batch, std::int64_t index, const StepPlace& place);
@@ -31,6 +35,7 @@ class StepRunner {
   ForwardPass& forward_;
   LossCounter& losses_;
   const DeviceBackend& backend_;
+  std::function<void()> before_averaging_;
   std::unique_ptr<Replicas> replicas_;  ///< For strategy "dp" alone.
 };
 

@@ -26,6 +26,8 @@ class StopRequest {
   bool agree_now(DistributedDataParallel& parallel, Group& group);
   /// Takes the reason of the first rank that asked, once a stop is agreed. Collective: yes.
   void take_reason(Group& group);
+  /// Forgets that all ranks agreed, since the step after which they did is done again. A rank that asked still asks.
+  void forget_agreement() { stopped_by_.clear(); }
   /// Ends the training for a reason that all ranks know.
   void end(const std::string& reason) { stopped_by_ = reason; }
 

@@ -47,6 +47,7 @@ TrainedModel::TrainedModel(Module& module, Group& group, const StepOptions& opti
     module.to(device.device);
     module.metrics().defer();
   }
+  module.on_fit_start(plan);
   optimizer_ = module.configure_optimizer();
   if (!device.is_cpu()) device_update_ = dynamic_cast<DeviceUpdate*>(optimizer_.get());
   scheduler_ = std::make_unique<Scheduler>(module.configure_schedule(plan), *optimizer_);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/fit/trainer_options.h"
 
+#include <cmath>
+
 namespace lockstep {
 
 TrainerOptions fast_dev_run(TrainerOptions options) {
@@ -12,6 +14,15 @@ TrainerOptions fast_dev_run(TrainerOptions options) {
   options.snapshot = {};
   options.snapshot.every_epochs = 0;
   return options;
+}
+
+bool takes_best(const SnapshotOptions& options, double value, std::map<std::string, double>& numbers) {
+  constexpr const char* kBest = "best.value";
+  if (!std::isfinite(value)) return false;
+  const auto it = numbers.find(kBest);
+  if (it != numbers.end() && !(options.monitor_wants_max ? value > it->second : value < it->second)) return false;
+  numbers[kBest] = value;
+  return true;
 }
 
 }  // namespace lockstep

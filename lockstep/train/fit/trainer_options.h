@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -65,6 +66,10 @@ struct SnapshotOptions {
   bool monitor_wants_max = false;      ///< True if a larger value of the metric is better.
   std::optional<std::filesystem::path> resume_from{};  ///< A snapshot, such as `…/step-0000000120`.
 };
+
+/// True if `value` of the monitored metric is better than the best one in `numbers`, which are a TrainingState's. Then
+/// it is the best one there from now on.
+bool takes_best(const SnapshotOptions& options, double value, std::map<std::string, double>& numbers);
 
 struct TrainerOptions {
   std::int64_t max_epochs = 1;       ///< 0 for no limit.

@@ -98,6 +98,7 @@ TrainingPlan training_plan(const TrainerOptions& options, const TrainingData& da
   TrainingPlan plan;
   plan.epochs = options.max_epochs;
   plan.steps_per_epoch = data.steps_for(data.epoch_samples());
+  plan.batches_per_step = options.step.accumulate;
   plan.steps = options.max_steps > 0 ? options.max_steps : options.max_epochs * plan.steps_per_epoch;
   return plan;
 }

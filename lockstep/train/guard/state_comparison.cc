@@ -106,6 +106,10 @@ bool StateComparison::is_due(std::int64_t step) const {
   return options_.every_steps > 0 ? step % options_.every_steps == 0 : step >= next_;
 }
 
+void StateComparison::restart(std::int64_t step) {
+  if (options_.every_steps < 0) next_ = step + kFirst;
+}
+
 std::int64_t StateComparison::steps_between(double comparison_seconds, double step_seconds) {
   if (step_seconds <= 0) return kLongest;
   const auto steps = std::ceil(comparison_seconds / (kShareOfTime * step_seconds));

@@ -42,7 +42,10 @@ class StateComparison {
   /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts.
   std::string compare(std::int64_t step, double step_seconds);
 
-  /// Returns the number of steps between comparisons for which they take 1 % of the time.
+  /// Plans anew after step `step`, on every rank alike, since one of them is new.
+  void restart(std::int64_t step);
+
+  /// Returns the steps between comparisons for a share of 1 % of the time.
   static std::int64_t steps_between(double comparison_seconds, double step_seconds);
 
  private:

@@ -211,4 +211,15 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(Tensors all, const Optim
   throw Error(ErrorKind::kRecipe, "optimizer.name is '" + s.name + "', want sgd, adam or adamw");
 }
 
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::vector<OptimizerGroup>& groups) {
+  LOCKSTEP_ASSERT(!groups.empty());
+  auto optimizer = make_optimizer(groups.front().parameters, groups.front().settings);
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    // The options of an optimizer's kind are known to that kind alone.
+    const auto like = make_optimizer(groups[i].parameters, groups[i].settings);
+    optimizer->add_param_group({groups[i].parameters, like->defaults().clone()});
+  }
+  return optimizer;
+}
+
 }  // namespace lockstep

@@ -77,4 +77,14 @@ struct OptimizerSettings {
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters,
                                                         const OptimizerSettings& settings);
 
+/// Parameters that an optimizer treats alike.
+struct OptimizerGroup {
+  std::vector<at::Tensor> parameters{};
+  OptimizerSettings settings{};  ///< The name is that of the first group.
+};
+
+/// Makes an optimizer of several groups, each with settings of its own. The first group's are its defaults.
+/// LOCKSTEP_ASSERT: there is a group. Throws: as above.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::vector<OptimizerGroup>& groups);
+
 }  // namespace lockstep

@@ -169,6 +169,23 @@ TEST(FusedAdam, TakesAmsgradUpInMidRun) {
   EXPECT_TRUE(parameter.isfinite().all().item<bool>());
 }
 
+TEST(MakeOptimizer, GivesEachGroupSettingsOfItsOwn) {
+  const auto weight = at::ones({2}).requires_grad_();
+  const auto bias = at::ones({1}).requires_grad_();
+  const auto made = make_optimizer(std::vector<OptimizerGroup>{
+      {{weight}, {.name = "adam", .lr = 0.1, .weight_decay = 0.5}},
+      {{bias}, {.name = "adam", .lr = 0.2, .betas = {0.5, 0.6}, .eps = 1e-3, .amsgrad = true}}});
+  EXPECT_NE(dynamic_cast<FusedAdam*>(made.get()), nullptr);
+  ASSERT_EQ(made->param_groups().size(), 2U);
+  const auto& first = static_cast<const torch::optim::AdamOptions&>(made->param_groups()[0].options());
+  const auto& second = static_cast<const torch::optim::AdamOptions&>(made->param_groups()[1].options());
+  EXPECT_EQ(std::tuple(first.lr(), first.weight_decay(), first.amsgrad()), std::tuple(0.1, 0.5, false));
+  EXPECT_EQ(std::tuple(second.lr(), second.weight_decay(), second.eps(), second.amsgrad()),
+            std::tuple(0.2, 0.0, 1e-3, true));
+  EXPECT_EQ(second.betas(), std::tuple(0.5, 0.6));
+  EXPECT_TRUE(made->param_groups()[1].params()[0].is_same(bias));
+}
+
 TEST(MakeOptimizer, NamesWhatItWantsForAnUnknownName) {
   const auto text = message_of(ErrorKind::kRecipe, [] { make_optimizer({at::ones({1})}, {.name = "lion"}); });
   EXPECT_HAS(text, "optimizer.name is 'lion', want sgd, adam or adamw");

@@ -48,6 +48,7 @@ struct RateAt {
 
   double operator()(const std::monostate&) const { return base; }
   double operator()(const PlateauSchedule&) const { return base; }
+  double operator()(const OwnSchedule&) const { return base; }
   double operator()(const StepSchedule& s) const {
     return base * std::pow(s.gamma, static_cast<double>(t / s.step_size));
   }
@@ -80,6 +81,7 @@ void require_positive(const char* key, std::int64_t value) {
 struct Check {
   void operator()(const std::monostate&) const {}
   void operator()(const PlateauSchedule&) const {}
+  void operator()(const OwnSchedule&) const {}
   void operator()(const StepSchedule& s) const { require_positive("step_size", s.step_size); }
   void operator()(const MultiStepSchedule& s) const {
     if (!std::is_sorted(s.milestones.begin(), s.milestones.end())) refuse("milestones go down", "list them in order");
@@ -157,6 +159,7 @@ double Scheduler::rate(std::size_t group, std::int64_t t) const {
 }
 
 bool Scheduler::moves_momentum() const {
+  if (std::holds_alternative<OwnSchedule>(options_.schedule)) return true;
   const auto* one = std::get_if<OneCycleSchedule>(&options_.schedule);
   return one != nullptr && one->cycle_momentum;
 }
@@ -176,10 +179,21 @@ bool Scheduler::goes_by_steps(std::int64_t step) const {
 
 void Scheduler::prepare(std::int64_t step, std::int64_t epoch) {
   const auto t = options_.by_step ? step : epoch;
+  if (const auto* own = std::get_if<OwnSchedule>(&options_.schedule)) return set_own(*own, t);
   for (std::size_t i = 0; i < base_rates_.size(); ++i) {
     optimizer_.param_groups()[i].options().set_lr(rate(i, t));
   }
   set_momentum(t);
+}
+
+void Scheduler::set_own(const OwnSchedule& own, std::int64_t t) {
+  const auto rates = own.rates(t);
+  auto& groups = optimizer_.param_groups();
+  LOCKSTEP_ASSERT(rates.size() == groups.size());
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    groups[i].options().set_lr(rates[i].lr);
+    if (rates[i].momentum) set_momentum_of(groups[i].options(), *rates[i].momentum);
+  }
 }
 
 void Scheduler::set_momentum(std::int64_t t) {

@@ -10,7 +10,9 @@
 ///     }
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -78,8 +80,19 @@ struct PlateauSchedule {
   double min_lr = 0;
 };
 
+/// The rates that a schedule of the user's own sets for a parameter group.
+struct GroupRate {
+  double lr = 0;
+  std::optional<double> momentum{};  ///< Or beta1 for Adam. Absent if the schedule leaves it alone.
+};
+
+/// A schedule of the user's own, such as one of Python's. `rates` returns one entry for each parameter group.
+struct OwnSchedule {
+  std::function<std::vector<GroupRate>(std::int64_t t)> rates{};
+};
+
 using Schedule = std::variant<std::monostate, StepSchedule, MultiStepSchedule, ExponentialSchedule, CosineSchedule,
-                              LinearSchedule, OneCycleSchedule, PlateauSchedule>;
+                              LinearSchedule, OneCycleSchedule, PlateauSchedule, OwnSchedule>;
 
 struct ScheduleOptions {
   Schedule schedule{};
@@ -120,6 +133,7 @@ class Scheduler {
  private:
   double rate(std::size_t group, std::int64_t t) const;
   void set_momentum(std::int64_t t);
+  void set_own(const OwnSchedule& own, std::int64_t t);
 
   ScheduleOptions options_;
   torch::optim::Optimizer& optimizer_;

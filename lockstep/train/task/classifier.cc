@@ -44,6 +44,7 @@ at::Tensor Classifier::prepared(const Batch& batch) {
 at::Tensor Classifier::logits(const Batch& batch) { return scores(prepared(batch)); }
 
 at::Tensor Classifier::training_step(const Batch& batch) {
+  if (trains_itself()) return own_training_step(batch, prepared(batch));
   if (options().mixing.mixup_alpha > 0 || options().mixing.cutmix_alpha > 0) return mixed_loss(batch);
   if (options().loss) return options().loss(logits(batch), batch.target());
   return at::cross_entropy_loss(logits(batch), batch.target(), {}, at::Reduction::Mean, -100,
@@ -87,6 +88,7 @@ at::Tensor Classifier::predict_step(const Batch& batch) { return logits(batch).t
 
 // Losses are added in double, so that the sum does not depend on the batches.
 void Classifier::validation_step(const Batch& batch) {
+  if (validates_itself()) return own_validation_step(batch, prepared(batch));
   const auto guesses = logits(batch).to(at::kDouble);
   const auto& target = batch.target();
   const auto predicted = guesses.argmax(1);
@@ -97,9 +99,11 @@ void Classifier::validation_step(const Batch& batch) {
     log("val_top5", best.eq(target.unsqueeze(1)).any(1).to(at::kDouble).mean());
   }
   confusion_.add(predicted, target);
+  log_metrics(guesses, target);
 }
 
 std::map<std::string, double> Classifier::on_validation_end(Group& group, const std::map<std::string, double>&) {
+  if (validates_itself()) return {};
   return {{"val_f1", f1_macro(confusion_.over_ranks(group))}};
 }
 

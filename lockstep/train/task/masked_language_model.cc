@@ -25,14 +25,17 @@ at::Tensor loss_of(const at::Tensor& guesses, const at::Tensor& target) {
 }  // namespace
 
 at::Tensor MaskedLanguageModel::training_step(const Batch& batch) {
+  if (trains_itself()) return own_training_step(batch, batch.input());
   return loss_of(scores(batch.input()), batch.target());
 }
 
 void MaskedLanguageModel::validation_step(const Batch& batch) {
+  if (validates_itself()) return own_validation_step(batch, batch.input());
   const auto guesses = scores(batch.input());
   const auto is_right = guesses.argmax(2).eq(batch.target()).to(at::kDouble);
   log("val_loss", loss_of(guesses, batch.target()));
   log("val_accuracy", mean_of_samples(is_right, batch.target().ne(kNotMasked)));
+  log_metrics(guesses, batch.target());
 }
 
 at::Tensor MaskedLanguageModel::predict_step(const Batch&) {

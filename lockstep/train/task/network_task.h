@@ -12,8 +12,10 @@
 ///     lockstep::Classifier classifier(net, 10, options);
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/data/transform/transform.h"
@@ -21,6 +23,7 @@
 #include "lockstep/train/module.h"
 #include "lockstep/train/optim/optimizer.h"
 #include "lockstep/train/optim/parameter_groups.h"
+#include "lockstep/train/task/own_steps.h"
 
 namespace lockstep {
 
@@ -35,17 +38,22 @@ struct TaskOptions {
   double label_smoothing = 0;
   /// Returns the mean loss over samples. If set, it replaces the task's own loss. Shape: returns [].
   std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss{};
-  std::uint64_t seed = 0;                               ///< Seed of the mixing.
+  std::uint64_t seed = 0;  ///< Seed of the mixing.
+  /// Further metrics of validation by name, each a mean over the batch's samples, of the output in float64.
+  /// Shape: returns [] or [N].
+  std::map<std::string, std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>> metrics{};
   std::function<std::shared_ptr<Network>()> rebuild{};  ///< Makes the network once more, for strategy "dp".
   /// True if the network does the same for every input of a shape and reads no tensor's numbers, so that a device may
   /// record it. If false, Network::why_not_recorded() decides.
   bool is_recordable = false;
 };
 
-/// A module that trains a built-in network. The network's weights keep the names that other programs know.
+/// A module that trains a network. The network's weights keep the names that other programs know. The steps and the
+/// optimizer of a network that is WithOwnSteps come before those of the task.
 class NetworkTask : public Module {
  public:
   void train(bool on = true) override;
+  void on_fit_start(const TrainingPlan& plan) override;
   std::unique_ptr<torch::optim::Optimizer> configure_optimizer() override;
   ScheduleOptions configure_schedule(const TrainingPlan& plan) override;
   std::string why_not_recorded() const override;
@@ -65,9 +73,23 @@ class NetworkTask : public Module {
   /// Returns the network's logits. Shape: as Network::forward().
   at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }
 
+  bool trains_itself() const { return own_ != nullptr && own_->has_training_step(); }
+  bool validates_itself() const { return own_ != nullptr && own_->has_validation_step(); }
+  /// Calls the network's own step, and logs what it logs. `input` is the batch's, as the network gets it.
+  at::Tensor own_training_step(const Batch& batch, at::Tensor input);
+  /// Logs "val_loss" too, if the step returns a loss and does not log it.
+  void own_validation_step(const Batch& batch, at::Tensor input);
+  /// Logs TaskOptions::metrics.
+  void log_metrics(const at::Tensor& output, const at::Tensor& target);
+
  private:
+  const OwnSteps::Optimizer& own_optimizer();
+  OwnSteps::Data own_data(const Batch& batch, at::Tensor input) const;
+
   std::shared_ptr<Network> network_;
   TaskOptions options_;
+  OwnSteps* own_ = nullptr;  ///< The network's.
+  std::optional<OwnSteps::Optimizer> own_optimizer_;
   bool is_channels_last_ = false;
 };
 

@@ -6,6 +6,7 @@
 namespace lockstep {
 
 at::Tensor Regressor::training_step(const Batch& batch) {
+  if (trains_itself()) return own_training_step(batch, batch.input());
   const auto output = scores(batch.input().to(options().type));
   const auto target = batch.target().to(options().type);
   return options().loss ? options().loss(output, target) : at::mse_loss(output, target);
@@ -13,11 +14,13 @@ at::Tensor Regressor::training_step(const Batch& batch) {
 
 // Losses are added in double, so that the sum does not depend on the batches.
 void Regressor::validation_step(const Batch& batch) {
+  if (validates_itself()) return own_validation_step(batch, batch.input());
   const auto output = predict_step(batch);
   const auto target = batch.target().to(at::kDouble);
   const auto error = output - target;
   log("val_loss", options().loss ? options().loss(output, target) : error.square().mean());
   log("val_mae", error.abs().mean());
+  log_metrics(output, target);
 }
 
 at::Tensor Regressor::predict_step(const Batch& batch) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/train/fit/loss_counter.h"
+#include "lockstep/train/sums/loss_counter.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

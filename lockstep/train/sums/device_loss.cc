@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/train/fit/device_loss.h"
+#include "lockstep/train/sums/device_loss.h"
 
 #include <torch/torch.h>
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lockstep/comm/group.h"
-#include "lockstep/train/fit/device_loss.h"
+#include "lockstep/train/sums/device_loss.h"
 
 namespace lockstep {
 

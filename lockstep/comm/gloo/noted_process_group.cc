@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/noted_process_group.h"
+#include "lockstep/comm/gloo/noted_process_group.h"
 
 #include <string_view>
 

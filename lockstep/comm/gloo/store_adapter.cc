@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/store_adapter.h"
+#include "lockstep/comm/gloo/store_adapter.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/text.h"
-#include "lockstep/comm/store_bytes.h"
+#include "lockstep/comm/gloo/store_bytes.h"
 
 namespace lockstep {
 namespace {

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seconds that each part of tools/gpu-check is expected to take on a machine with one GPU and 16 cores, and the calls that they are
+shared between. None of it was measured on a GPU; docs/measured/gpu-check.md has the same numbers, and a test holds the two together."""
+
+MINUTES = 9.3  # Of a call, where one may take ten.
+
+EXPECTED_S = {"build": (150, 220), "tests": (80, 140), "cnn": (70, 70), "resnet50": (140, 140), "photographs": (60, 60),
+              "inductor": (150, 200), "graph": (20, 20), "losses": (60, 90), "ranks": (25, 25), "scale": (40, 40), "resume": (30, 30),
+              "accuracy": (60, 100), "bert": (80, 80), "cifar": (100, 100)}
+
+CALLS = (("build", "tests", "cnn"), ("resnet50", "photographs", "inductor", "graph"),
+         ("losses", "ranks", "scale", "resume", "accuracy", "bert", "cifar"))
+
+
+def span(parts):
+    return tuple(sum(EXPECTED_S[part][end] for part in parts) for end in (0, 1))
+
+
+def seconds_text(least, most):
+    return f"{least}" if least == most else f"{least}–{most}"
+
+
+def lines(seconds, cores):
+    """The calls with what they are expected to take; `seconds` are what parts have taken here, on so many cores."""
+    for number, parts in enumerate(CALLS, 1):
+        least, most = span(parts)
+        yield f"call {number} of {len(CALLS)}, at most {60 * MINUTES:.0f} s: expected {seconds_text(least, most)} s on 16 cores"
+        for part in parts:
+            here = f"; took {seconds[part]:.0f} s on {cores} cores" if part in seconds else ""
+            yield f"  {part:12} {seconds_text(*EXPECTED_S[part]):>8} s{here}"

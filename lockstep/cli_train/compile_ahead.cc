@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one network is compiled for a whole job. Rank 0 traces the network, which gives the key of the cache, and starts
+// a Python that compiles the trace if the cache has no such file. The Python writes under a temporary name and renames,
+// so that two jobs with the same key cannot harm each other. Then all ranks look: a rank that does not see the file
+// gets its bytes, and one whose processor or LibTorch cannot run it is a reason for all of them to go on without.
+#include "lockstep/cli_train/compile_ahead.h"
+
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lockstep/base/cache_folder.h"
+#include "lockstep/base/checksum.h"
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
+#include "lockstep/cli_train/rank_setup.h"
+#include "lockstep/cli_train/recipe_training.h"
+#include "lockstep/launch/node_folder.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/launch/python_program.h"
+#include "lockstep/models/compiled_pass.h"
+#include "lockstep/models/traced_network.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Below the ten minutes after which a rank that starts counts as stuck.
+constexpr std::chrono::seconds kLongest{540};
+constexpr int kStages = 4;                // Gradients in more parts than that only add calls.
+constexpr double kFirstBucket = 1 << 20;  // Bytes, if buckets are not smaller still.
+constexpr const char* kState = "compiled.is_used";
+
+/// A reason to train the plain network.
+struct Reason {
+  std::string text;
+};
+
+enum class Seen : std::int64_t { kWhole, kMissing, kOtherMachine, kUnusable };
+
+// The instructions that compiled code may use.
+std::string machine_of(const RankDevice& device) {
+  if (!device.is_cpu()) return device.facts.name + " " + device.backend->runtime().runtime;
+  std::string found;
+  for (const auto& line : split(text_of_file("/proc/cpuinfo"), '\n')) {
+    if (line.empty() && !found.empty()) break;  // The next core's.
+    if (line.starts_with("flags") || line.starts_with("Features") || line.starts_with("model name"))
+      found += line + "\n";
+  }
+  return found;
+}
+
+std::string digest_of(const std::string& text) {
+  Xxh3Stream stream;
+  stream.update(std::as_bytes(std::span(text)));
+  return stream.digest128_hex();
+}
+
+fs::path private_cache(const Environment& env) {
+  const auto cache = cache_folder(env);
+  make_folder(cache);
+  make_private_folder(cache / "compiled");
+  return cache / "compiled";
+}
+
+std::optional<bool> was_compiled(const fs::path& snapshot) {
+  if (snapshot.empty()) return std::nullopt;
+  const auto state = nlohmann::json::parse(text_of_file(snapshot / "state.json"), nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object() || !state.contains("numbers") || !state["numbers"].contains(kState)) return std::nullopt;
+  return state["numbers"][kState] != 0;
+}
+
+void require_compilable(const Recipe& recipe, int world) {
+  const auto name = recipe.text("model.name");
+  if (name.find(':') != std::string::npos && !name.starts_with("plugin:")) {
+    throw Reason{"model.name is " + name.substr(0, name.find(':')) +
+                 ":…, and python/compile_model.py compiles such a class"};
+  }
+  if (recipe.text("trainer.strategy") == "dp") throw Reason{"trainer.strategy is dp"};
+  if (recipe.flag("trainer.sync_batchnorm")) throw Reason{"trainer.sync_batchnorm has layers talk to other ranks"};
+  const bool is_global = recipe.has("data.global_batch");
+  if (is_global && recipe.integer("data.global_batch") % world != 0) {
+    throw Reason{"data.global_batch is " + std::to_string(recipe.integer("data.global_batch")) + ", which " +
+                 std::to_string(world) + " ranks cannot share equally"};
+  }
+}
+
+at::Tensor batch_for(const CompileRequest& request, const Group& group, at::ScalarType type) {
+  const auto& recipe = request.recipe;
+  const bool is_global = recipe.has("data.global_batch");
+  const auto samples = recipe.integer(is_global ? "data.global_batch" : "data.batch") / (is_global ? group.world() : 1);
+  auto shape = request.sets.schema.fields.at(0).shape;
+  shape.insert(shape.begin(), samples);
+  const bool is_text = recipe.text("data.kind") == "text";
+  auto batch = at::zeros(shape, at::TensorOptions(group.device().device).dtype(is_text ? at::kLong : type));
+  const bool is_image = batch.dim() == 4 && wants_channels_last(recipe, group.device());
+  return is_image ? batch.contiguous(at::MemoryFormat::ChannelsLast) : batch;
+}
+
+TracedNetwork traced(const CompileRequest& request, const Group& group) {
+  const auto network = network_to_train(request.recipe, request.sets, group.device(), request.process.python);
+  network->to(group.device().device);
+  return trace_network(
+      *network, batch_for(request, group, weights_type(precision_named(request.recipe.text("trainer.precision")))));
+}
+
+std::vector<std::string> compile_command(const CompileRequest& request, const Group& group, const fs::path& trace,
+                                         const fs::path& out) {
+  const double patience = 0.8 * request.recipe.real("trainer.collective_timeout");
+  const auto limit = std::clamp<std::int64_t>(static_cast<std::int64_t>(patience), 1, kLongest.count());
+  const double bucket = request.recipe.real("trainer.bucket_mb") * kFirstBucket;
+  return {users_python(request.process.env),
+          (python_host_folder() / "compile.py").string(),
+          trace.string(),
+          out.string(),
+          "--precision=" + request.recipe.text("trainer.precision"),
+          std::string("--torch=") + TORCH_VERSION,
+          "--threads=" + std::to_string(at::get_num_threads()),
+          "--index=" + std::to_string(group.device().is_cpu() ? 0 : group.device().index()),
+          "--stages=" + std::to_string(group.world() > 1 ? kStages : 1),
+          "--least=" + std::to_string(static_cast<std::int64_t>(std::min(bucket, kFirstBucket))),
+          "--limit=" + std::to_string(limit)};
+}
+
+std::string last_line(const std::string& text) {
+  const auto whole = trimmed(text);
+  return std::string(trimmed(whole.substr(whole.rfind('\n') + 1)));
+}
+
+void compile(const std::vector<std::string>& command, const fs::path& cache, const Environment& env) {
+  auto variables = env.all();
+  variables.try_emplace("TORCHINDUCTOR_CACHE_DIR", (cache / "inductor").string());
+  const auto done = run_process(command, Environment(variables));
+  if (done.exit_code == 128 + SIGALRM) throw Reason{"it took longer than " + command.back().substr(8) + " s"};
+  if (done.exit_code != 0) throw Reason{command.front() + ": " + last_line(done.errors)};
+}
+
+// A full disk may have left a part of it.
+bool is_whole(const fs::path& file) {
+  if (!fs::exists(file)) return false;
+  try {
+    require_loadable(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The time limit, the last word, changes nothing that is compiled, and neither does the Python's path.
+std::string key_of(const TracedNetwork& trace, const std::vector<std::string>& command, const RankDevice& device) {
+  const auto host = python_host_folder();
+  std::vector<std::string> parts(command.begin() + 2, command.end() - 1);
+  parts.insert(parts.end(),
+               {trace.text, machine_of(device), text_of_file(host / "passes.py"), text_of_file(host / "compile.py")});
+  return digest_of(joined(parts, "\n"));
+}
+
+struct Made {
+  fs::path file;
+  std::string note;
+};
+
+Made file_of_rank_zero(const CompileRequest& request, const Group& group) {
+  const auto log = rank_log(group.placement());
+  require_compilable(request.recipe, group.world());
+  const auto trace = traced(request, group);
+  const auto cache = private_cache(request.process.env);
+  const auto file = cache / (key_of(trace, compile_command(request, group, "", ""), group.device()) + ".pt2");
+  if (is_whole(file)) return {file, "trains with the compiled network " + file.string()};
+  log.info("compiling the network, once for this network, batch, device and PyTorch");
+  const auto trace_file = cache / (file.stem().string() + "." + std::to_string(::getpid()) + ".trace");
+  write_whole(trace_file, trace.archive, /*durable=*/false);
+  const auto start = Clock::now();
+  try {
+    compile(compile_command(request, group, trace_file, file), cache, request.process.env);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(trace_file, ignored);
+    throw;
+  }
+  fs::remove(trace_file);
+  return {file, "trains with the network compiled in " +
+                    std::to_string(static_cast<int>(seconds_between(start, Clock::now()))) + " s, kept as " +
+                    file.string()};
+}
+
+Seen seen(const nlohmann::json& made, const RankDevice& device, std::string& why) {
+  if (made.at("machine") != machine_of(device)) return Seen::kOtherMachine;
+  const fs::path file = made.at("file").get<std::string>();
+  std::error_code ignored;
+  if (!fs::exists(file, ignored) || digest_of(text_of_file(file)) != made.at("digest")) return Seen::kMissing;
+  try {
+    require_loadable(file);
+    return Seen::kWhole;
+  } catch (const Error& error) {
+    why = error.fact();
+    return Seen::kUnusable;
+  }
+}
+
+bool any(const std::vector<std::int64_t>& all, Seen what) {
+  return std::ranges::find(all, static_cast<std::int64_t>(what)) != all.end();
+}
+
+// A copy that cannot be written is one that the next look misses.
+void keep_copy(nlohmann::json& made, const std::string& bytes, const Environment& env) {
+  try {
+    const auto own = private_cache(env) / fs::path(made.at("file").get<std::string>()).filename();
+    write_whole(own, bytes, /*durable=*/false);
+    made["file"] = own.string();
+  } catch (const Error&) {
+  }
+}
+
+// Returns this rank's path of the file. Throws Reason on all ranks if one of them cannot use it.
+fs::path shared_file(nlohmann::json made, Group& group, const Environment& env) {
+  std::string why;
+  auto all = group.all_gather(static_cast<std::int64_t>(seen(made, group.device(), why)));
+  if (any(all, Seen::kMissing)) {
+    const bool is_mine_missing =
+        all.at(static_cast<std::size_t>(group.rank())) == static_cast<std::int64_t>(Seen::kMissing);
+    const auto bytes = group.broadcast_text(group.is_main() ? text_of_file(made.at("file").get<std::string>()) : "");
+    if (is_mine_missing) keep_copy(made, bytes, env);
+    all = group.all_gather(static_cast<std::int64_t>(seen(made, group.device(), why)));
+  }
+  if (any(all, Seen::kOtherMachine)) throw Reason{"the ranks' processors or devices differ"};
+  if (any(all, Seen::kUnusable)) {
+    const auto first = std::ranges::find(all, static_cast<std::int64_t>(Seen::kUnusable)) - all.begin();
+    throw Reason{group.broadcast_text(why, static_cast<int>(first))};
+  }
+  if (any(all, Seen::kMissing)) throw Reason{"not every rank can read the compiled file"};
+  return made.at("file").get<std::string>();
+}
+
+}  // namespace
+
+CompiledAhead compile_ahead(const CompileRequest& request, Group& group) {
+  std::string text;
+  if (group.is_main()) {
+    nlohmann::json made = nlohmann::json::object();
+    const auto before = was_compiled(request.resume_from);
+    made["is_resumed"] = before.value_or(false);
+    try {
+      if (before && !*before) throw Reason{"the snapshot is of a run that trains the plain network"};
+      const auto [file, note] = file_of_rank_zero(request, group);
+      made.update({{"file", file.string()},
+                   {"note", note},
+                   {"digest", digest_of(text_of_file(file))},
+                   {"machine", machine_of(group.device())}});
+    } catch (const Reason& reason) {
+      made["why"] = reason.text;
+    } catch (const Error& error) {
+      made["why"] = error.fact();
+    } catch (const std::exception& error) {
+      made["why"] = first_line(error.what());
+    }
+    text = made.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  const auto made = nlohmann::json::parse(group.broadcast_text(text));
+  std::string why = made.value("why", "");
+  if (why.empty()) {
+    try {
+      return {shared_file(made, group, request.process.env), made.at("note").get<std::string>(), false};
+    } catch (const Reason& reason) {
+      why = reason.text;
+    }
+  }
+  return {{}, "model.compiled is auto, and the plain network trains: " + why, made.at("is_resumed").get<bool>()};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "lockstep/cli_train/trainer_process.h"
+#include "lockstep/comm/group.h"
+#include "lockstep/data/source/data_sets.h"
+#include "lockstep/observe/events.h"
+#include "lockstep/recipe/recipe.h"
+
+namespace lockstep {
+
+/// The training whose network is compiled.
+struct CompileRequest {
+  const Recipe& recipe;
+  const DataSets& sets;
+  const TrainerProcess& process;
+  std::filesystem::path resume_from{};  ///< A snapshot. Empty for a fresh run.
+};
+
+/// The outcome of `model.compiled = "auto"`.
+struct CompiledAhead {
+  std::filesystem::path file;  ///< For make_compiled_network(). Empty if the plain network trains.
+  std::string note;            ///< One line: what was compiled, or why nothing was.
+  bool is_change = false;      ///< True if the snapshot's run had a compiled network, and this one has none.
+};
+
+/// Compiles the recipe's network with the user's Python, or takes it from the cache. Rank 0 compiles for all ranks.
+/// The cache is the private folder `compiled` of the cache folder. Files there are named by a digest of the network's
+/// operations, the batch, the precision, the device and PyTorch's version. Whatever goes wrong is a note.
+///
+/// Collective: yes. Blocks: until rank 0 has compiled, at most 9 minutes.
+CompiledAhead compile_ahead(const CompileRequest& request, Group& group);
+
+/// Keeps in a run's snapshots whether its network was compiled, so that a resumed run makes the same sums.
+class CompiledChoice final : public Listener {
+ public:
+  explicit CompiledChoice(bool is_used) : is_used_(is_used) {}
+  std::string name() const override { return "compiled"; }
+  std::map<std::string, double> state() const override { return {{"is_used", is_used_ ? 1 : 0}}; }
+
+ private:
+  bool is_used_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+#include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/launch/attended.h"
+#include "lockstep/launch/healing.h"
+#include "lockstep/store/client.h"
+#include "lockstep/store/secret.h"
+#include "lockstep/store/server.h"
+#include "lockstep/watch/rank_memory.h"
+
+namespace lockstep {
+
+/// Reads the text of `exec --heal`, such as "100:120", which is the most healings of the run and the window in seconds.
+///
+/// Throws: Error(kUsage).
+HealingLimits parsed_healing(const std::string& text);
+
+/// Starts one task's training again if it dies, while those of the other tasks wait for it.
+///
+/// The parent of rank 0 serves the run's store, since it outlives the training. Each task's parent holds the memory
+/// that outlives its process.
+class TaskHealing {
+ public:
+  /// Throws: Error(kEnvironment) if there is no memory, or if rank 0's port cannot be bound; Error(kIo) if the run's
+  ///         secret cannot be made.
+  TaskHealing(const ExecTask& task, const HealingLimits& limits, const Log& log);
+  ~TaskHealing();
+  TaskHealing(const TaskHealing&) = delete;
+  TaskHealing& operator=(const TaskHealing&) = delete;
+
+  /// Returns `env` with the variables for the task's program.
+  Environment with_variables(const Environment& env) const;
+
+  /// Returns true if a program that ended like this is to be started again. The others then leave their collectives,
+  /// and with_variables() tells the new process where to meet them.
+  bool heals(const ProgramEnd& end);
+  /// The program has ended and is not started again. Others that die from now on would wait for it in vain.
+  void note_end() noexcept;
+
+ private:
+  StoreIdentity identity() const;
+  StoreClient connected(Clock::time_point until) const;
+  bool has_anyone_ended();
+
+  const Placement& at_;
+  Endpoint master_;
+  const Log& log_;
+  Healing healing_;
+  SharedRankMemory memory_;
+  SecretFile secret_;
+  std::unique_ptr<StoreServer> server_;  ///< On rank 0.
+  std::uint32_t generation_ = 0;         ///< In which the next process begins. 0 for the first one.
+};
+
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/gloo/mesh.h"
+
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/text_format.h"
+#include "lockstep/comm/gloo/gloo_listener.h"
+#include "lockstep/comm/gloo/noted_process_group.h"
+#include "lockstep/comm/gloo/store_bytes.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kListenersTimeout{5000};
+
+std::string missing_ranks(c10d::Store& store, const Placement& placement) {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < placement.world && missing.size() < 16; ++rank) {
+    if (!store.check({"arrived/" + std::to_string(rank)})) missing.push_back(std::to_string(rank));
+  }
+  std::string text = (missing.size() == 1 ? "rank " : "ranks ") + joined(missing, ", ");
+  const auto hosts = static_cast<int>(placement.hosts.size());
+  if (missing.size() == 1 && hosts > 0 && placement.world % hosts == 0) {
+    const int node = *parsed_int<int>(missing[0]) / (placement.world / hosts);
+    text += " (most likely on " + placement.hosts[static_cast<std::size_t>(node)] + ")";
+  }
+  return text;
+}
+
+// The store ends with rank 0's process, so rank 0 stays until those that came have read who is missing.
+void await_listeners(c10d::Store& store, const Placement& placement) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < placement.world; ++rank) {
+    if (store.check({"arrived/" + std::to_string(rank)})) keys.push_back("heard/" + std::to_string(rank));
+  }
+  try {
+    store.wait(keys, kListenersTimeout);
+  } catch (const std::exception&) {
+    // One of them has died meanwhile.
+  }
+}
+
+// Rank 0 counts arrivals and broadcasts the outcome, so that all ranks end with the same message.
+void await_all(c10d::Store& store, const Placement& placement, milliseconds timeout) {
+  const auto start = Clock::now();
+  store.set("arrived/" + std::to_string(placement.rank), to_bytes("1"));
+  if (placement.rank == 0) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < placement.world; ++rank) keys.push_back("arrived/" + std::to_string(rank));
+    std::string outcome = "met";
+    try {
+      store.wait(keys, timeout);
+    } catch (const std::exception&) {
+      outcome = missing_ranks(store, placement) + " did not arrive within " +
+                fixed(seconds_between(start, Clock::now()), 0) + " s (want " + std::to_string(placement.world) +
+                " ranks)";
+    }
+    store.set("outcome", to_bytes(outcome));
+  }
+  // The others wait a little longer than rank 0, to hear from it who is missing.
+  store.wait({"outcome"}, timeout + std::chrono::seconds(10));
+  const auto text = to_text(store.get("outcome"));
+  if (text == "met") return;
+  store.set("heard/" + std::to_string(placement.rank), to_bytes("1"));
+  if (placement.rank == 0) await_listeners(store, placement);
+  throw Error(ErrorKind::kPeer, text,
+              "check the missing ranks' logs; trainer.join_timeout (JoinOptions::join_timeout) or the variable "
+              "LOCKSTEP_MEET_TIMEOUT changes how long is waited");
+}
+
+Mesh gloo_mesh(const MeshRequest& request) {
+  const auto& placement = request.placement;
+  auto options = c10d::ProcessGroupGloo::Options::create(request.limits.connect);
+  GlooListener listener;
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(request.own_address));
+  listener.find();
+  Mesh mesh;
+  mesh.gloo = c10::make_intrusive<BreakableGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", request.store),
+                                                 placement.rank, placement.world, options);
+  if (request.limits.collective != request.limits.connect) mesh.gloo->limit_collectives(request.limits.collective);
+  // Each pair waits until it is connected at both ends, so nobody needs this rank's listener any more.
+  listener.refuse_strangers();
+  mesh.group = c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world);
+  mesh.group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, mesh.gloo);
+  mesh.group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  return mesh;
+}
+
+// A rank that is done at once must not close its connections, or the store with rank 0, while others still make theirs.
+void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
+  const auto pass = [&](const std::string& gate, bool waits) {
+    const std::string open = gate + "/open";
+    if (store.add(gate, 1) == placement.world) store.set(open, to_bytes("1"));
+    if (waits) store.wait({open}, timeout);
+  };
+  pass("connected", /*waits=*/true);
+  pass("released", /*waits=*/placement.rank == 0);
+}
+
+}  // namespace
+
+Mesh connect_mesh(const MeshRequest& request) {
+  await_all(*request.store, request.placement, request.limits.arrive);
+  auto mesh = gloo_mesh(request);
+  await_connected(*request.store, request.placement, request.limits.arrive);
+  return mesh;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/python/in_python.h"
+#include "lockstep/python/python_module.h"
+#include "lockstep/train/task/own_steps.h"
+
+namespace lockstep {
+
+/// Makes the steps of a module of a lockstep_host.steps.Steps. The GIL must be held.
+///
+/// Throws: the steps throw ModelException with the traceback if Python does.
+std::unique_ptr<OwnSteps> make_python_steps(std::shared_ptr<PythonModule> module, PythonObject steps);
+
+}  // namespace lockstep

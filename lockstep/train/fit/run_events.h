@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lockstep/observe/events.h"
+#include "lockstep/train/fit/trained_model.h"
+#include "lockstep/train/fit/trainer.h"
+#include "lockstep/train/fit/training_data.h"
+
+namespace lockstep {
+
+// Numbers of TrainingState::numbers that count.
+inline constexpr const char* kLeftOutNumber = "guard.left_out";
+inline constexpr const char* kRollbacksNumber = "guard.rollbacks";
+inline constexpr const char* kHealingsNumber = "run.healings";
+
+/// Returns these counts as facts for people. One that is not there is left out.
+std::map<std::string, std::string> counts_in(const std::map<std::string, double>& numbers);
+
+/// True if the run was asked to stop before its own end, so that it should continue later.
+bool wants_requeue(const std::string& stopped_by);
+
+/// Returns the event of a training that starts, without its first step and epoch.
+RunStarted run_started(const TrainerOptions& options, const TrainingData& data, const TrainedModel& model);
+
+/// Returns the event of a training that has ended, without the device's memory.
+RunEnded run_ended(const FitResult& result, const TrainingState& state);
+
+}  // namespace lockstep

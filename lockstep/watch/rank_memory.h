@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Memory of a rank that outlives its process.
+///
+/// The rank's parent makes the memory and holds it. If the process dies, the parent gives the same memory to the
+/// process that it starts in the dead one's place. That process finds there what no other rank knows, such as the dead
+/// one's sums of losses.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep {
+
+inline constexpr const char* kRankMemoryVariable = "LOCKSTEP_RANK_MEMORY";  ///< Names the memory's file.
+
+/// The parent's half.
+class SharedRankMemory {
+ public:
+  /// Throws: Error(kEnvironment) if the system gives no memory.
+  SharedRankMemory();
+
+  /// Lets this process's next program have the memory. Call it in the child. Returns the value of the variable.
+  std::string give() const;
+  /// True if the rank has said that it can be replaced.
+  bool is_armed() const;
+
+ private:
+  FileDescriptor file_;
+};
+
+/// The rank's half. It has two slots, one for records of even steps and one for odd ones, so that the record of a step
+/// stays while that of the next one is written.
+///
+/// Threads: one at a time.
+class RankMemory {
+ public:
+  /// Returns the memory that the parent gave to this process. Null if it gave none.
+  static std::unique_ptr<RankMemory> of_process(const Environment& env);
+
+  /// Throws: Error(kEnvironment) if `file` is no memory of a rank.
+  explicit RankMemory(FileDescriptor file);
+  ~RankMemory();
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
+
+  /// Says that the rank can be replaced from here on.
+  void arm();
+
+  /// Makes room for the record of a step and returns it, to be filled and then committed. The record that was in this
+  /// slot is gone.
+  ///
+  /// Throws: Error(kEnvironment) if there is not enough memory.
+  std::span<std::byte> begin(std::int64_t step, std::size_t bytes);
+  /// The record of `step` is complete.
+  void commit(std::int64_t step);
+  /// Returns the complete record of a step, valid until the next begin(). Nothing if there is none.
+  std::optional<std::span<const std::byte>> find(std::int64_t step) const;
+
+ private:
+  void map(std::size_t bytes);
+  void grow(std::size_t capacity);
+
+  FileDescriptor file_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# PyPI has PyTorch for CUDA alone, and Python does not load it without NVIDIA's libraries, some 2 GB. Those that only a GPU's
+# work calls are stood in for by functions that fail. Each script sources this after tools/common.sh.
+
+# stand_in FOLDER NAME SYMBOLS: a library of that name with what SYMBOLS, nm's output, wants of it; each function returns an
+# error. A symbol is its own if its version is the library's name, or if it begins as that does: ncclSend is of libnccl.so.2.
+stand_in() {
+  local stem=${2#lib} work
+  stem=${stem%%[._]*}
+  work=$(mktemp -d)
+  awk -v name="$2" -v stem="${stem,,}" -v versions="$work/versions" '
+    NF < 2 { next }
+    { split($2 "@" name, part, "@") }
+    ((/@/ && part[2] == name) || index(tolower(part[1]), stem) == 1) && !seen[$2]++ {
+      print "int " part[1] "(void) { return 1; }"
+      of[part[2]] = of[part[2]] part[1] "; "
+    }
+    END {
+      if (!(name in of)) of[name] = "lockstep_stand_in; "
+      for (version in of) print version " { global: " of[version] "};" >versions
+    }' <<<"$3" >"$work/functions.c"
+  "${CC:-cc}" -shared -fPIC -o "$1/$2" -Wl,-soname,"$2" -Wl,--version-script,"$work/versions" "$work/functions.c"
+  rm -r "$work"
+}
+
+# stand_in_for_missing FOLDER: for each of NVIDIA's libraries that a shared object of FOLDER names and that pip did not bring. One
+# that the system has may be of another version.
+stand_in_for_missing() {
+  local wanted name
+  # Those of a PyTorch that was here before may lack what this one wants.
+  [[ ! -f $1/stand_ins ]] || (cd "$1" && xargs -r rm -f <stand_ins && rm stand_ins)
+  wanted=$(nm -D --undefined-only "$1"/lib*.so)
+  for name in $(readelf -d "$1"/lib*.so | sed -nE 's/.*\(NEEDED\).*\[(lib(cu|nv|nccl)[^]]*)\]/\1/p' | grep -vFx libcuda.so.1 | sort -u); do
+    if [[ ! -e $1/$name ]] && ! compgen -G "$1/../../nvidia/*/lib/$name" >/dev/null; then
+      stand_in "$1" "$name" "$wanted"
+      echo "$name" >>"$1/stand_ins"
+    fi
+  done
+}
