@@ -1,5 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 The training of example 01 as a Module and a DataModule. The Trainer has the
-// loop, the ranks, validation and snapshots. lockstep launch -n 2 -- 02_mnist_module FOLDER
+// SPDX-License-Identifier: Apache-2.0
+// The training of example 01 as a Module and a DataModule. The Trainer has the loop, the ranks, validation and
+// snapshots.
+//   lockstep launch -n 2 -- 02_mnist_module FOLDER
 #include <torch/torch.h>
 
 #include <cstdio>

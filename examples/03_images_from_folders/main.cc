@@ -1,5 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Trains a network of your own on photographs. FOLDER has train/ and val/, each
-// with a folder of JPEG or PNG files for each class. lockstep launch -n 2 -- 03_images_from_folders FOLDER [EPOCHS]
+// SPDX-License-Identifier: Apache-2.0
+// Trains a network of your own on photographs. FOLDER has train/ and val/, each with a folder of JPEG or PNG files for
+// each class.
+//   lockstep launch -n 2 -- 03_images_from_folders FOLDER [EPOCHS]
 #include <torch/torch.h>
 
 #include <cstdio>

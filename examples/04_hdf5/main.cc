@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Trains on arrays in an HDF5 file, which any program may have written: 'x' [N,
-// features], floating, and 'y' [N], classes from 0. python make_data.py data.h5 && lockstep launch -n 2 -- 04_hdf5
-// data.h5
+// SPDX-License-Identifier: Apache-2.0
+// Trains on arrays in an HDF5 file, which any program may have written: 'x' [N, features], floating, and 'y' [N],
+// classes from 0.
+//   python make_data.py data.h5 && lockstep launch -n 2 -- 04_hdf5 data.h5
 #include <torch/torch.h>
 
 #include <cstdio>

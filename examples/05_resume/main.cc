@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Writes a snapshot after each epoch, and at once on SIGTERM, SIGINT or SIGUSR1.
-// Started again, the run continues, and gives the same bits as without the interruption. lockstep launch -n 2 --
-// 05_resume RUN_FOLDER [EPOCHS].
+// SPDX-License-Identifier: Apache-2.0
+// Writes a snapshot after each epoch, and at once on SIGTERM, SIGINT or SIGUSR1. Started again, the run continues, and
+// gives the same bits as without the interruption.
+//   lockstep launch -n 2 -- 05_resume RUN_FOLDER [EPOCHS]
 #include <torch/torch.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A data-parallel training loop of your own. Start it with `lockstep launch -n 2 --
-// build/consumer`, srun or torchrun.
+// SPDX-License-Identifier: Apache-2.0
+// A data-parallel training loop of your own. Start it with `lockstep launch -n 2 -- build/consumer`, srun or torchrun.
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Compares compression with PyTorch's communication hooks.
-// tests/golden/compression/make.py wrote the expected numbers and describes the network.
+// SPDX-License-Identifier: Apache-2.0
+// Compares compression with PyTorch's communication hooks. tests/golden/compression/make.py wrote the expected numbers
+// and describes the network.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

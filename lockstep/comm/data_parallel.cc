@@ -134,8 +134,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   reducer->send_by(*compression);
 }
 
-// Ranks without samples have no autograd graph. If any rank has samples, rank 0 has some, so rank 0's graph decides
-// which parameters are used.
+// Ranks without samples have no autograd graph. Rank 0 has samples if any rank has, so its graph decides what is used.
 void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
   auto names = joined(loss.defined() ? unreached_parameters(parameters, loss) : std::vector<std::string>{}, "\n");
   const auto all = group.broadcast_text(names);

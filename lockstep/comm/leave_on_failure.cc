@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 How a rank leaves the group after an exception. It writes `failed/N/RANK` to the
-// store, where N counts its failures. Then it waits a moment for the same keys of the other ranks, since all ranks may
-// have thrown the same exception. If some key does not come, the rank writes its reason to `left`, unless another rank
-// has done so. Then it closes its connections. That ends every collective of the others, and they read `left`.
+// SPDX-License-Identifier: Apache-2.0
+// How a rank leaves the group after an exception. It writes `failed/N/RANK` to the store, where N counts its failures.
+// Then it waits a moment for the same keys of the other ranks, since all ranks may have thrown the same exception. If
+// some key does not come, the rank writes its reason to `left`, unless another rank has done so. Then it closes its
+// connections. That ends every collective of the others, and they read `left`.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: a loss in half precision was multiplied by a number of samples that
-// half precision rounds or cannot hold.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: a loss in half precision was multiplied by a number of samples that half precision rounds or cannot hold.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: other programs on the network could kill or stall a run. Each
-// connection to Gloo's port cost a rank a descriptor for ever, anyone's write to the store passed for a rank's arrival,
-// and an address left by a dead run led ranks into another run's store.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: other programs on the network could kill or stall a run. Each connection to Gloo's port cost a rank a
+// descriptor for ever, anyone's write to the store passed for a rank's arrival, and an address left by a dead run led
+// ranks into another run's store.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: a rank that caught an exception kept its connections, so its peers
-// waited half an hour for it.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: a rank that caught an exception kept its connections, so its peers waited half an hour for it.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

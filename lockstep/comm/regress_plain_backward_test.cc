@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: a loop that called loss.backward() itself averaged nothing, and the
-// ranks' weights drifted apart without a message.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: a loop that called loss.backward() itself averaged nothing, and the ranks' weights drifted apart without a
+// message.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: the loss of a rank without samples counts nothing, but a loss that was
-// not finite still made every gradient NaN.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: the loss of a rank without samples counts nothing, but a loss that was not finite still made every
+// gradient NaN.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: with a batch of one sample, at most three samples were read at once,
-// however many workers there were.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: with a batch of one sample, at most three samples were read at once, however many workers there were.
 #include <gtest/gtest.h>
 
 #include <chrono>

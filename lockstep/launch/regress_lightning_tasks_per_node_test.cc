@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Lightning refuses a job of several tasks unless --ntasks-per-node was given. It
-// did so under `lockstep exec` too.
+// SPDX-License-Identifier: Apache-2.0
+// Lightning refuses a job of several tasks unless --ntasks-per-node was given. It did so under `lockstep exec` too.
 #include <gtest/gtest.h>
 
 #include <optional>

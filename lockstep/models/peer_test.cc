@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Compares Lockstep's models with those of torchvision and Hugging Face.
-// tests/golden/models/make_peers.py wrote the expected numbers.
+// SPDX-License-Identifier: Apache-2.0
+// Compares models with those of torchvision and Hugging Face. tests/golden/models/make_peers.py wrote their numbers.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

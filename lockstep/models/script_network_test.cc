@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Compares TorchScript models with Python. tests/golden/script/make.py wrote the
-// models and their expected outputs.
+// SPDX-License-Identifier: Apache-2.0
+// Compares TorchScript models with Python. tests/golden/script/make.py wrote the models and their expected outputs.
 #include "lockstep/models/script_network.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: two programs wrote into one snapshot folder. One of them died when it
-// removed a snapshot that the other had removed already.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: two programs wrote into one snapshot folder. One of them died when it removed a snapshot that the other
+// had removed already.
 #include "lockstep/snapshot/snapshot_lock.h"
 
 #include <gtest/gtest.h>

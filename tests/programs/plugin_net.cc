@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A network in a shared library, written as users write theirs.
+// SPDX-License-Identifier: Apache-2.0
+// A network in a shared library, written as users write theirs.
 #include <torch/torch.h>
 
 #include "lockstep/lockstep.h"

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 Trains a network whose layers are registered in the reverse of the order in which
-// they run, so that the buckets of the first step are not those of later ones. The program resumes from the newest
-// snapshot in its folder. reversed_order FOLDER [--epochs N] [--die-rank R --die-step S] With the last two, rank R
-// kills itself with SIGKILL right after step S. Rank 0 prints one JSON object.
+// SPDX-License-Identifier: Apache-2.0
+// Trains a network whose layers are registered in the reverse of the order in which they run, so that the buckets of
+// the first step are not those of later ones. The program resumes from the newest snapshot in its folder.
+//   reversed_order FOLDER [--epochs N] [--die-rank R --die-step S]
+// With the last two, rank R kills itself with SIGKILL right after step S. Rank 0 prints one JSON object.
 #include <torch/torch.h>
 
 #include <csignal>

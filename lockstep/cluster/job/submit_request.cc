@@ -175,8 +175,7 @@ void add_data(JobRequest& job, const SubmitRequest& request, const Target& targe
   job.software.data = std::move(data);
 }
 
-/// Returns the path of a recipe's data, if it exists on this machine. Otherwise the profile's binds must provide the
-/// data.
+/// Returns the path of a recipe's data, if it exists on this machine. If not, the profile's binds must provide it.
 std::optional<std::string> data_here(const Target& target) {
   if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
   try {
@@ -261,8 +260,7 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
   return jobs;
 }
 
-/// Returns the arguments that differ between the trials of a job: the swept settings of a recipe, or all arguments of a
-/// program.
+/// Returns the arguments that differ between a job's trials: a recipe's swept settings, or all arguments of a program.
 std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
   if (request.flags.program.empty()) {
     std::vector<std::string> arguments;

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 How samples come from Python. One process, the server, imports the user's code
-// and opens the data set. It answers on a control socket: which fields a part has, and how many samples. Each thread of
-// this process that reads samples gets a worker process, which the server forks. A thread sends (seed, epoch, sample)
-// on the worker's socket. The worker lays the sample into memory that both map, and answers with a length of 0. After a
-// failure it answers with the error as JSON instead.
+// SPDX-License-Identifier: Apache-2.0
+// How samples come from Python. One process, the server, imports the user's code and opens the data set. It answers on
+// a control socket: which fields a part has, and how many samples. Each thread of this process that reads samples gets
+// a worker process, which the server forks. A thread sends (seed, epoch, sample) on the worker's socket. The worker
+// lays the sample into memory that both map, and answers with a length of 0. After a failure it answers with the error
+// as JSON instead.
 //
 // A worker belongs to one thread while that reads a sample, and to `idle_` otherwise. `mutex_` guards `idle_`, and the
 // server's own guards its control socket. Closing a socket ends whoever is at its other end, so nothing is left when

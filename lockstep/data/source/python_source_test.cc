@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 These tests need no PyTorch, so any Python will do.
-// tests/python_models/data_test.py tests the same with real data sets and PyTorch.
+// SPDX-License-Identifier: Apache-2.0
+// These tests need no PyTorch, so any Python will do. tests/python_models/data_test.py tests the same with real data
+// sets and PyTorch.
 #include "lockstep/data/source/python_source.h"
 
 #include <gtest/gtest.h>

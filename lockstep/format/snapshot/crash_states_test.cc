@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Tests a save on a machine that loses power. The save's writes, syncs and renames
-// are recorded. Then each state in which a crash may leave the disk is built as a folder, and a load is tried.
+// SPDX-License-Identifier: Apache-2.0
+// Tests a save on a machine that loses power. The save's writes, syncs and renames are recorded. Then each state in
+// which a crash may leave the disk is built as a folder, and a load is tried.
 //
 // What a crash may lose is taken from POSIX, which promises less than any real file system does. A file's bytes are
 // safe once the file is synced. A name is safe once its folder is synced. Anything else may be lost, in any order: each

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Tests writers that are killed at random moments, and snapshots that are damaged
-// at random places. The seeds come from LOCKSTEP_DAMAGE_SEEDS, as first:count. tools/soak uses new seeds each time.
+// SPDX-License-Identifier: Apache-2.0
+// Tests writers that are killed at random moments, and snapshots that are damaged at random places. The seeds come from
+// LOCKSTEP_DAMAGE_SEEDS, as first:count. tools/soak uses new seeds each time.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Tests a save whose system calls fail, one after the other, in each of the ways in
-// which disks and network file systems fail. The save must end with an error, or must have saved. Earlier snapshots
-// must be intact in either case.
+// SPDX-License-Identifier: Apache-2.0
+// Tests a save whose system calls fail, one after the other, in each of the ways in which disks and network file
+// systems fail. The save must end with an error, or must have saved. Earlier snapshots must be intact in either case.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 

@@ -254,20 +254,17 @@ void LocalSupervisor::take_signals() {
       out_.discard();
       err_.discard();
     } else {
-      // The signal goes to the rank and not to its process group. A program that stops in order still needs its helper
-      // processes.
+      // Not to the rank's process group, since a program that stops in order still needs its helper processes.
       forwarded_.push_back(signal);
       signal_all(signal, false);
-      // SIGCONT wakes a rank that was stopped. It would not receive the signal otherwise, and the others would wait for
-      // it.
+      // SIGCONT wakes a stopped rank. Otherwise it would not receive the signal, and the others would wait for it.
       if (signal == SIGTERM || signal == SIGINT) signal_all(SIGCONT, true);
       begin_grace(signal);
     }
   }
 }
 
-// A frozen rank never ends by itself, and a rank that waits for it may not end either. So both are killed after
-// `stop_grace`.
+// A frozen rank never ends by itself, nor may one that waits for it. So both are killed after `stop_grace`.
 void LocalSupervisor::begin_grace(int signal) {
   if (kill_at_ || (signal != SIGTERM && signal != SIGINT)) return;
   stop_signal_ = signal;
@@ -286,8 +283,7 @@ void LocalSupervisor::take_ended() {
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == info.si_pid; });
     if (rank != ranks_.end()) {
-      // The id of the process group is not used again until its leader is reaped. So this signal cannot reach another
-      // program.
+      // The process group's id is not used again until its leader is reaped, so this reaches no other program.
       ::kill(-rank->pid, SIGKILL);
       rank->pid = -1;
       --live_;
@@ -390,8 +386,7 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  // Nothing is printed if the launcher was killed. Whoever killed it knows, and writing a message that nobody reads
-  // could block this process for ever.
+  // If the launcher was killed, nothing is printed: a message that nobody reads could block this process for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   const auto& slot = ranks_[static_cast<std::size_t>(failed_->rank)];

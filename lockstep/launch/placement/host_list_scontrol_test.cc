@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Compares expand_host_list() with `scontrol show hostnames` on generated host
-// lists.
+// SPDX-License-Identifier: Apache-2.0
+// Compares expand_host_list() with `scontrol show hostnames` on generated host lists.
 #include <gtest/gtest.h>
 
 #include <cstdio>

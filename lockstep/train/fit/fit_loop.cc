@@ -148,8 +148,7 @@ void FitLoop::train_epoch() {
   }
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
-  // If the loader has reached an epoch's end, the next read begins the next epoch. So nothing may be read from an epoch
-  // that is over.
+  // After an epoch's end, the loader's next read would begin the next epoch. So an epoch that is over is not read.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
     const auto batches = feed_->next(state_.place);
     make_step(batches);

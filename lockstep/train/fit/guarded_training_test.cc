@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Tests trainings in which numbers are not finite, or in which a bit of one rank's
-// memory flips.
+// SPDX-License-Identifier: Apache-2.0
+// Tests trainings in which numbers are not finite, or in which a bit of one rank's memory flips.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Compares each option of a step with PyTorch. tests/golden/trainer/make.py wrote
-// the expected numbers, and describes the network and the batches.
+// SPDX-License-Identifier: Apache-2.0
+// Compares each option of a step with PyTorch. tests/golden/trainer/make.py wrote the expected numbers, and describes
+// the network and the batches.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

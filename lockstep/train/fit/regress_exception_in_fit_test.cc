@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: a listener threw on one rank, and the program caught the exception.
-// The other ranks then waited for half an hour.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: a listener threw on one rank, and the program caught the exception. The other ranks then waited for half
+// an hour.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

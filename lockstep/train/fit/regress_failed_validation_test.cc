@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: after a failed validation the steps of its epoch were lost, since
-// nothing was saved between the last step and the validation.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: after a failed validation the steps of its epoch were lost, since nothing was saved between the last step
+// and the validation.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

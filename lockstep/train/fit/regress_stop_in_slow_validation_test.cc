@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: if a validation had fewer than 16 batches, a stop took effect only
-// after it, however long the batches took.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: if a validation had fewer than 16 batches, a stop took effect only after it, however long the batches
+// took.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Three faults: without a validation, SWA's weights were saved with the BatchNorm
-// statistics of the last step. A stop in validation counted an epoch twice. A resume mixed averages of two kinds.
+// SPDX-License-Identifier: Apache-2.0
+// Three faults: without a validation, SWA's weights were saved with the BatchNorm statistics of the last step. A stop
+// in validation counted an epoch twice. A resume mixed averages of two kinds.
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>

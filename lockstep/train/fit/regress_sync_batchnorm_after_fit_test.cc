@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: after a training with sync_batchnorm, the layers still called the
-// training loop, which had ended.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: after a training with sync_batchnorm, the layers still called the training loop, which had ended.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

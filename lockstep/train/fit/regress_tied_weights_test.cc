@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The fault: strategy dp added the gradient of a tied weight once for each name of
-// the weight.
+// SPDX-License-Identifier: Apache-2.0
+// The fault: strategy dp added the gradient of a tied weight once for each name of the weight.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

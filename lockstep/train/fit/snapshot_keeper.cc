@@ -40,8 +40,7 @@ Map of_owner(const Map& all, const std::string& owner) {
   return out;
 }
 
-// Returns the sums of each rank, gathered by an all-reduce. Each rank's tensor is zero except in its own row, so no bit
-// of a sum changes. If this rank lacks a name of `all`, its sum is zero.
+// Gathers all ranks' sums by an all-reduce, each in its own row. A name of `all` that this rank lacks is zero here.
 std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const MetricSums& own,
                                     const MetricSums& all) {
   const auto columns = static_cast<std::int64_t>(2 + all.size());
@@ -133,8 +132,7 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
   return state;
 }
 
-// A schedule by steps continues at the snapshot's step. If a step has another number of samples than before, this step
-// is at another position in the training.
+// If a schedule counts steps, a step with another number of samples would be another position in the training.
 void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
   const auto it = state.numbers.find(kStepSamples);
   if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
@@ -320,8 +318,7 @@ std::optional<SnapshotContent> SnapshotKeeper::gathered(const TrainingState& own
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   auto state = all_ranks(own);
-  // The compression's state has at most the model's size for each rank. Rank 0 has it in separate memory already, so it
-  // is not copied again.
+  // The compression's state has at most the model's size for each rank. Rank 0 has gathered it, so it is not copied.
   const auto compression = model_.parallel().compression_state();
   if (!writer_) return std::nullopt;
   auto all = content(std::move(state));

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Tests that several ranks, copies in threads and compression train like one rank,
-// or differ from it as documented.
+// SPDX-License-Identifier: Apache-2.0
+// Tests that several ranks, copies in threads and compression train like one rank, or differ from it as documented.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
