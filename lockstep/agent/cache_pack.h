@@ -29,8 +29,8 @@ class CachePack {
   CachePack(std::filesystem::path pack, std::filesystem::path folder)
       : pack_(std::move(pack)), folder_(std::move(folder)) {}
 
-  /// Creates the private folder with the pack's content, completely or not at all. The first of the node's tasks does
-  /// it while the others wait. A damaged pack is left out, and `warn` gets a message.
+  /// Creates the node's cache folder, which only this user can read, with the pack's content. The first of the node's
+  /// tasks does it while the others wait. If the pack is damaged, the folder is empty, and `warn` gets a message.
   ///
   /// Blocks: for reading the pack, once a node.
   /// Throws: Error(kIo) if the folder cannot be created.

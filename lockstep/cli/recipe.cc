@@ -162,12 +162,6 @@ void add_sets(CLI::App& command, RecipeRequest& request) {
 void add_recipe(CLI::App& app, Context& context) {
   auto* recipe = app.add_subcommand("recipe", "List, show, create and check recipes");
   recipe->require_subcommand(1);
-  recipe->footer(examples_section(
-      {{"lockstep recipe ls", "List the built-in recipes, and every setting that a recipe may have."},
-       {"lockstep recipe show mnist --set optimizer.lr=0.05",
-        "Print each setting's value. A comment says which file, flag or default it comes from."},
-       {"lockstep recipe new my.toml", "Write a recipe to start from. `lockstep recipe check my.toml` checks it."}},
-      static_cast<std::size_t>(columns_of(context.env))));
   const auto request = std::make_shared<RecipeRequest>();
   const auto add = [&](const char* name, const char* about) {
     auto* command = recipe->add_subcommand(name, about);
@@ -193,6 +187,14 @@ void add_recipe(CLI::App& app, Context& context) {
   auto* check_command = add("check", "Check recipes for errors");
   check_command->add_option("RECIPE", request->words, "TOML files or names of built-in recipes")->required();
   check_command->callback([request, &context] { context.exit_code = check(request->words, request->json, context); });
+
+  // The sub-commands would inherit a footer that was set before they were added.
+  recipe->footer(examples_section(
+      {{"lockstep recipe ls", "List the built-in recipes, and every setting that a recipe may have."},
+       {"lockstep recipe show mnist --set optimizer.lr=0.05",
+        "Print each setting's value. A comment says which file, flag or default it comes from."},
+       {"lockstep recipe new my.toml", "Write a recipe to start from. `lockstep recipe check my.toml` checks it."}},
+      static_cast<std::size_t>(columns_of(context.env))));
 }
 
 }  // namespace lockstep::cli

@@ -21,9 +21,9 @@
 
 namespace lockstep {
 
-/// The function that gives the data set, and the Python that runs it.
+/// The user's Python function that returns the data set, and the Python interpreter that runs it.
 struct PythonData {
-  std::string python;             ///< The program.
+  std::string python;             ///< The interpreter's path.
   std::filesystem::path host;     ///< The folder lockstep_host.
   std::string source;             ///< A file's absolute path, or the name of a module.
   std::string function;           ///< A function or class in it.

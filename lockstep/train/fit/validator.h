@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// Evaluates the module on the validation data. If an extension averages weights, the averages are used. The validator
-/// also computes the BatchNorm statistics that averaged weights lack.
+/// Evaluates the module on the validation data. If an extension such as WeightAverage keeps averages of the weights,
+/// they are used. Averaged weights have no BatchNorm statistics, so the validator computes them from training data.
 class Validator {
  public:
   using Metrics = std::map<std::string, double>;
