@@ -40,6 +40,8 @@ bool is_one_task(const JobPlan& plan) { return plan.size.world() == 1 && !plan.s
 
 std::string step(const JobPlan& plan) {
   std::string text = plan.queue.restarts > 0 ? "srun \"${where[@]}\"" : "srun";
+  // Else srun kills all ranks with a lost node's, and the parent of rank 0 cannot write the state that it holds.
+  if (plan.queue.restarts > 0 && plan.program.is_recipe) text += " --no-kill";
   if (plan.size.is_range()) {
     if (plan.queue.restarts == 0) text += " " + whole_range(plan);
     text += " --ntasks-per-node=" + std::to_string(plan.size.tasks);
