@@ -71,11 +71,11 @@ struct Group::Impl {
   void require_member() const;
 };
 
-/// True if the parent of this rank starts it again when it dies, and this LibTorch lets the others meet it again.
+/// True if the parent of this rank starts it again if it dies, and this LibTorch lets the other ranks connect to it.
 bool can_be_replaced(const Group::Impl& impl, const Environment& env);
 
-/// Calls `work`, which must run c10d's code alone. An exception of the transport becomes Error(kPeer) that names
-/// `action`. Others pass through.
+/// Calls `work`, which must run only c10d's code. An exception about a broken connection becomes an Error(kPeer) that
+/// names `action`. Other exceptions pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
 

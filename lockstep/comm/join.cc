@@ -57,7 +57,7 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   impl.rejoin->enter(1, placement.rank, std::move(mesh.gloo));
 }
 
-// A process that was started in a dead one's place. It prepares its training alone and meets the others later.
+// Prepares a process that was started in the place of a dead one. It connects to the other ranks only later.
 void prepare_to_rejoin(Group::Impl& impl, const Environment& env, const JoinOptions& options,
                        std::uint32_t generation) {
   const auto timeout = find_join_timeout(env, options);

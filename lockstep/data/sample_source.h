@@ -88,11 +88,11 @@ class SampleSource {
   /// True if read() is a copy within memory. An extra thread would then cost more than it saves.
   virtual bool is_in_memory() const { return false; }
 
-  /// True if samples come one after the other, whatever their ids. Readers then take them in order, unshuffled, on the
-  /// caller's thread.
+  /// True if samples can only be read one after the other, whatever their ids. Readers then take them in this order,
+  /// unshuffled, on the caller's thread.
   virtual bool is_stream() const { return false; }
 
-  /// Returns the samples to keep in memory, or nothing if chance changes more than the choice of pixels.
+  /// Returns the samples to keep in memory. Returns nothing if random transforms do more than choose pixels.
   virtual std::optional<FixedSamples> fixed() const { return {}; }
 
  protected:

@@ -136,7 +136,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Returns the numbers as the text of a snapshot's file.
+/// Returns the numbers of a training's state as text, in the form of a snapshot's file.
 std::string state_text(const TrainingState& state);
 
 /// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData).

@@ -54,7 +54,7 @@ class Module : public torch::nn::Module {
   virtual void on_validation_start() {}
   virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
 
-  /// Called once before a training, after the weights are in place.
+  /// Is called once before a training, after the weights are set.
   virtual void on_fit_start(const TrainingPlan&) {}
 
   /// Makes the optimizer. It is called once, after the weights are in place.

@@ -80,7 +80,7 @@ void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimiz
   const auto list = group.broadcast_text(is_root ? listed(optimizer_tensors(optimizer, names)) : "", root);
   if (!is_root && is_new) restore_optimizer(optimizer, names, stand_ins(list));
   for (const auto& [name, tensor, is_shared] : optimizer_tensors(optimizer, names)) {
-    // Counts came with the list.
+    // The list above has the values of counts already.
     if (tensor.dim() > 0 || tensor.scalar_type() != at::kLong) share(group, tensor, root);
   }
 }

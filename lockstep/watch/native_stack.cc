@@ -190,7 +190,7 @@ ThreadStack read_text_stack(const PageLayout& page, pid_t pid, milliseconds pati
   if (!file || before < 0) return {.note = "the file of its Python stack cannot be read"};
   if (auto why = ask(page, pid); !why.empty()) return {.note = std::move(why)};
   if (!wait_for([&] { return size() > before; }, patience)) return {.note = no_answer(pid)};
-  // It is written in pieces, so wait until it rests.
+  // The process writes its stack in pieces. So this waits until the file no longer grows.
   constexpr milliseconds kRest{20};
   std::string text;
   for (off_t seen = -1; seen != size();) {

@@ -131,7 +131,7 @@ void Page::begin_batch(std::int64_t step, std::span<const std::int64_t> samples)
   enter(Phase::kForward, step);
 }
 
-// It counts as no change, since the rank has not gone on.
+// This note is not counted as a change of the page, since the rank has not gone on.
 void Page::wait_for_sample(std::int64_t id) { layout_.loading_sample.store(id, std::memory_order_relaxed); }
 
 void Page::begin_collective(std::string_view operation, std::string_view type, std::int64_t elements,

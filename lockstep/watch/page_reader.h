@@ -19,7 +19,7 @@ struct Collective {
   std::int64_t elements = 0;
   std::string detail{};  ///< "bucket 3" or "[64, 10]". Empty if unknown.
 
-  /// True for the same call. Details are for people.
+  /// True if both are the same call. `detail` is not compared, since it is for people.
   bool operator==(const Collective& other) const {
     return number == other.number && what == other.what && elements == other.elements;
   }
@@ -43,8 +43,8 @@ struct PageSight {
   std::int64_t loading_sample = -1;  ///< Id of the sample that the rank waits for, or -1.
 };
 
-/// Reads a page of version 1 or 2. Returns nothing if its rank has not written it yet, or holds up the reader by
-/// writing without end.
+/// Reads a page of version 1 or 2. Returns nothing if the rank has not written the page yet, or writes it so often that
+/// the reader gets no complete page.
 std::optional<PageSight> sight_of(const PageLayout& page);
 
 /// Pages for ranks that will be started. They are memory without a file name, and vanish with the last process that

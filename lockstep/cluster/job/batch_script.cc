@@ -35,7 +35,7 @@ std::string whole_range(const JobPlan& plan) {
   return "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + std::to_string(plan.size.tasks) + "))";
 }
 
-/// A lost rank gets its state from others.
+/// True if the job has only one task. Such a task cannot be healed, since no other rank has its state.
 bool is_one_task(const JobPlan& plan) { return plan.size.world() == 1 && !plan.size.is_range(); }
 
 std::string step(const JobPlan& plan) {
@@ -108,7 +108,7 @@ void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& inde
   out.line(indent + "rm -f " + kept);
 }
 
-/// Flags of `after-step` for a recipe, and for spare nodes.
+/// Returns the flags of `lockstep after-step` for a recipe and for spare nodes.
 std::string recipe_flags(const JobPlan& plan) {
   std::string flags;
   if (plan.program.is_recipe) flags += " --recipe";
@@ -118,8 +118,8 @@ std::string recipe_flags(const JobPlan& plan) {
   return flags;
 }
 
-/// Runs the step until it ends well, or nothing speaks for another start. Slurm may refuse a step that finds what the
-/// one before it held not free yet, so a later one starts with --overlap (see kShortStep).
+/// Runs the step again and again, until it ends well or should not be started again. Slurm may refuse a step if
+/// resources of the step before are not free yet. So later steps start with --overlap (see kShortStep).
 void add_step_loop(ScriptText& out, const JobPlan& plan) {
   const auto tasks = std::to_string(plan.size.tasks);
   out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +

@@ -98,7 +98,7 @@ struct ResolvedShape {
   bool is_range() const { return least_nodes > 0 && least_nodes < nodes; }
   /// Returns the sizes as sbatch takes them, such as "4", "2-16" or "2-16:2".
   std::string nodes_text() const;
-  /// The same with spare nodes, which a job of several sizes does not have.
+  /// Returns the number of nodes with `spares` more. A job of several sizes has no spare nodes.
   std::string nodes_text(int spares) const;
 };
 

@@ -49,7 +49,7 @@ struct NodeChange {
   std::vector<std::string> added{};
 };
 
-/// "step started again without n2, with n4 (restart 1 of 3): …".
+/// Returns a line such as "step started again without n2, with n4 (restart 1 of 3): …".
 std::string again_words(const EndedStep& ended, const NodeChange& change, int most, const std::string& why) {
   std::string nodes = change.left_out.empty() ? "" : " without " + joined(change.left_out, ", ");
   if (!change.added.empty()) nodes += ", with the spare " + joined(change.added, ", ");
@@ -57,13 +57,13 @@ std::string again_words(const EndedStep& ended, const NodeChange& change, int mo
          std::to_string(most) + "): " + why;
 }
 
-/// Errors that the next start of a recipe would share.
+/// True if the error is in the recipe or its data, so that the next start would meet it again.
 bool is_the_recipes(const EndedStep& ended) {
   return ended.is_recipe && (ended.code == exit_code(ErrorKind::kUsage) ||
                              ended.code == exit_code(ErrorKind::kRecipe) || ended.code == exit_code(ErrorKind::kData));
 }
 
-/// Takes spare nodes into the places that are free.
+/// Adds spare nodes until the step has the number of nodes that it wants.
 std::vector<std::string> fill_up(std::vector<std::string>& nodes, const EndedStep& ended) {
   std::vector<std::string> added;
   for (const auto& each : ended.spares) {
@@ -80,7 +80,7 @@ json to_json(const EndedStep& ended, const StepRestart& verdict) {
           {"again", verdict.is_again}, {"reason", verdict.reason}, {"nodes", ended.nodes}};
 }
 
-/// Nodes on which the step of this job ran before, and does not run any more.
+/// Returns the nodes on which an earlier start of this job's step ran, and this start did not.
 std::set<std::string> left_out_before(const EndedStep& ended, const fs::path& path) {
   std::set<std::string> found;
   for (const auto& line : split(text_or_nothing(path), '\n')) {
@@ -107,7 +107,7 @@ std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path
                        .lost = object.at("lost")};
       if (before.job == ended.job && before.start == ended.start) found = std::move(before);
     } catch (const json::exception&) {
-      // Of another version.
+      // The line was written by another version of Lockstep.
     }
   }
   return found;
@@ -137,7 +137,7 @@ StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, c
   if (left_out.empty() && first && has_others) left_out = {first->rank.node};
   std::erase_if(verdict.nodes, [&](const auto& node) { return std::ranges::find(left_out, node) != left_out.end(); });
   const auto added = fill_up(verdict.nodes, ended);
-  // The node to blame is better than none if the step needs as many.
+  // The node to blame is used again if the step would have too few nodes without it.
   if (ended.must_have_all && std::ssize(verdict.nodes) < ended.wanted && ended.lost.empty()) {
     verdict.nodes = ended.nodes;
     left_out.clear();

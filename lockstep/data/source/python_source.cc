@@ -5,10 +5,10 @@
 // lays the sample into memory that both map, and answers with a length of 0. After a failure it answers with the error
 // as JSON instead.
 //
-// A worker belongs to one thread while that reads a sample, and to `idle_` otherwise. `mutex_` guards `idle_`, and the
-// server's own guards its control socket. Closing a socket ends whoever is at its other end, so nothing is left when
-// this process ends, in whatever way. python/lockstep_host/data.py is the other side, python_server.cc starts it, and
-// python_stream.cc has the data sets without an order.
+// A worker belongs to one thread while the thread reads a sample. At other times it is in `idle_`. `mutex_` guards
+// `idle_`, and the server has a mutex of its own for its control socket. When a socket is closed, the process at its
+// other end exits. So server and workers end however this process ends. python/lockstep_host/data.py is the other side,
+// and python_server.cc starts it. python_stream.cc reads iterable data sets, which have no order.
 #include "lockstep/data/source/python_source.h"
 
 #include <cstring>

@@ -39,12 +39,12 @@ class LocalStore {
 
   /// True if the server runs.
   bool is_served() const { return server_ != nullptr; }
-  /// Ends the generation of the run, and returns the number of the next one. Ranks of the old one leave each other.
+  /// Begins the next generation of the run, and returns its number. Ranks then end their connections, and meet again.
   ///
   /// Throws: Error(kPeer) if the server does not answer.
   std::uint32_t next_generation();
 
-  /// Sets the variables for the ranks.
+  /// Adds the variables by which the ranks find the store.
   void describe(Environment::Map& variables) const;
 
  private:

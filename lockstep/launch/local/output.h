@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Opens rank-NNNN.log in `folder`, for appending. Empty if `folder` is.
-/// Throws: Error(kIo).
+/// Opens rank-NNNN.log in `folder`, for appending. Returns no file if `folder` is empty.
+/// Throws: Error(kIo) if the file cannot be opened.
 FileDescriptor open_rank_log(const std::filesystem::path& folder, int rank);
 
 /// One of this process's own streams, written by many ranks. It never blocks. Output that the stream does not accept at

@@ -12,7 +12,7 @@
 // - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
 // - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
 //   follow.
-// - Healing. A rank that died has been started again. The run is running as before.
+// - Healing. A rank that died was started again. The run is in the state Running.
 // - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
 //
 // If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
@@ -114,7 +114,7 @@ void LocalSupervisor::start(int rank) {
   } catch (const Error& error) {
     log_.warning(std::string(error.fact()) + ": nobody will know what rank " + std::to_string(rank) + " does");
   }
-  // A process that is started again finds the memory of the one before it.
+  // If the rank is started again, the new process finds the memory of the one that died.
   if (healing_ && !slot.memory) slot.memory.emplace();
   FileDescriptor log = open_rank_log(job_.log_folder, rank);
   const pid_t pid = ::fork();
@@ -315,7 +315,7 @@ void LocalSupervisor::take_ending(Ending ending) {
   }
 }
 
-// The place in the training of a rank that ended is known only if all ranks are still there to give it the state.
+// A dead rank can be replaced only while all other ranks live, since they give it the training's state.
 bool LocalSupervisor::can_heal(const Ending& ending) const {
   if (!healing_ || failed_ || is_stopped_ || is_orphan_ || stop_signal_ != 0) return false;
   if (!Healing::is_curable(ending.code) || !served_->is_served()) return false;
@@ -343,8 +343,8 @@ bool LocalSupervisor::heals(const Ending& ending) {
   return true;
 }
 
-// Told once the cause is known. Ranks in different collectives get errors, and the first that ends need not be at
-// fault.
+// Prints the cause once it is known. If ranks are in different collectives, all get errors, and the first that ends
+// need not be at fault.
 void LocalSupervisor::tell_cause() {
   if (!failed_ || is_told_ || is_named_) return;
   is_told_ = true;

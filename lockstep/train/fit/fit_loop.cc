@@ -69,7 +69,7 @@ FitResult FitLoop::train() {
   return finish();
 }
 
-// A peer is lost. Returns false if nobody takes its place.
+// Continues after the loss of a peer. Returns false if no new process takes the peer's place.
 bool FitLoop::recovers() {
   Page::own().enter(Phase::kStarting, state_.step);
   graph_->clear();
@@ -126,7 +126,7 @@ void FitLoop::check_sanity() {
 
 void FitLoop::announce() {
   auto event = run_started(options_, data_, model_);
-  // A healed rank tells once more of the step that it returned to.
+  // A healed rank reports the step that it returned to once more.
   event.first_step = state_.step - (healer_.owes_step_end() ? 1 : 0);
   event.first_epoch = state_.epoch;
   participants_.tell(event, stop_);

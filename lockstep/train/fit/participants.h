@@ -19,13 +19,13 @@ struct Monitor {
   std::string metric;  ///< "val_loss"
 };
 
-/// The last events that listeners heard of, since a step that is done again must not be told of again.
+/// The last events that listeners were told. If a step is repeated, its events are not told again.
 struct ToldEvents {
   std::int64_t step = -1;
   std::int64_t epoch = -1;
-  std::int64_t validation = -1;  ///< The step after which it was.
+  std::int64_t validation = -1;  ///< The step after which the last validation was.
 
-  /// Sets `last` to `now`. Returns false if it was there already.
+  /// Sets `last` to `now`. Returns false if `last` was not less, so that the event is not new.
   static bool is_new(std::int64_t& last, std::int64_t now) { return std::exchange(last, now) < now; }
 };
 

@@ -87,13 +87,13 @@ class SnapshotKeeper {
 
     bool operator==(const SavedAt&) const = default;
   };
-  /// The last save, and whether the parent holds the newest state. A Healer takes both back.
+  /// The last save, and whether the parent holds the newest state. A Healer sets both back to an earlier state.
   const std::optional<SavedAt>& saved() const { return saved_; }
   void restore_saved(const std::optional<SavedAt>& saved) { saved_ = saved; }
   bool is_held() const { return is_held_; }
   void set_held(bool is_held) { is_held_ = is_held; }
   std::vector<SavedTensor> tensors_of_extensions() const;
-  /// Gives each extension those of `tensors` that are its own. Gives each listener its own `numbers`.
+  /// Gives each extension its own tensors among `tensors`, and each listener its own `numbers`.
   void restore_extensions(const std::map<std::string, at::Tensor>& tensors);
   void restore_listeners(const std::map<std::string, double>& numbers);
 

@@ -42,7 +42,7 @@ class StateComparison {
   /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts.
   std::string compare(std::int64_t step, double step_seconds);
 
-  /// Plans anew after step `step`, on every rank alike, since one of them is new.
+  /// Plans the next comparisons again after step `step`. Call it on all ranks when a new process has joined them.
   void restart(std::int64_t step);
 
   /// Returns the steps between comparisons for a share of 1 % of the time.
