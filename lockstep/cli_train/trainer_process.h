@@ -35,7 +35,7 @@ class PythonHost {
   virtual std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> metric(
       const Recipe& recipe, const std::string& key) = 0;
 
-  /// Returns the path of the Python that runs.
+  /// Returns the path of the Python interpreter that runs.
   virtual std::string executable() const = 0;
 };
 

@@ -153,7 +153,7 @@ int start(const std::vector<std::string>& command, const Environment& env, int o
 
 /// The answer of kAskTorch.
 struct TorchAnswer {
-  bool is_python = false;    ///< The Python ran.
+  bool is_python = false;    ///< The interpreter ran.
   bool is_imported = false;  ///< And has PyTorch.
   std::string version{};
   std::string cuda{};

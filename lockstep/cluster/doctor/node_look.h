@@ -19,7 +19,7 @@ struct NodeLimits {
 /// after its set-up commands.
 struct ProgramTrial {
   std::vector<std::string> command{};  ///< A command that succeeds if the program starts. If empty, nothing is started.
-  bool is_python = false;              ///< It is a Python without arguments, which is asked about PyTorch.
+  bool is_python = false;  ///< The command is a Python interpreter without arguments, which is asked about PyTorch.
 };
 
 /// Findings on a node before a job's ranks start there.

@@ -22,7 +22,7 @@ std::filesystem::path active_environment(const Environment& env);
 std::vector<std::string> with_program_of(const std::filesystem::path& environment, std::vector<std::string> command);
 
 /// Checks an environment given by --conda. Throws: Error(kEnvironment) if `conda` is a path where there is no conda
-/// environment or venv with a Python.
+/// environment or venv with a Python interpreter.
 void check_conda(const std::string& conda);
 
 }  // namespace lockstep

@@ -140,8 +140,8 @@ bool is_python(const JobPlan& plan) {
   return !plan.program.is_recipe && name.starts_with("python");
 }
 
-/// True if the program is a script that a Python runs, such as a launcher from a Python environment, or the user's own.
-/// A launcher that starts a program which is not Python does not count.
+/// True if the program is a script that a Python interpreter runs, such as a launcher from a Python environment, or the
+/// user's own. A launcher that starts a program which is not Python does not count.
 bool is_python_script(const JobPlan& plan) {
   const auto& command = plan.program.command;
   const auto name = std::filesystem::path(command.front()).filename().string();
@@ -151,8 +151,8 @@ bool is_python_script(const JobPlan& plan) {
          (is_open_python(name) || name.ends_with(".py"));
 }
 
-/// Adds shell lines that find the Python of a script on the node, and then run it. The script's first line names that
-/// Python, or it is beside the script: pip writes a first line for /bin/sh if the path is long or has a blank.
+/// Adds shell lines that find a script's Python interpreter on the node, and then run it. The script's first line names
+/// that Python, or it is beside the script: pip writes a first line for /bin/sh if the path is long or has a blank.
 void add_python_of_script(ScriptText& out) {
   out.line("# Which Python runs the program, its first line says, or the folder that it lies in.");
   out.quoted_lines("python", {"file=$(command -v \"$0\") || exit 127", "read -r line < \"$file\" || line=",
@@ -161,7 +161,7 @@ void add_python_of_script(ScriptText& out) {
 }
 
 /// Returns a command that succeeds only if the program exists and, as far as that can be tried, starts. In a job with
-/// devices, `lockstep doctor` passes a Python its arguments.
+/// devices, `lockstep doctor` passes a Python interpreter its arguments.
 std::string smoke_test_command(const JobPlan& plan) {
   if (is_python(plan)) return plan.size.devices > 0 ? "\"$program\"" : "\"$program\" -c ''";
   if (is_python_script(plan) && plan.size.devices > 0) return "sh -c \"$python\" \"$program\"";

@@ -125,7 +125,7 @@ struct ProfileModules {
   std::vector<std::string> load;    ///< Names, for one `module load`.
   std::vector<std::string> after;
   std::vector<std::string> container;  ///< Shell commands instead of all of these if the job runs in a container.
-  bool torch = false;                  ///< `load` brings a Python with PyTorch.
+  bool torch = false;                  ///< `load` brings a Python interpreter with PyTorch.
 };
 
 struct ProfileContainer {

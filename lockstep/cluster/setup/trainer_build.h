@@ -18,7 +18,7 @@ struct TorchInstall {
   std::string abi{};               ///< ABI of the C++ library, "1" for the new one, "0" for the old.
   std::string device{};            ///< "cpu", "cuda-13.0", "rocm-6.4"
   std::string container{};         ///< The image that PyTorch is in. Empty outside an image.
-  std::string python{};            ///< The Python that has it: "/venv/bin/python3".
+  std::string python{};            ///< The Python interpreter that has it: "/venv/bin/python3".
 };
 
 /// A `lockstep-train` that `lockstep setup` has built.

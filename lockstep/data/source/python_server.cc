@@ -103,8 +103,9 @@ bool send_with_files(const FileDescriptor& to, const std::string& text, std::arr
 }
 
 Error ended_server(const PythonData& data) {
-  return {ErrorKind::kEnvironment, "the Python process that holds the data set of " + data.function + " ended",
-          "its last lines are above; '" + data.python + "' runs it, or the Python that LOCKSTEP_PYTHON names"};
+  return {
+      ErrorKind::kEnvironment, "the Python process that holds the data set of " + data.function + " ended",
+      "its last lines are above; '" + data.python + "' runs it, or the Python interpreter that LOCKSTEP_PYTHON names"};
 }
 
 }  // namespace
