@@ -80,10 +80,9 @@ void add_stop(CLI::App& app, Context& context) {
   command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
   command->footer(wrapped(
       "A recipe's run, or a Python program with `import lockstep`, writes a snapshot and ends. This command returns as "
-      "soon as "
-      "the run has seen the request. Another program's job, or a job that waits in the queue, is cancelled with "
-      "scancel. No further job of the run starts. The same `lockstep train` or `submit` with --run-dir continues a "
-      "recipe's run.",
+      "soon as the run has seen the request. Another program's job, or a job that waits in the queue, is cancelled "
+      "with scancel. No further job of the run starts. The same `lockstep train` or `submit` with --run-dir continues "
+      "a recipe's run.",
       static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
