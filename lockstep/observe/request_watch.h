@@ -34,8 +34,8 @@ class RequestWatch {
   /// True if somebody has asked for a snapshot, and no save has begun since.
   bool wants_save() const { return wants_save_; }
 
-  /// Call it when the save of a snapshot begins, after step `step`. The save serves all requests for a snapshot that were
-  /// seen so far. A later request waits for the next save.
+  /// Call it when the save of a snapshot begins, after step `step`. The save serves all requests for a snapshot that
+  /// were seen so far. A later request waits for the next save.
   void begin_save(std::int64_t step);
   /// Call it when a snapshot is complete on disk. This answers the requests that the snapshot serves.
   void written(const SnapshotWritten& snapshot);

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import check_budgets  # noqa: E402
 import check_docs  # noqa: E402
 import check_words  # noqa: E402
 import draw_passages  # noqa: E402
@@ -55,6 +56,18 @@ class Words(unittest.TestCase):
         names = ["lockstep/x/a.cc", "lockstep/x/a.h", "lockstep/x/b.cc"]
         self.assertEqual(list(check_words.folders_without_readme(names)), ["lockstep/x: has no README.md"])
         self.assertEqual(list(check_words.folders_without_readme([*names, "lockstep/x/README.md"])), [])
+
+
+class Licence(unittest.TestCase):
+    def test_the_licence_line_stands_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "a.cc"
+            for head, is_sound in (("// SPDX-License-Identifier: Apache-2.0", True), ("#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0", True),
+                                   ("<!-- SPDX-License-Identifier: Apache-2.0 -->", True), ("// SPDX-License-Identifier: Apache-2.0 A sum.", False),
+                                   ("// A sum.", False)):
+                source.write_text(head + "\nint a;\n")
+                with self.subTest(head=head):
+                    self.assertEqual(list(check_budgets.faults(source, "a.cc", {})) == [], is_sound)
 
 
 class Passages(unittest.TestCase):

@@ -23,7 +23,8 @@ class SubsetSource : public SampleSource {
       : source_(std::move(source)), ids_(std::move(ids)) {
     if (source_->is_stream()) {
       throw Error(ErrorKind::kRecipe, "a part is to be taken of an iterable data set, which has no samples by number",
-                  "leave out data.split, trainer.overfit_batches and trainer.limit_val_batches; the data set's function may return two parts");
+                  "leave out data.split, trainer.overfit_batches and trainer.limit_val_batches; the data set's "
+                  "function may return two parts");
     }
     const auto wrong = std::ranges::find_if(ids_, [&](std::int64_t id) { return id < 0 || id >= source_->size(); });
     if (wrong == ids_.end()) return;
