@@ -67,7 +67,7 @@ def main():
         run = lockstep.start(model=model, optimizer=optimizer, folder=os.environ.get("LOCKSTEP_RUN_DIR") or folder, every_epochs=10 ** 6)
         ratios, seconds = [], []
         for pair in run.epochs(PAIRS + 2):
-            # Each comes first in every second pair, since a machine's speed drifts.
+            # Each of the two comes first in every second pair, since a machine's speed drifts.
             plain = block(batches) if pair % 2 else None
             lined = block(run.steps(batches))
             plain = plain or block(batches)

@@ -92,8 +92,8 @@ def exceptions(path):
 def faults(path, name, allowed):
     text = path.read_text()
     lines = text.count("\n")
-    if LICENCE not in "\n".join(text.split("\n", 2)[:2]):
-        yield f"{name}:1: no licence line, want '{LICENCE}'"
+    if not any(line.removesuffix("-->").rstrip().endswith(LICENCE) for line in text.split("\n", 2)[:2]):
+        yield f"{name}:1: no line that ends with '{LICENCE}'"
     limit = HEADER if path.suffix == ".h" else FILE
     if lines > limit and name not in allowed:
         yield f"{name}: {lines} lines, want at most {limit}"

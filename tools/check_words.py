@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The words of docs, READMEs and public headers, by folder: the median sentence, how many sentences a colon or a semicolon joins, lines that are too
-wide, comments that open with "What" or "A claim:", words that the glossary replaces, and folders without a README.
+wide, comments that open with "What", "It" or "A claim:", words that the glossary replaces, and folders without a README.
 
     tools/check_words.py             what is enforced
     tools/check_words.py --report    a table of every folder"""
@@ -33,12 +33,22 @@ BANNED = {
 }
 
 
+def without_indented_code(text):
+    """The lines of Markdown without blocks of code, which are indented and follow an empty line."""
+    lines, before, is_code = [], "", False
+    for line in text.splitlines():
+        is_indented = line.startswith(("    ", "\t"))
+        is_code = is_indented and (is_code or not before.strip()) or (is_code and not line.strip())
+        lines.append("" if is_code else line)
+        before = line
+    return lines
+
+
 def prose(text):
     """Markdown without code, tables, headings and the marks of lists: one paragraph or item a string."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(?:    |\t)(?! *[-*\d]).*$", "", text, flags=re.M)
     paragraphs, current = [], []
-    for line in text.splitlines() + [""]:
+    for line in without_indented_code(text) + [""]:
         stripped = line.strip()
         starts = re.match(r"([-*]|\d+\.)\s+", stripped)
         if not stripped or stripped[0] in "|#<" or starts:
@@ -137,6 +147,20 @@ def header(name, text):
     return count
 
 
+# A comment that opens so needs the code or the comment beside it. What does it speak of?
+NAMELESS = re.compile(r"(?:It|They|Its|Their|Those|The same|Does the same)\b(?! as\b)")
+
+
+def nameless_openers(name, text):
+    """Comments of two words or more that open with a word such as "It" in the place of a name."""
+    before = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r"\s*//+ ?(.*)", line)
+        if found and not before.strip() and NAMELESS.match(found[1]) and " " in found[1].strip():
+            yield f"{name}:{number}: a comment opens with '{NAMELESS.match(found[1])[0]}', want the name of the thing: {found[1][:60]}"
+        before = found[1] if found else ""
+
+
 def what_openers(name, text):
     """Comments of a source that open with "What"."""
     before = ""
@@ -208,7 +232,8 @@ def main():
     faults = list(folders_without_readme(names))
     for name in names:
         if name.startswith(("lockstep/", "examples/", "tests/")) and name.endswith((".cc", ".h")):
-            faults += what_openers(name, (ROOT / name).read_text())
+            text = (ROOT / name).read_text()
+            faults += [*what_openers(name, text), *nameless_openers(name, text)]
     for name, count in found.items():
         faults += count.verdict(name)
     print("\n".join(faults) or f"{len(found)} pages and headers")

@@ -29,7 +29,8 @@ def comment_runs(name, text):
     current = []
     for line in text.splitlines() + [""]:
         found = re.match(rf"\s*{mark}(?!!)\s?(.*)", line)
-        if found and found[1].startswith("    "):  # An example's code.
+        # An example's code follows an empty line. Below a label such as "Throws:" the text goes on in its column.
+        if found and found[1].startswith("    ") and not current:
             continue
         if found and found[1].strip():
             current.append(found[1].strip())

@@ -16,7 +16,8 @@ EXIT_STATUS = (("0", "done"), ("1", "a bug in Lockstep"), ("2", "usage"), ("3", 
                ("4", "the environment, a limit, a scheduler that refuses"), ("5", "data"), ("6", "input or output"),
                ("7", "a peer rank failed or was killed"), ("75", "stopped on request with a snapshot written"),
                ("128+n", "ended by signal n"))
-TITLES = {"Positionals": "ARGUMENTS", "Options": "OPTIONS", "Subcommands": "COMMANDS", "Settings that most runs set": "SETTINGS"}
+TITLES = {"Positionals": "ARGUMENTS", "Options": "OPTIONS", "Subcommands": "COMMANDS", "Examples": "EXAMPLES",
+          "Settings that most runs set": "SETTINGS"}
 
 
 def said(program, *words):
@@ -24,23 +25,27 @@ def said(program, *words):
 
 
 class Help:
-    """The help of one command: what it is for, how it is called, and tables of names and explanations."""
+    """The help of one command: what it is for, how it is called, notes, and tables of names and explanations."""
 
     def __init__(self, text):
-        self.about, self.usage, self.tables = "", "", {}
+        self.about, self.usage, self.notes, self.tables = "", [], "", {}
         table = None
         for line in text.splitlines():
             if line.startswith("Usage: "):
-                self.usage = line[len("Usage: "):]
+                self.usage = [line[len("Usage: "):]]
+            elif self.usage and table is None and line.startswith(" "):  # The command's other form.
+                self.usage.append(line.strip())
             elif line.endswith(":") and line[:-1] in TITLES:
                 table = self.tables.setdefault(line[:-1], [])
+            elif self.usage and line and not line.startswith(" "):
+                self.notes += line + " "
             elif table is not None and (entry := ENTRY.match(line)):
                 table.append([entry[1], entry[2] or ""])
             elif table and line.strip():  # An explanation below a name that was too long for one beside it.
                 table[-1][1] = (table[-1][1] + " " + line.strip()).strip()
             elif line and not self.usage:
                 self.about += line + " "
-        self.about = self.about.strip()
+        self.about, self.notes = self.about.strip(), self.notes.strip()
 
     @property
     def commands(self):
@@ -60,6 +65,10 @@ def table_of(entries):
         yield roff(about) if about else "\\&"
 
 
+def synopsis(usage):
+    return "\n.br\n".join(".B " + roff(form) for form in usage)
+
+
 def section(title, lines):
     return [f".SH {title}", *lines]
 
@@ -72,15 +81,17 @@ def page(program, version, command):
     name = "-".join(["lockstep", *command])
     about = Help(said(program, *command, "--help"))
     lines = [f'.TH {name.upper()} 1 {date_of(program)} "lockstep {version}" "Lockstep"', *section("NAME", [f"{roff(name)} \\- {roff(about.about)}"]),
-             *section("SYNOPSIS", [".B " + roff(about.usage)])]
+             *section("SYNOPSIS", [synopsis(about.usage)])]
+    if about.notes:
+        lines += section("DESCRIPTION", [roff(about.notes)])
     for title, entries in about.tables.items():
         if not (command and title == "Subcommands"):
             lines += section(TITLES[title], table_of(entries))
     if command:
         for inner in about.commands:
             text = Help(said(program, *command, inner, "--help"))
-            lines += section(f"{' '.join(command)} {inner}".upper(), [roff(text.about), ".PP", ".B " + roff(text.usage)])
-            for entries in (text.tables.get("Positionals", []), text.tables.get("Options", [])):
+            lines += section(f"{' '.join(command)} {inner}".upper(), [roff(text.about), ".PP", synopsis(text.usage)])
+            for entries in (text.tables.get(each, []) for each in ("Positionals", "Options", "Examples")):
                 lines += table_of(entry for entry in entries if entry[0] != "-h,--help")
     lines += section("EXIT STATUS", [line for code, what in EXIT_STATUS for line in (".TP", f".B {code}", roff(what))])
     others = ["lockstep"] if command else [f"lockstep-{each}" for each in about.commands]

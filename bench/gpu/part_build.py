@@ -9,7 +9,7 @@ import part_speed
 from page import Part, Row
 from runs import BUILD, PRESET, ROOT, Failure, NotHere, last_words
 
-# Those of the tests may not be there: then there are none of that kind in this tree.
+# A tree may have no tests of this kind. Then their programs are not there.
 PROGRAMS, TESTS = ("lockstep", "lockstep-train"), ("lockstep_gpu_test",)
 LIBRARIES = {"liblockstep_cuda.so": "CUDA", "liblockstep_hip.so": "ROCm"}
 
@@ -42,7 +42,7 @@ class Warmup:
 def build(check):
     env = {name: os.environ.get(name, otherwise) for name, otherwise in (
         ("LOCKSTEP_TORCH", check.results.facts["torch_folder"]), ("LOCKSTEP_CACHE", str(check.work / "cache")),
-        # A virtual machine with several GPUs may start with little memory and be given more while it is used.
+        # A virtual machine with several GPUs may start with little memory, and get more while it is used.
         ("LOCKSTEP_JOBS", check.pick(str(check.results.facts["cores"]), "")))}
     known = check.command([ROOT / "tools/build", PRESET, "help"], "configure", env)
     targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]

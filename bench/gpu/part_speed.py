@@ -7,7 +7,7 @@ import sys
 from page import Part, Row
 from runs import QUIET, ROOT, Failure, micro
 
-# The modes of the peers: plain, torch.compile, and torch.compile with CUDA graphs.
+# How PyTorch runs for comparison: plain, with torch.compile, and with torch.compile and CUDA graphs.
 CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
 DECIDED = 6  # Windows of ten steps: by then a run has tried whether a graph is faster.
 PRECISION = ("tf32", "fp32")  # PyTorch's own default for convolutions, and what a CPU has.

@@ -22,7 +22,7 @@ HERE = ROOT / "bench/gpu"
 PRESET = "gpu"
 BUILD = ROOT / "build" / PRESET
 COMPILES = ("configure", "build")  # Of a compiler's errors the first is the cause.
-# No validation, no snapshots but the last, no event files: what is left is the step.
+# Without validation, event files and all snapshots but the last, only the time of steps is left.
 QUIET = ("trainer.validate_every=0", "snapshot.every_epochs=0", "observe.tensorboard=false")
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 
@@ -98,7 +98,7 @@ class Check:
         for folder in ("home", "logs", "runs", "peers"):
             (work / folder).mkdir(parents=True, exist_ok=True)
         clean = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
-        # A rehearsal's machine may be shared: threads that wait for each other then wait for others' work.
+        # In a rehearsal the machine may be shared. Threads that wait for each other then also wait for other programs.
         one_thread = self.pick({}, {"OMP_NUM_THREADS": "1"})
         self.env = clean | one_thread | {
             "HOME": str(work / "home"), "LOCKSTEP_RUNS": str(work / "runs"), "LOCKSTEP_TEST_DATA": str(data), "NO_COLOR": "1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training loop of one's own in LibTorch, made data-parallel: the lines that are new say "Lockstep".
+// A training loop of your own in LibTorch, made data-parallel. The new lines are marked "Lockstep".
 //   lockstep launch -n 2 -- 01_mnist_own_loop FOLDER        (or srun, torchrun, mpirun; or alone)
 #include <torch/torch.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same as a Module and a DataModule: the Trainer does the loop, the ranks, validation and snapshots.
+// The training of example 01 as a Module and a DataModule. The Trainer has the loop, the ranks, validation and
+// snapshots.
 //   lockstep launch -n 2 -- 02_mnist_module FOLDER
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network of one's own on photographs: FOLDER holds train/ and val/ with a folder of JPEG or PNG files for each
-// class.
+// Trains a network of your own on photographs. FOLDER has train/ and val/, each with a folder of JPEG or PNG files for
+// each class.
 //   lockstep launch -n 2 -- 03_images_from_folders FOLDER [EPOCHS]
 #include <torch/torch.h>
 

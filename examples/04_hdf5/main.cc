@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of an HDF5 file that any program may have written: 'x' [N, features], floating, and 'y' [N], classes from 0.
+// Trains on arrays in an HDF5 file, which any program may have written: 'x' [N, features], floating, and 'y' [N],
+// classes from 0.
 //   python make_data.py data.h5 && lockstep launch -n 2 -- 04_hdf5 data.h5
 #include <torch/torch.h>
 
@@ -11,7 +12,7 @@
 namespace {
 
 struct Arrays : lockstep::DataModule {
-  // A fifth of the rows is held out for validation, drawn by the seed.
+  // A fifth of the rows is held out for validation. The seed determines which.
   explicit Arrays(const std::string& file)
       : sets(lockstep::open_data_sets({.kind = "hdf5", .path = file, .split = 0.2, .seed = 1})) {}
 

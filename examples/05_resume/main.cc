@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots each epoch, and on SIGTERM, SIGINT or SIGUSR1 at once. Started again, the run goes on if it was, bit for
-//   bit. lockstep launch -n 2 -- 05_resume RUN_FOLDER [EPOCHS].
+// Writes a snapshot after each epoch, and at once on SIGTERM, SIGINT or SIGUSR1. Started again, the run continues, and
+// gives the same bits as without the interruption.
+//   lockstep launch -n 2 -- 05_resume RUN_FOLDER [EPOCHS]
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -18,7 +19,7 @@ struct Data : lockstep::DataModule {
       lockstep::synthetic_source({.samples = 2000, .classes = 4, .shape = {8}, .seed = 1});
 };
 
-// Rank 0 decides for all, since on a shared file system the others may see a file later.
+// Rank 0 decides for all ranks. On a shared file system the other ranks may see a file later.
 std::optional<std::filesystem::path> newest(const std::filesystem::path& snapshots, lockstep::Group& world) {
   std::string found;
   lockstep::on_rank_zero(world, [&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A callback hears the six events of a run as plain numbers, and may end it: here once the loss is low enough.
+// A callback gets the six events of a run as plain numbers, and may end the run. This one does so once the loss is low
+// enough.
 //   lockstep launch -n 2 -- 06_custom_callback [LOSS]
 #include <torch/torch.h>
 

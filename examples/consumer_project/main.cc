@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training loop of one's own, data-parallel: start it with `lockstep launch -n 2 -- build/consumer`, srun or
-// torchrun.
+// A data-parallel training loop of your own. Start it with `lockstep launch -n 2 -- build/consumer`, srun or torchrun.
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 

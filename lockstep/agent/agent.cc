@@ -110,7 +110,8 @@ class Agent {
     ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   }
 
-  /// Whoever waits for the end of the starting task's output must not wait for its neighbours too.
+  /// The agent closes standard error when the task that started it has ended. Otherwise a reader of this task's output
+  /// would wait until the node's other tasks have ended too.
   void release_standard_error() {
     if (!holds_standard_error_) return;
     holds_standard_error_ = false;
@@ -164,7 +165,8 @@ class Agent {
     if (telemetry_) telemetry_->write_warning(now(), "sockets", *warning);
   }
 
-  /// Not only at the end. If a batch system ends a step, it may end this process too.
+  /// Writes new files of the caches into the pack. This is done during the run too, since a batch system that ends a
+  /// step may end this process too.
   void give_back_caches(bool is_end) {
     if (!caches_) return;
     const auto files = caches_->files();
@@ -186,7 +188,8 @@ class Agent {
     }
   }
 
-  /// True if the same step has started a program again, whose tasks have registered in place of ours.
+  /// True if the same step has started a program again. Its tasks have then registered in place of the ones that this
+  /// agent watches.
   bool is_taken_over() const {
     return std::any_of(tasks_.begin(), tasks_.end(), [&](const WatchedTask& each) {
       const auto now_there = entered_task(each.task().local_rank, options_.folders.node_folder);

@@ -27,11 +27,11 @@ struct AgentFolders {
   std::filesystem::path caches{};             ///< The cache of compiled code, within the node's folder.
   std::filesystem::path cache_pack{};  ///< The pack that this cache is given back to, for later jobs. Empty on all
                                        ///< nodes but one.
-  /// The least time that `published` stays. A short program of rank 0 may end before other nodes have started.
+  /// The minimum time for which the file `published` is kept. Rank 0's program may end before other nodes have started.
   std::chrono::milliseconds publish_for{std::chrono::minutes(1)};
 };
 
-/// How NCCL's logs are watched.
+/// How the agent watches NCCL's logs.
 struct NetworkGuard {
   SocketPolicy sockets = SocketPolicy::kWarn;
   bool spans_nodes = false;          ///< If all ranks are on one node, sockets are no fault.
@@ -53,7 +53,7 @@ struct AgentOptions {
 /// program. It ends shortly after the last task that it watches. It ignores the signals that ask a job to stop, since
 /// tasks then still have work to do.
 ///
-/// It keeps standard error for its warnings, until the task that started it has ended, and no other descriptor.
+/// The agent keeps one descriptor: standard error, for its warnings, until the task that started the agent has ended.
 ///
 /// Throws: Error(kEnvironment) if no process can be started.
 void start_agent(const AgentOptions& options, const Environment& env, const Log& log);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::TemporaryFolder;
 
-/// A task that lives until it is ended.
+/// A task that lives until the test ends it.
 class Task {
  public:
   explicit Task(int rank) : rank_(rank), pid_(::fork()) {
@@ -38,7 +38,7 @@ class Task {
   RegisteredTask entry() const {
     return {.rank = rank_, .local_rank = rank_, .pid = pid_, .started = *start_of_process(pid_)};
   }
-  /// The signal that it ends by, once it has.
+  /// Waits for the end of the task, and returns the signal that ended it.
   int ended_by() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
@@ -63,7 +63,7 @@ std::vector<json> lines_of(const fs::path& file) {
   return lines;
 }
 
-/// Runs an agent in a process of its own, and waits for it.
+/// Runs an agent in a separate process, and waits until it ends.
 class RunningAgent {
  public:
   RunningAgent(const AgentOptions& options, const Environment& env) : pid_(::fork()) {
@@ -143,7 +143,7 @@ TEST(Agents, GiveBackWhatTheTasksCompiledWhileTheyRunAndAtTheEnd) {
                             .folders = {.node_folder = node, .caches = node / "caches", .cache_pack = pack},
                             .period = std::chrono::milliseconds(5)},
                            {});
-  // Not before it is quiet: a file of now is perhaps still being written.
+  // A file that was changed just now may still be being written, so it is not packed yet.
   std::ofstream(node / "caches/triton/early") << "compiled";
   fs::last_write_time(node / "caches/triton/early", fs::file_time_type::clock::now() - std::chrono::minutes(2));
   while (!fs::exists(pack)) ::sched_yield();

@@ -3,8 +3,8 @@
 // pack into a temporary folder and renames it. The other tasks wait for the lock and find the folder. A damaged pack
 // gives an empty folder and a warning, since caches can always be built again.
 //
-// Unpacked files get a modification time before anything that the job writes. So a later time marks a new file, and the
-// agent can tell whether there is anything to give back.
+// Unpacked files get a modification time that is earlier than that of any file which the job writes. So a file with a
+// later time is new, and the agent sees whether the pack must be written again.
 //
 // At the end, the agent of one node writes a new pack under a temporary name and renames it over the old one. It takes
 // the node's files, and adds those that only the old pack has, up to a limit. If two jobs end at once, the last rename
@@ -80,7 +80,7 @@ fs::path place_of(const std::string& packed, const fs::path& folder) {
   return folder / (first == kOwnPacked ? std::string(kGiver) + packed.substr(first.size()) : packed);
 }
 
-/// Its own time says when the folder was filled.
+/// The modification time of this file tells when the folder was filled.
 fs::path lock_of(const fs::path& folder) { return with_suffix(folder, ".lock"); }
 
 std::uint64_t bytes_of(const CachedFiles& files) {
@@ -89,7 +89,7 @@ std::uint64_t bytes_of(const CachedFiles& files) {
   return bytes;
 }
 
-/// How much older than its folder an unpacked file is made. No file system rounds times by more.
+/// By how much an unpacked file's time is set before its folder's. No file system rounds times by more than this.
 constexpr std::chrono::seconds kUnpackedAge{4};
 
 /// Sets one modification time on all that was unpacked into `folder` and on the folder's lock. It lies before anything
@@ -113,7 +113,7 @@ void settle(const fs::path& folder, int lock) {
   if (::futimens(lock, times.data()) != 0) throw io_error("set the time of", lock_of(folder), errno);
 }
 
-/// A file that is removed with the object, unless it was given another name.
+/// A temporary file. The destructor removes it, unless it was renamed.
 class PassingFile {
  public:
   explicit PassingFile(fs::path path) : path_(std::move(path)) {}
@@ -185,7 +185,7 @@ void CachePack::make_own(const fs::path& own) const {
   fs::copy(packed, own, fs::copy_options::recursive, error);
   if (error) throw io_error("copy caches to", own, error.value());
   for (const auto& entry : fs::recursive_directory_iterator(own, error)) {
-    // An unpacked file is not new.
+    // A file that was unpacked from the pack does not count as new.
     fs::last_write_time(entry.path(), fs::last_write_time(packed / entry.path().lexically_relative(own), error), error);
   }
 }
@@ -227,7 +227,7 @@ bool CachePack::give_back(const CachedFiles& files) const {
   try {
     if (fs::copy_file(pack_, copy.path(), none)) add_others(copy.path(), files, writer);
   } catch (const Error& error) {
-    // A damaged pack is replaced by a whole one.
+    // If the old pack is damaged, the new one replaces it without its files.
     if (error.kind() != ErrorKind::kData) throw;
   }
   writer.finish();

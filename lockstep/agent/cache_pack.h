@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// A file of a node's caches, as far as a change of it shows.
+/// A file in a node's caches: its name, size and time, by which a change is noticed.
 struct CachedFile {
   std::uint64_t bytes = 0;
   std::int64_t changed_ns = 0;  ///< When it was last written.
@@ -29,11 +29,11 @@ class CachePack {
   CachePack(std::filesystem::path pack, std::filesystem::path folder)
       : pack_(std::move(pack)), folder_(std::move(folder)) {}
 
-  /// Creates the private folder with the pack's content, completely or not at all. The first of the node's tasks does
-  /// it while the others wait. A damaged pack is left out, and `warn` gets a message.
+  /// Creates the node's cache folder, which only this user can read, with the pack's content. The first of the node's
+  /// tasks does it while the others wait. If the pack is damaged, the folder is empty, and `warn` gets a message.
   ///
   /// Blocks: for reading the pack, once a node.
-  /// Throws: Error(kIo) if the folder cannot be made.
+  /// Throws: Error(kIo) if the folder cannot be created.
   void warm(const std::function<void(const std::string&)>& warn) const;
 
   /// Creates a task's own folder with the pack's content for one task.
@@ -47,10 +47,11 @@ class CachePack {
   /// Returns the files of local rank 0 and the shared ones. Links, and databases that are being written, are left out.
   CachedFiles files() const;
 
-  /// Adds these files to the pack. Files that only the pack has stay. A reader sees the old pack or the new one.
+  /// Adds these files to the pack. Files that are only in the pack stay there. A reader sees either the old pack or the
+  /// new one.
   ///
-  /// Returns false if they are more than `kMostBytes`, or if one of them changed meanwhile.
-  /// Throws: Error(kIo); the old pack is then as it was.
+  /// Returns false if the files have more than `kMostBytes`, or if one of them changed meanwhile. Throws: Error(kIo) if
+  /// the pack cannot be written. The old pack is then unchanged.
   bool give_back(const CachedFiles& files) const;
 
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;

@@ -31,7 +31,7 @@ void put(const fs::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-/// A node of one job, with a folder of its own.
+/// One node of a job, with its own folder for caches.
 struct Node {
   explicit Node(const fs::path& pack_path) : pack(pack_path, caches()) {}
   fs::path caches() const { return folder.path() / "caches"; }
@@ -105,7 +105,8 @@ TEST(CachePack, WhatIsWrittenRightAfterItWasUnpackedIsNew) {
   const TemporaryFolder shared;
   for (const std::string name : {"triton/first", "triton/second"}) {
     const Node node(shared.path() / "site.zip");
-    // File systems stamp files by a clock that ticks every few milliseconds, or once a second.
+    // The time of a file comes from a clock that ticks every few milliseconds, or once a second. This sets a new file's
+    // time to the last tick.
     const std::array<struct timespec, 2> tick{timespec{::time(nullptr), 0}, timespec{::time(nullptr), 0}};
     node.pack.warm(fail);
     put(node.caches() / name, "code");

@@ -25,7 +25,8 @@ FileDescriptor opened_folder(const fs::path& path, int flags) {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | flags));
 }
 
-/// A mark may be missing, on a file system without locks or from an older version.
+/// A folder in use may have no mark, on a file system without locks or if an older version made it. So its tasks are
+/// checked too.
 bool has_living_task(const fs::path& folder) {
   for (int local_rank = 0; local_rank < kMostTasks; ++local_rank) {
     const auto task = entered_task(local_rank, folder);

@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 class LeftOvers : public ::testing::Test {
  protected:
-  /// A job's folder as it was left so long ago.
+  /// Makes the folder of a job that was left behind this long ago.
   fs::path left(const std::string& name, hours ago, mode_t mode = 0700) {
     const auto path = parent_.path() / name;
     fs::create_directory(path);
@@ -64,7 +64,7 @@ TEST_F(LeftOvers, AreNoneWhereAProgramStillHasTheMark) {
     ::execlp("sleep", "sleep", "600", nullptr);
     ::_exit(1);
   }
-  // The pipe ends once the child, which has marked the folder, has become the program.
+  // The child marks the folder and then becomes the program. At that moment the pipe is closed.
   writer.reset();
   char nothing = 0;
   EXPECT_EQ(::read(reader.get(), &nothing, 1), 0);

@@ -62,7 +62,7 @@ void NodeHealth::look_at_tasks(const NodeSample& sample) {
   const double passed = std::max(sample.time - last_.time, 1e-3);
   for (const auto& task : sample.tasks) {
     const auto* before = earlier_of(task, last_);
-    // A new process counts as working.
+    // A process that was not in the last sample counts as working.
     const bool is_new = before == nullptr;
     if (is_new || task.used.cpu_seconds - before->used.cpu_seconds > limits_.cores * passed)
       cores_used_at_ = sample.time;

@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-/// Limits below which a node counts as idle. None was measured on a cluster. `cores` and `busy_percent` are far below
-/// what a computing program uses. `window_s` is longer than most compilations of kernels and most snapshots take.
+/// Limits below which a node counts as idle. None of these values was measured on a cluster. `cores` and `busy_percent`
+/// are far below what a computing program uses. `window_s` is longer than most compilations of kernels and most
+/// snapshots take.
 struct HealthLimits {
   double window_s = 300;     ///< The time without activity, in seconds. 0 turns the search off.
   double cores = 0.02;       ///< In cores. A rank that waits in a socket or a sleep uses less.
@@ -20,17 +21,18 @@ struct HealthLimits {
                              ///< draws far less.
 };
 
-/// A state that begins, or one that is over, which has no text.
+/// The begin or the end of a state, such as `tasks-stuck`. An end has no text.
 struct HealthFinding {
   std::string code{};  ///< "tasks-stuck" or "device-idle".
   std::string text{};  ///< The fault, its beginning, and the advice.
 };
 
-/// Finds idle tasks and idle devices from a node's samples. It knows nothing of the program.
+/// Finds idle tasks and idle devices from a node's samples. It needs no information from the program.
 ///
 /// `tasks-stuck` means that nothing was read or written, no device worked, and no core did. If devices report their
-/// power, one that is busy but draws little runs kernels that wait for a peer. Cores then do not count, since the
-/// ranks' threads spin. `device-idle` means that a device did nothing while the node's tasks worked.
+/// power, one that is busy but draws little runs kernels that wait for a peer. Busy cores then do not count as work,
+/// since the ranks' threads spin while they wait. `device-idle` means that a device did nothing while the node's tasks
+/// worked.
 class NodeHealth {
  public:
   explicit NodeHealth(const HealthLimits& limits = {}) : limits_(limits) {}

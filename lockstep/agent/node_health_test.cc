@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// A node whose samples come every ten seconds. Two tasks, and what each moment's test says of them.
+/// A node with two tasks and a sample every ten seconds. The test sets the tasks' values for each moment.
 class Node {
  public:
   explicit Node(int devices = 0) {
@@ -31,7 +31,8 @@ class Node {
     sample_.time += 10;
     return health_.look(sample_);
   }
-  /// The codes that come up in `seconds` like this moment, "-code" for one that is over.
+  /// Returns the codes of states that begin while the values stay like this for `seconds`, and "-code" for states that
+  /// end.
   std::vector<std::string> look_for(double seconds, double cores) {
     std::vector<std::string> codes;
     for (double passed = 0; passed < seconds; passed += 10) {

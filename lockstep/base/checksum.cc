@@ -21,7 +21,7 @@ Xxh3Stream::~Xxh3Stream() = default;
 Xxh3Stream::Xxh3Stream(Xxh3Stream&&) noexcept = default;
 Xxh3Stream& Xxh3Stream::operator=(Xxh3Stream&&) noexcept = default;
 
-// XXH3's 64- and 128-bit variants share one streaming state and differ only in how they end.
+// The 64-bit and the 128-bit XXH3 share one streaming state. Only their last step differs.
 void Xxh3Stream::update(std::span<const std::byte> bytes) {
   XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
 }

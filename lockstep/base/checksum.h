@@ -23,7 +23,7 @@ namespace lockstep {
 std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 std::uint64_t xxh3_64(std::string_view text);
 
-/// Hashes a stream that comes in parts. The result does not depend on how the stream is cut into parts.
+/// Hashes bytes that arrive in parts. The hash depends on the bytes only, not on where one part ends.
 class Xxh3Stream {
  public:
   Xxh3Stream();
@@ -33,7 +33,7 @@ class Xxh3Stream {
 
   void update(std::span<const std::byte> bytes);
   std::uint64_t digest64() const;
-  /// Returns the XXH3-128 of the same stream, as 32 lower-case hexadecimal digits.
+  /// Returns the XXH3-128 of all bytes so far, as 32 lower-case hexadecimal digits.
   std::string digest128_hex() const;
 
  private:

@@ -21,7 +21,7 @@ std::string counting(std::size_t size) {
   return text;
 }
 
-// From Python: xxhash.xxh3_64_intdigest and xxh3_128_hexdigest of xxhash 4.1.0.
+// The expected values come from Python's xxhash 4.1.0: xxh3_64_intdigest and xxh3_128_hexdigest.
 const std::vector<Golden> kGolden = {
     {"", 0x2d06800538d394c2, "99aa06d3014798d86001c324468d497f"},
     {"a", 0xe6c632b61e964e1f, "a96faf705af16834e6c632b61e964e1f"},
@@ -60,7 +60,7 @@ TEST(Xxh3Stream, GoesOnAfterADigestAndAfterAMove) {
   EXPECT_EQ(second.digest64(), kGolden[2].hash64);
 }
 
-// From the same formula in Python, modulo 2^64.
+// The expected values come from the same formula in Python, modulo 2^64.
 TEST(Mixed, IsTheSameOnEveryMachineAndTellsItsArgumentsApart) {
   static_assert(mixed(0, 0) == 0xa706dd2f4d197e6f);
   static_assert(mixed(1, 2) == 0xbcd9dbb49673066b);

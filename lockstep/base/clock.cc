@@ -21,8 +21,8 @@ double seconds_since_process_start() {
   } catch (const Error&) {
     return 0;
   }
-  // The command's name, in brackets, may hold spaces. Field 22 is the start in ticks since boot, the 20th field after
-  // the name.
+  // /proc/PID/stat has the command's name in brackets, and the name may hold spaces. So fields are counted from behind
+  // it. Field 22, the 20th behind the name, is the start of the process in ticks since boot.
   // Source: proc(5).
   const auto fields = split(std::string_view(stat).substr(std::min(stat.size(), stat.rfind(')') + 2)), ' ');
   const auto ticks = fields.size() > 19 ? parsed_int<long long>(fields[19]) : std::nullopt;

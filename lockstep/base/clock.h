@@ -15,7 +15,8 @@ inline double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Returns the seconds since the kernel started this process, to a hundredth. Returns 0 if /proc does not give them.
+/// Returns the seconds since the kernel started this process, to a hundredth of a second. Returns 0 if /proc does not
+/// report the start.
 double seconds_since_process_start();
 
 /// Formats a duration as Slurm does, "HH:MM:SS". Hours have more than two digits if needed.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMostCpus = 65536;
 
-/// The kernel's own form of a set, as long as the largest machine needs.
+/// A set of CPUs as the kernel's calls take it, large enough for kMostCpus.
 struct KernelSet {
   KernelSet() : bits(CPU_ALLOC(kMostCpus), [](cpu_set_t* set) { CPU_FREE(set); }) { CPU_ZERO_S(size, bits.get()); }
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostVersions = 4096;
 
-/// A file in memory. Every read is checked, so a damaged or foreign file cannot end the program.
+/// An ELF file in memory. Every read is checked against its size, so a damaged file cannot crash the program.
 class MappedLibrary {
  public:
   explicit MappedLibrary(const fs::path& path) {
@@ -60,7 +60,7 @@ class MappedLibrary {
   std::size_t size_ = 0;
 };
 
-/// The dynamic section, with the value of each tag and the file offsets of addresses.
+/// The dynamic section of an ELF file: the value of each tag. It also converts addresses to offsets in the file.
 class DynamicSection {
  public:
   explicit DynamicSection(const MappedLibrary& file) : file_(file) {
@@ -85,7 +85,7 @@ class DynamicSection {
     return found == entries_.end() ? std::nullopt : std::optional<std::uint64_t>(found->d_un.d_val);
   }
 
-  /// Returns the file offset of the address that a tag holds.
+  /// Returns the offset in the file that corresponds to the address in the tag's value.
   std::optional<std::uint64_t> place(Elf64_Sxword tag) const {
     const auto address = value(tag);
     if (!address) return std::nullopt;

@@ -18,8 +18,8 @@ struct SharedLibrary {
   std::vector<std::string> requires_{};  ///< Symbol versions of other libraries.
 };
 
-/// Maps the file and reads its dynamic section only. Returns nullopt if it is not a 64-bit library of this machine's
-/// byte order.
+/// Maps the file and reads its dynamic section only. Returns nullopt if the file is not a 64-bit library of this
+/// machine's byte order.
 ///
 /// Source: elf(5); the GNU version sections are in the Linux Standard Base, "Symbol Versioning".
 std::optional<SharedLibrary> shared_library(const std::filesystem::path& path);

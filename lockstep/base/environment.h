@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The environment variables as a value. Code that is handed one can be tested with literals.
+/// The environment variables as a value. Code that takes an Environment as an argument can be tested with literals.
 ///
 ///     const auto env = lockstep::Environment::of_process();
 ///     const std::string scratch = env.get("SCRATCH").value_or("/tmp");
@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// A frozen copy of the environment variables. main() takes it once and hands it down as a value.
+/// A copy of the environment variables that never changes. main() makes it once and passes it on.
 class Environment {
  public:
   using Map = std::map<std::string, std::string>;

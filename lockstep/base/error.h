@@ -43,7 +43,8 @@ class Error : public std::runtime_error {
 
   ErrorKind kind() const noexcept { return kind_; }
 
-  /// Returns the two parts as they were given. The views are valid as long as this error. A missing hint is empty.
+  /// Return the fact and the hint that the error was made of. Both views are valid as long as this error lives. A
+  /// missing hint is empty.
   std::string_view fact() const noexcept { return {what(), fact_size_}; }
   std::string_view hint() const noexcept { return what() + hint_begin_; }
 
@@ -59,6 +60,7 @@ namespace detail {
 
 }  // namespace lockstep
 
-/// Throws Error(kBug) if `condition` does not hold. It is for promises of ours, never for a caller's mistake.
+/// Throws Error(kBug) if `condition` is false. Use it for what Lockstep's own code guarantees, never for a caller's
+/// mistake.
 #define LOCKSTEP_ASSERT(condition) \
   ((condition) ? void(0) : ::lockstep::detail::assertion_failed(#condition, __FILE__, __LINE__))

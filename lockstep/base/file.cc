@@ -130,7 +130,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
   const auto fd = open_file(place, O_RDONLY | O_DIRECTORY);
   if (!fd) throw io_error("open", place, errno);
-  // Some parallel file systems refuse to sync a folder. Their renames are durable by themselves.
+  // Some parallel file systems refuse to sync a folder. On these, a rename is on disk without a sync.
   while (::fsync(fd.get()) != 0) {
     if (errno == EINVAL || errno == EROFS) return;
     if (errno != EINTR) throw io_error("sync", place, errno);

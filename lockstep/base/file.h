@@ -33,15 +33,15 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// The whole content of a file.
+/// Returns the whole content of a file.
 ///
-/// Throws: Error(kIo) naming the path and the system's reason. Opens once, asks for no attributes first.
+/// Throws: Error(kIo) naming the path and the system's reason. The file is opened without a stat() before.
 std::string text_of_file(const std::filesystem::path& path);
 
-/// Makes `path` hold exactly `text`. It writes a temporary file beside it, syncs it if `durable`, and renames it. A
-/// reader sees the old content or the new, never a part.
+/// Makes `path` hold exactly `text`. To do so, it writes a temporary file in the same folder, syncs that file if
+/// `durable`, and renames it to `path`. A reader sees the old content or the new one, never a part.
 ///
-/// Throws: Error(kIo); `path` then still holds what it held.
+/// Throws: Error(kIo). The file at `path` then still has its old content.
 void write_whole(const std::filesystem::path& path, std::string_view text, bool durable = true);
 
 /// Writes all of `bytes`, going on after short writes and interruptions.
@@ -49,8 +49,8 @@ void write_whole(const std::filesystem::path& path, std::string_view text, bool 
 /// Throws: Error(kIo) naming `path`, with how to go on if the disk or the quota is full.
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 
-/// open(), fsync() and close(), made again if a signal interrupts them, as network file systems let happen. Linux has
-/// closed a file whose close() was interrupted.
+/// Call open(), fsync() and close(). If a signal interrupts the call, as can happen on network file systems, they call
+/// it again. Only close() is not repeated, since Linux has closed the file by then.
 ///
 /// open_file() returns an empty descriptor with errno set. The others throw: Error(kIo) naming `path`.
 FileDescriptor open_file(const std::filesystem::path& path, int flags, unsigned mode = 0);
@@ -66,9 +66,10 @@ void sync_folder(const std::filesystem::path& folder);
 void make_folder(const std::filesystem::path& folder);
 
 /// Creates the folder and its missing parents so that they survive a crash. It syncs the parent of each folder that it
-/// created. If the folder was there already, its parent is synced too, since another process may just have created it.
+/// created. If the folder existed already, its parent is synced too, since another process may have created the folder
+/// just before.
 ///
-/// Throws: Error(kIo). A parent that this process may not read is not synced.
+/// Throws: Error(kIo) if a folder cannot be created or synced. A parent that this process may not read is not synced.
 void make_durable_folder(const std::filesystem::path& folder);
 
 /// Returns the folder and those of its parents that do not exist, innermost first.

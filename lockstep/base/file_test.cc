@@ -16,7 +16,8 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-/// While it lives, no file of this process may grow beyond `bytes`: writes fail as they do on a full disk.
+/// While an object of this class lives, no file of this process can grow beyond `bytes`. A longer write fails as on a
+/// full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -6,10 +6,10 @@
 namespace lockstep {
 
 void Log::write(std::string_view label, std::string_view text) const {
-  // On a terminal a progress bar may stand on this line. It is drawn again below.
+  // On a terminal a progress bar may be on the current line. This erases it. The bar is drawn again below the message.
   std::string line = ::isatty(fd_) == 1 ? "\r\x1b[K" + prefix_ : prefix_;
   line.append(label).append(text).push_back('\n');
-  // A log that cannot be written must not end the run.
+  // A failed write is ignored, since a log that cannot be written must not end the run.
   [[maybe_unused]] const auto put = ::write(fd_, line.data(), line.size());
 }
 

@@ -13,7 +13,7 @@ namespace lockstep {
 /// Threads: safe. Copies share the descriptor.
 class Log {
  public:
-  /// `prefix` opens each line, e.g. "[rank 3 n2] ". Empty for none.
+  /// Each line begins with `prefix`, such as "[rank 3 n2] ". It may be empty.
   explicit Log(int fd = 2, std::string prefix = {}) : fd_(fd), prefix_(std::move(prefix)) {}
 
   void info(std::string_view text) const { write({}, text); }

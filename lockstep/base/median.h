@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Returns the middle value, or the mean of the two in the middle. LOCKSTEP_ASSERT: there are values.
+/// Returns the middle value, or the mean of the two in the middle. LOCKSTEP_ASSERT: `values` is not empty.
 double median_of(std::vector<double> values);
 
 }  // namespace lockstep

@@ -9,7 +9,8 @@ namespace lockstep {
 
 std::filesystem::path own_file() {
   Dl_info info{};
-  // For the program itself it gives only the word that started it.
+  // For the main program, dladdr() gives only the word that started it, which may be no path. So /proc/self/exe is
+  // read.
   if (::dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname != nullptr) {
     const std::filesystem::path file(info.dli_fname);
     if (file.extension() == ".so") return std::filesystem::absolute(file);

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Returns the file that this code was loaded from. It is the program, or the shared library that a Python has loaded.
-/// The files that Lockstep opens at run time are beside it.
+/// Returns the path of the file that this code was loaded from. That is the program, or the shared library if Python
+/// has loaded it. The files that Lockstep opens at run time are in the same folder.
 std::filesystem::path own_file();
 
 }  // namespace lockstep

@@ -4,7 +4,8 @@
 namespace lockstep {
 
 bool fits_pattern(std::string_view name, std::string_view pattern) {
-  // The last star takes as few letters as it can, and more if the rest does not fit.
+  // The last `*` matches as few characters as it can. If the rest of the pattern then does not match, it takes one
+  // character more.
   std::size_t n = 0, p = 0, star = std::string_view::npos, taken = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

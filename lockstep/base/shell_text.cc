@@ -41,7 +41,7 @@ std::string shell_expanding(std::string_view word) {
 }
 
 std::string sbatch_quoted(std::string_view word) {
-  // Slurm reads ; and # literally, and white space and quotes as a shell does.
+  // In an #SBATCH line Slurm takes ; and # literally, but treats white space and quotes as a shell does.
   const bool is_one_word = std::ranges::none_of(
       word, [](unsigned char c) { return std::isspace(c) != 0 || c == '"' || c == '\'' || c == '\\' || c == '#'; });
   return is_one_word ? std::string(word) : double_quoted(word, "\"\\");

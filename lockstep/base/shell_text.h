@@ -7,17 +7,17 @@
 
 namespace lockstep {
 
-/// Quotes `word` so that a shell reads it back unchanged. It is unchanged if it holds nothing special, else in single
-/// quotes.
+/// Quotes `word` so that a shell reads exactly this word. A word without special characters is returned as it is, any
+/// other in single quotes.
 std::string shell_quoted(std::string_view word);
 
-/// The words with spaces between them, each quoted if it must be.
+/// Joins the words with spaces. Each word is quoted if a shell needs that.
 std::string shell_quoted(std::span<const std::string> words);
 
-/// Puts `word` in double quotes if it holds anything special, or a $NAME that the shell is to expand.
+/// Puts `word` in double quotes if it has special characters or a $NAME. The shell still expands the $NAME.
 std::string shell_expanding(std::string_view word);
 
-/// The same for a line that begins with #SBATCH, which knows double quotes only.
+/// Quotes `word` for a line that begins with #SBATCH. Such lines know double quotes only.
 std::string sbatch_quoted(std::string_view word);
 
 /// Escapes a path for sbatch's --output, where % has a meaning.

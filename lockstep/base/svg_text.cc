@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Replaces bytes that are not UTF-8.
+/// Returns the text with U+FFFD in place of bytes that are not UTF-8.
 std::string as_utf8(std::string_view text) {
   const auto quoted = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return nlohmann::json::parse(quoted).get<std::string>();

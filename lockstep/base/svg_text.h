@@ -10,12 +10,12 @@ namespace lockstep {
 
 // Building blocks for SVG and HTML.
 
-// Okabe and Ito's colours, which people with colour blindness can tell apart.
+// The palette of Okabe and Ito, whose colours people with colour blindness can tell apart.
 inline constexpr std::array<std::string_view, 6> kSvgColours = {"#0072b2", "#d55e00", "#009e73",
                                                                 "#cc79a7", "#e69f00", "#56b4e9"};
 
-/// Fit for an element's text and for an attribute in double quotes. Control characters, which neither may hold, become
-/// U+FFFD, and so do bytes that are no UTF-8.
+/// Escapes text for the content of an element, or for an attribute in double quotes. Control characters are not allowed
+/// there and become U+FFFD, and so do bytes that are not UTF-8.
 std::string xml_escaped(std::string_view text);
 
 struct SvgPoint {

@@ -7,16 +7,16 @@
 
 namespace lockstep {
 
-// Facts that the system reports, mostly in files: /proc, /sys, settings. A missing file is no error, and yields
-// nothing.
+// Facts that the system reports, mostly in files under /proc and /sys. A missing file is not an error. The result is
+// then empty.
 
 /// Returns this machine's host name from the kernel. Empty if the kernel does not report it.
 std::string host_name();
 
-/// The content of a file, or nothing if it cannot be read.
+/// Returns the content of a file, or nothing if the file cannot be read.
 std::string text_or_nothing(const std::filesystem::path& path);
 
-/// The names in a folder, sorted. None if it cannot be read.
+/// Returns the names of a folder's entries, sorted. Empty if the folder cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -11,17 +11,17 @@
 
 namespace lockstep {
 
-/// `text` cut at each `separator`. N separators give n + 1 parts, some perhaps empty.
+/// Splits `text` at each `separator`. With n separators it returns n + 1 parts, and some may be empty.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// `text` without the white space at both ends.
+/// Returns `text` without the white space at both ends.
 std::string_view trimmed(std::string_view text);
 
-/// The parts with `separator` between them.
+/// Joins the parts with `separator` between them.
 std::string joined(std::span<const std::string> parts, std::string_view separator);
 
-/// Parses the whole of `text` as a decimal number. Returns nothing if there are spaces or trailing letters, or on
-/// overflow.
+/// Parses the whole of `text` as a decimal number. Returns nothing if `text` has spaces or trailing letters, or if the
+/// number overflows.
 template <typename Int>
 std::optional<Int> parsed_int(std::string_view text) {
   Int value{};
@@ -30,16 +30,16 @@ std::optional<Int> parsed_int(std::string_view text) {
   return value;
 }
 
-/// The whole of `text` as a finite number, or nothing.
+/// Parses the whole of `text` as a finite number. Returns nothing if it is not one.
 std::optional<double> parsed_double(std::string_view text);
 
 /// Returns the shortest decimal text that reads back as exactly `value`. Special values are "nan", "inf" and "-inf".
 std::string shortest(double value);
 
-/// `value` with `digits` digits after the point.
+/// Formats `value` with `digits` digits after the point.
 std::string fixed(double value, int digits);
 
-/// Of `names`, the one that a person most likely meant by `word`, or nothing if none is near.
+/// Returns the one of `names` that a person who typed `word` most likely meant. Returns nothing if no name is similar.
 std::optional<std::string> nearest_name(std::string_view word, std::span<const std::string> names);
 
 /// Formats a size for people, "1.5 MiB" or "812 B". Never use it in a file.

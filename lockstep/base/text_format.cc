@@ -68,7 +68,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::string_view i
 }
 
 std::string list_row(std::string_view head, std::size_t at, std::string_view text, std::size_t width) {
-  // At least one word's room, in a terminal that is very narrow.
+  // A very narrow terminal still gets a column that is wide enough for one word.
   constexpr std::size_t kLeast = 20;
   const std::string lines = wrapped(text, std::max(width, at + kLeast), std::string(at, ' '));
   if (width_of(head) + 1 > at) return std::string(head) + "\n" + lines;

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Text in the forms that people, terminals and files want it in.
+// Formats numbers, times and text for people, terminals and files.
 
 /// "1 node", "4 nodes".
 std::string counted(std::int64_t count, std::string_view noun);
@@ -21,14 +21,14 @@ std::string significant(double value, int digits);
 /// "02:10:00".
 std::string human_seconds(double seconds);
 
-/// The first line of `text`, and the last one that is not empty.
+/// Return the first line of `text`, and the last line that is not empty.
 std::string_view first_line(std::string_view text);
 std::string_view last_line(std::string_view text);
 
 /// Counts characters of UTF-8, not bytes. "µs" is two wide.
 std::size_t width_of(std::string_view text);
 
-/// `text` with spaces behind it, at least `width` wide.
+/// Pads `text` with spaces at the end to at least `width` characters.
 std::string padded(std::string text, std::size_t width);
 
 /// Breaks `text` at spaces into lines of at most `width` characters, each with `indent` before it. A longer word is not

@@ -8,10 +8,10 @@ namespace lockstep {
 
 using TableRows = std::vector<std::vector<std::string>>;  ///< The first row is the head. All are of one length.
 
-/// Columns side by side, words to the left and numbers to the right.
+/// Lays out columns side by side. Words are aligned to the left and numbers to the right.
 std::string text_table(const TableRows& rows);
 
-/// The same as Markdown, and as CSV after RFC 4180.
+/// Formats the same rows as a Markdown table, and as CSV according to RFC 4180.
 std::string markdown_table(const TableRows& rows);
 std::string csv_table(const TableRows& rows);
 

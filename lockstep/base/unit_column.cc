@@ -27,7 +27,7 @@ constexpr auto kBytes = std::to_array<Unit>({{"B", 1, 0, 0},
                                              {"GiB", 1 << 30, 1 << 30, 1},
                                              {"TiB", 1024.0 * (1 << 30), 1024.0 * (1 << 30), 1}});
 
-/// Returns enough digits for four significant ones in the largest value and two in the smallest.
+/// Returns how many digits behind the point give the largest value four significant digits and the smallest value two.
 int digits_for(double smallest, double largest, int most) {
   const int by_largest = largest >= 1000 ? 0 : largest >= 100 ? 1 : largest >= 10 ? 2 : 3;
   const int by_smallest = smallest >= 10 ? 0 : smallest >= 1 ? 1 : smallest >= 0.1 ? 2 : 3;

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A head and its cells.
+/// One column of a table: its head and its cells.
 using TableColumn = std::vector<std::string>;
 using ColumnValues = std::vector<std::optional<double>>;
 
@@ -18,7 +18,7 @@ using ColumnValues = std::vector<std::optional<double>>;
 /// chooses the unit and the digits. A missing value is "-".
 TableColumn time_column(std::string_view head, const ColumnValues& seconds);
 
-/// Returns a column of sizes likewise, such as {"read (MiB)", "4.1", "712.0"}.
+/// Returns a column of sizes in one unit, such as {"read (MiB)", "4.1", "712.0"}.
 TableColumn bytes_column(std::string_view head, const ColumnValues& bytes);
 
 /// Returns a column of plain numbers with as many digits each as the largest needs.

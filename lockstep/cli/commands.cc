@@ -20,7 +20,8 @@ void print_text(const std::string& text) {
   write_all(STDOUT_FILENO, std::as_bytes(std::span(text)), "standard output");
 }
 
-// A damaged file or a file's name may hold bytes that are no UTF-8.
+// A damaged file, or the name of a file, may have bytes that are not UTF-8. JSON cannot hold them, so they are
+// replaced.
 void print_json(const nlohmann::json& object) {
   print_text(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

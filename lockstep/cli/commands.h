@@ -15,7 +15,7 @@ class App;
 
 namespace lockstep::cli {
 
-/// The surroundings of every sub-command, from main().
+/// The arguments that main() passes to every sub-command: environment, streams and programs.
 struct Context {
   Environment env;
   Log log;
@@ -27,21 +27,22 @@ struct Context {
 
 /// Writes `object` to standard output, as one line.
 ///
-/// Throws: Error(kIo) if standard output takes no more.
+/// Throws: Error(kIo) if standard output cannot be written.
 void print_json(const nlohmann::json& object);
 
 /// Writes `text` to standard output as it is.
 ///
-/// Throws: Error(kIo) if standard output takes no more.
+/// Throws: Error(kIo) if standard output cannot be written.
 void print_text(const std::string& text);
 
-/// Returns the width for text. It is $COLUMNS, else the terminal's width, else 80.
+/// Returns the width for text. The width is $COLUMNS, or else the terminal's width, or else 80.
 int columns_of(const Environment& env);
 
 /// Returns a table of the settings that most recipes set, with key and help, in lines of at most `columns` characters.
 std::string common_settings_table(std::size_t columns);
 
-/// Each adds one sub-command to `app`, whose callback does the work. `context` must outlive the parsing.
+/// Each function adds one sub-command to `app`. The sub-command's callback does the work. `context` must outlive the
+/// parsing.
 void add_version(CLI::App& app, Context& context);
 void add_layout(CLI::App& app, Context& context);
 void add_hosts(CLI::App& app, Context& context);
@@ -68,7 +69,7 @@ void add_recipe(CLI::App& app, Context& context);
 void add_setup(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 
-/// Each adds a command to `lockstep snapshot`.
+/// Each function adds a command to `lockstep snapshot`.
 void add_snapshot_export(CLI::App& snapshot, Context& context);
 void add_snapshot_diff(CLI::App& snapshot, Context& context);
 

@@ -21,7 +21,7 @@
 namespace lockstep::cli {
 namespace {
 
-/// Something that can stand next on the command line.
+/// A word that may come next on the command line, and its explanation.
 struct Word {
   std::string text;  ///< "train", "--set", "bash"
   std::string about;
@@ -49,13 +49,15 @@ constexpr auto kNamedThings = std::to_array<NamedThing>({{"RUN", "runs"},
                                                          {"--measured", "runs"},
                                                          {"--run", "runs"}});
 
-/// Returns "runs" for "RUN". Empty for a word without such a kind.
+/// Returns the kind of names for the name of an argument, such as "runs" for "RUN". Empty if the argument has no such
+/// kind.
 std::string kind_of(std::string_view word) {
   const auto* found = std::ranges::find(kNamedThings, word, &NamedThing::word);
   return found == kNamedThings.end() ? std::string() : std::string(found->kind);
 }
 
-/// Returns the allowed words of an argument, such as "bash", "fish" and "zsh". The type is then "TEXT:{bash,fish,zsh}".
+/// Returns the allowed words of an argument, such as "bash", "fish" and "zsh". The parser's type of such an argument is
+/// "TEXT:{bash,fish,zsh}".
 std::vector<Word> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto open = type.find('{');
@@ -160,7 +162,7 @@ std::string bash_levels(const std::vector<Level>& levels) {
   return out;
 }
 
-/// "    --cluster) names=clusters ;;", for bash and zsh.
+/// Returns lines such as "    --cluster) names=clusters ;;", for bash and zsh.
 std::string value_cases() {
   std::string out;
   for (const auto& [word, kind] : kNamedThings) {

@@ -9,8 +9,8 @@ class App;
 
 namespace lockstep::cli {
 
-/// A script that completes the sub-commands, options and settings of `app`, for "bash", "zsh" or "fish". Made from
-/// `app` itself, so that it offers what there is and nothing else.
+/// Returns a shell script that completes the sub-commands, options and settings of `app`, for "bash", "zsh" or "fish".
+/// It is made from `app` itself, so it offers exactly what exists.
 ///
 /// Throws: Error(kUsage) for another shell.
 std::string completion_script(const CLI::App& app, const std::string& shell);

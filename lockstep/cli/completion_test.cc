@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A small program with all that the scripts must cope with.
+/// A small command line with every case that the completion scripts must handle.
 class Completion : public ::testing::Test {
  protected:
   Completion() {
@@ -38,7 +38,7 @@ class Completion : public ::testing::Test {
   /// Returns the words that bash offers after `line`, whose last word is being typed.
   std::string offered_by_bash(const std::string& line) const { return output_of("bash", "offer " + line, kOffer); }
 
-  /// Standard output of `shell` that runs the completion script, `more`, then `command`.
+  /// Returns the standard output of `shell`, which runs the completion script, then `more`, then `command`.
   std::string output_of(const std::string& shell, const std::string& command, std::string_view more = {},
                         const std::string& flag = {}) const {
     const fs::path file = fs::path(::testing::TempDir()) / ("completion-" + std::to_string(::getpid()));
@@ -87,7 +87,7 @@ TEST_F(Completion, OffersInBashNamesThatTheProgramLists) {
 
 TEST_F(Completion, OffersInZshNamesThatTheProgramLists) {
   if (std::system("command -v zsh >/dev/null") != 0) GTEST_SKIP() << "zsh is not installed";
-  // The functions of zsh's line editor only exist while one types.
+  // The functions of zsh's line editor exist only while somebody types, so the test defines them.
   const std::string_view stubs = R"(
 lockstep() { print -l "$2-one" "$2-two" }
 compadd() { print -r -- "$@" }

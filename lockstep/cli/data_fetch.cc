@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 FileDescriptor locked(const fs::path& folder) {
   FileDescriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock) throw io_error("open", folder, errno);
-  // Some file systems have no locks. The other fetch then cannot be noticed.
+  // Some file systems have no locks. On these, another fetch into the same folder is not noticed.
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Error(ErrorKind::kEnvironment, folder.string() + ": another process fetches into it", "wait for its end");
   }
@@ -42,7 +42,7 @@ std::string sum_text(const std::string& sum, std::uint64_t bytes) {
   return "sha256 " + sum + " (" + std::to_string(bytes) + " bytes)";
 }
 
-/// Returns nothing if `part` is the file, else the fact.
+/// Checks size and checksum of the downloaded file `part`. Returns nothing if they are right, else what is wrong.
 std::optional<std::string> difference(const fs::path& part, const OnlineFile& file, const Environment& env) {
   const std::string sum = sha256_of(part, env);
   if (sum == file.sha256) return {};
@@ -102,7 +102,7 @@ class Fetcher {
     get(url, file, part);
     auto fact = difference(part, file, context_.env);
     if (fact && is_continued) {
-      // The part that an earlier call left may be the reason.
+      // The checksum may be wrong because of the part that an earlier call left. So try once more from the beginning.
       fs::remove(part);
       get(url, file, part);
       fact = difference(part, file, context_.env);
@@ -125,7 +125,7 @@ class Fetcher {
       unpack_zip(archive, to, [&](std::uint64_t done, std::uint64_t all) { bar.show(done, all); });
       return;
     }
-    // tar itself refuses names that leave the folder.
+    // tar itself refuses names that lead out of the folder.
     const ProcessResult result = run_process({"tar", "-xzf", archive.string(), "-C", to.string()}, context_.env);
     if (result.exit_code == 0) return;
     const ErrorKind kind = result.exit_code == 127 ? ErrorKind::kEnvironment : ErrorKind::kIo;

@@ -17,12 +17,12 @@ struct FetchedSet {
   std::vector<std::string> fetched;  ///< Files, by name. The others were there.
 };
 
-/// Downloads a data set into `folder`. Each file is written as NAME.part, checked against its checksum and renamed.
-/// Archives are unpacked beside their place and renamed into it. Existing files are kept, so the same call continues
-/// after an interruption. `mirror` replaces the set's own addresses unless it is empty.
+/// Downloads a data set into `folder`. Each file is written as NAME.part, checked against its checksum and renamed. An
+/// archive is unpacked into a temporary folder, which is then renamed. Existing files are kept, so the same call
+/// continues after an interruption. `mirror` replaces the set's own addresses unless it is empty.
 ///
-/// Throws: Error(kIo) if no address gives the file; Error(kData) if its sum is another; Error(kEnvironment) if another
-/// process fetches into the folder, or curl or tar is missing.
+/// Throws: Error(kIo) if no address gives the file; Error(kData) if a file has another checksum; Error(kEnvironment) if
+/// another process fetches into the folder, or curl or tar is missing.
 FetchedSet fetch(const OnlineSet& set, const std::filesystem::path& folder, const std::string& mirror,
                  const Context& context);
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/job_script.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/doctor/bundle.h"
@@ -55,18 +56,18 @@ RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
   return run;
 }
 
-/// As `exec` would find it, but with a shorter timeout.
+/// Finds the address of rank 0 as `lockstep exec` does, but with a shorter timeout.
 Rendezvous rendezvous_for(const DoctorContext& of) {
   auto variables = of.env.all();
   variables.try_emplace("LOCKSTEP_MEET_TIMEOUT", "8");
   auto found = rendezvous_of(of.at, Environment(std::move(variables)), settings_of(of.profile),
                              rendezvous_folder(of.run.run_dir, of.env));
-  // torchrun's own store listens on the port that it gives its ranks.
+  // If torchrun started this rank, the store of torchrun's agent already listens on the ranks' port.
   if (of.at.source == "torchrun") ++found.master.port;
   return found;
 }
 
-/// Returns the job as rank 0 sees it. Returns nothing on the others, whose findings rank 0 then has.
+/// Returns the job as rank 0 sees it. Returns nothing on other ranks, whose findings were sent to rank 0.
 std::optional<JobReport> met(const DoctorContext& of, std::vector<Finding>& findings, const Log& log) {
   const auto self = task_view(of, findings);
   JobReport alone;
@@ -114,8 +115,8 @@ json json_of_job(const DoctorContext& of, const JobReport& job, const std::vecto
   return object;
 }
 
-/// Called by job.sh on each node before the ranks. For a sick node it prints one line to standard output, which the
-/// script reads.
+/// Checks this node. job.sh calls it on each node before the ranks start. For a faulty node it prints one line to
+/// standard output, which the script reads.
 void examine_node(const DoctorOptions& options, Context& context) {
   const auto here = HostFacts::of_process(context.env);
   const auto of = DoctorContext::of_process(context.env, ProfileLibrary(context.env).chosen(options.cluster, here),
@@ -191,7 +192,7 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
     }
     return has_error(findings);
   } catch (const std::exception&) {
-    // The run's own start reports a wrong profile or variable.
+    // An exception is ignored here. The start of the run itself reports a wrong profile or variable.
     return false;
   }
 }
@@ -199,7 +200,7 @@ bool tell_quick_findings(const QuickLook& look, const Environment& env, const Lo
 void add_doctor(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "doctor",
-      "Find what is wrong with this node, job or run, and say how to fix it. Inside a job: srun lockstep doctor");
+      "Find what is wrong with this node, job or run, and say how to fix it. Exits with 4 if it finds an error");
   auto options = std::make_shared<DoctorOptions>();
   command->add_option("SCRIPT", options->script, "A batch script: check it, and nothing else");
   command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto (default: auto)")
@@ -208,16 +209,28 @@ void add_doctor(CLI::App& app, Context& context) {
       ->type_name("RUN");
   command->add_option("--log", options->logs, "A log that NCCL or RCCL wrote with NCCL_DEBUG=INFO")->type_name("FILE");
   command->add_flag("--json", options->is_json, "Print one JSON object on standard output");
-  command->add_option("--bundle", options->bundle, "Collect what a support ticket needs: FILE.tar.gz, or a folder")
+  command
+      ->add_option(
+          "--bundle", options->bundle,
+          "Also collect what a support ticket needs: FILE.tar.gz, or a folder. In a job, only rank 0 writes it")
       ->type_name("FILE");
   auto* node = command->add_flag(
       "--node", options->is_node,
-      "Check this node alone, within 2 s, and start the program after --, as job.sh does before the ranks");
+      "Check this node alone, within 2 s, and see whether the program after -- starts. The batch scripts of `lockstep "
+      "submit` do it on each node before the ranks start");
   command
       ->add_flag("--torch", options->asks_torch,
-                 "With --node: the program is a Python, or starts one; ask whether its PyTorch sees devices")
+                 "With --node: the program is a Python interpreter, or starts one; ask whether its PyTorch sees GPUs")
       ->needs(node);
   context.program_takers.push_back(command);
+  command->footer(examples_section(
+      {{"srun lockstep doctor",
+        "Inside a job, before you train: check all of its nodes, their clocks and the links between them. Rank 0 "
+        "prints one report."},
+       {"srun lockstep doctor --bundle ticket.tar.gz",
+        "The same, and write one file for a support ticket. Values of tokens, keys and passwords are left out."},
+       {"lockstep doctor job.sh", "Check a batch script before you submit it."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, options] { examine(*options, context); });
 }
 

@@ -32,7 +32,7 @@ constexpr int kNotThere = 127;
 // wget(1), EXIT STATUS.
 constexpr int kWgetNetwork = 4;
 
-/// A file to append to. A download continues at its end.
+/// Opens the file for appending, so that a download continues at its end.
 class PartFile {
  public:
   explicit PartFile(const fs::path& path) : path_(path) {
@@ -61,7 +61,7 @@ class PartFile {
 
 std::vector<std::string> curl_command(const std::string& url, std::uint64_t from) {
   std::vector<std::string> command = {"curl", "--fail", "--location", "--silent", "--show-error", "--globoff"};
-  // A redirect may lead from http to https, and never back.
+  // A redirect may lead from http to https, but never from https to http.
   const std::string redirects = url.starts_with("https:") ? "=https" : "=http,https";
   command.insert(command.end(), {"--proto", "=http,https,file", "--proto-redir", redirects});
   command.insert(command.end(), {"--connect-timeout", "30", "--speed-limit", "1", "--speed-time", "60"});
@@ -133,7 +133,7 @@ std::string sha256_of(const fs::path& path, const Environment& env) {
     throw Error(ErrorKind::kEnvironment, "sha256sum is not in PATH, want it to check what was fetched",
                 "install coreutils");
   }
-  // A name with odd characters makes it put a backslash before the sum.
+  // If the file's name has special characters, sha256sum prints a backslash before the checksum.
   const std::string sum = result.output.substr(result.output.starts_with('\\') ? 1 : 0, 64);
   if (result.exit_code != 0 || sum.size() != 64) {
     throw Error(ErrorKind::kIo,

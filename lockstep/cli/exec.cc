@@ -57,7 +57,8 @@ void print_plan(const ExecTask& task, const Context& context) {
               {"notes", task.environment.notes}});
 }
 
-/// One line for each task, in the order in which they came, over all starts of the run.
+/// Appends one line for each task to a file in the run folder. It has the tasks of all starts, in the order in which
+/// they came.
 void keep_report(const ExecTask& task, const std::string& line) {
   const auto path = task.run_dir / "logs" / ("tasks-" + task.node + ".log");
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -78,7 +79,7 @@ void report(const ExecTask& task, bool to_log, const Log& log) {
   if (!task.run_dir.empty()) keep_report(task, line);
 }
 
-/// A batch script runs once, on its first node, whatever it was given.
+/// A batch script runs as one process on the job's first node, whatever number of tasks was requested.
 void warn_of_missing_srun(const ExecTask& task, const Environment& env, const Log& log) {
   if (task.at.source != "single" || !env.get("SLURM_JOB_ID")) return;
   const auto tasks = env.get("SLURM_NTASKS");
@@ -87,7 +88,7 @@ void warn_of_missing_srun(const ExecTask& task, const Environment& env, const Lo
               " tasks, but this is one process outside of them\n  hint: start it with srun: srun lockstep exec -- …");
 }
 
-/// Without the record the run is as good, only its report knows less.
+/// A failure is ignored. Without the record the run is the same, and only its report knows less.
 void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const Log& log) {
   if (run_dir.empty()) return;
   try {
@@ -97,8 +98,8 @@ void keep_exit(const RankExit& exit, const std::filesystem::path& run_dir, const
   }
 }
 
-/// Opens logs/rank-NNNN.log, which gets the rank's output too, over all starts of the run. Without it the job's log
-/// still has all output.
+/// Opens logs/rank-NNNN.log, which gets the rank's output too, over all starts of the run. If the file cannot be
+/// opened, the job's log still has all output.
 FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log& log) {
   const auto path = task.run_dir / "logs" / (rank_name(task.at.rank) + ".log");
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -113,7 +114,7 @@ FileDescriptor rank_log(const ExecTask& task, const Environment& env, const Log&
   return file;
 }
 
-/// True if a word of the command is a launcher that torchrun's variables reach, also behind lines of setup.
+/// True if a word of the command is a launcher that reads torchrun's variables. Set-up commands may come before it.
 bool names_torchrun(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
     const auto name = std::filesystem::path(word).filename().string();
@@ -123,7 +124,7 @@ bool names_torchrun(const std::vector<std::string>& command) {
   });
 }
 
-/// A recipe's rank, which keeps the warning before the limit waiting until it can answer it.
+/// True for a rank of a recipe. It blocks the warning signal before the limit until it has a handler for it.
 bool is_own_training(const std::string& program, const std::vector<std::string>& command) {
   return command.size() > 1 && command[1] == "train" &&
          std::filesystem::path(program).filename() == this_program().filename();
@@ -165,7 +166,7 @@ void run(ExecOptions options, Context& context) {
     print_plan(prepare_task(options, context.env, context.log), context);
     return;
   }
-  // Looked up before anything is created or awaited, so that a misspelt name does not keep the other ranks waiting.
+  // The program is looked up before anything else, so that a misspelt name does not leave the other ranks waiting.
   const auto program = found_program(context.program.front(), context.env);
   const ExecTask task = prepare_task(options, context.env, context.log);
   report(task, options.report, context.log);
@@ -199,13 +200,14 @@ void run(ExecOptions options, Context& context) {
   if (peer) peer->tell(exit_record(task, context.env, end));
   keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
   context.exit_code = end.code;
-  // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.
+  // If a task ends with another code than 0, Slurm stops all tasks, also those that are still saving.
   if (end.code != kExitStopped || options.again.empty()) return;
   write_whole(options.again, "", false);
   context.exit_code = 0;
 }
 
-/// Runs a task of a step that `lockstep submit` wrote. It records how the task ended, even if it did not start.
+/// Runs a task of a step that `lockstep submit` wrote. It records how the task ended, also if its program did not
+/// start.
 void run_and_keep(const ExecOptions& options, Context& context) {
   try {
     run(options, context);
@@ -225,8 +227,9 @@ struct AfterStep {
   int most = 0;
 };
 
-/// Returns those of the nodes that the job has no more, or that Slurm has as down, drained or silent; none if Slurm
-/// does not answer. A node that was down for a moment may be in service again, but not in this job.
+/// Returns the nodes that the job has lost, or that Slurm reports as down, drained or not responding. Empty if Slurm
+/// does not answer. A node that was down for a moment may be in service again, but it does not belong to this job any
+/// more.
 std::vector<std::string> lost_nodes(const EndedStep& ended, const Environment& env) {
   const auto has = [](const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
@@ -249,7 +252,7 @@ std::vector<std::string> lost_nodes(const EndedStep& ended, const Environment& e
   return lost;
 }
 
-/// Says on standard output where the step that has ended is to run again, and nothing if it is not.
+/// Prints on standard output the nodes on which the step should run again. Prints nothing if it should not.
 void decide_after_step(AfterStep& after, const Context& context) {
   auto& ended = after.ended;
   const auto number = [&](const char* name) { return context.env.get_int(name).value_or(0); };
@@ -276,7 +279,7 @@ void decide_after_step(AfterStep& after, const Context& context) {
   if (verdict.is_again) print_text(joined(verdict.nodes, ",") + "\n");
 }
 
-/// The command that the script of a job with --restarts calls.
+/// Adds the hidden command `after-step`, which the script of a job with --restarts calls.
 void add_after_step(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("after-step", "Decide whether a job's step is started again, and where");
   command->group("");
@@ -296,7 +299,7 @@ void add_after_step(CLI::App& app, Context& context) {
 }  // namespace
 
 void add_exec(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("exec", "Set up one task of a job, then run a program in its place: exec -- CMD…");
+  auto* command = app.add_subcommand("exec", "Set up one task of a job, then run a program in its place");
   auto options = std::make_shared<ExecOptions>();
   command->add_option("--cluster", options->cluster, "The cluster's profile: a name, a file or auto")
       ->type_name("NAME");

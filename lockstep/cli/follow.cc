@@ -40,7 +40,7 @@ class Tail {
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(file.gcount()));
     at_ += file.gcount();
-    // Not from the middle of a line.
+    // The output must not begin in the middle of a line.
     print_text(is_late ? text.substr(text.find('\n') + 1) : text);
     return true;
   }
@@ -50,13 +50,13 @@ class Tail {
   std::streamoff at_ = -1;
 };
 
-/// A run's state in the queue, asked seldom while the job runs and often once its script has ended.
+/// A run's state in Slurm's queue. The queue is asked seldom while the job runs, and often once its script has ended.
 class FollowedJob {
  public:
   FollowedJob(RunJob run, const Context& context)
       : run_(std::move(run)), context_(context), view_(context.env), ends_(count_ends()) {}
 
-  /// Asks the queue if it is time to. Returns true if the job is in the queue.
+  /// Asks the queue, unless it was asked a short time ago. Returns true if the job is in the queue.
   bool look() {
     if (const auto ends = count_ends(); ends != ends_) {
       ends_ = ends;

@@ -31,8 +31,8 @@ std::vector<std::string> training_command(const std::vector<std::string>& argume
   return command_of(trainer_program(running_lockstep(), env), arguments);
 }
 
-/// The run's code for that of its first failing rank. Signals that ask for a stop keep their number. Any other that
-/// ended a rank means to the run that a peer was killed.
+/// Returns the exit code of the run for that of its first failing rank. For a signal that asks for a stop, the code is
+/// the same. If another signal ended the rank, the run's code is that of a lost peer.
 int code_of_run(int code) {
   const bool is_asked_for =
       code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1 || code == 128 + SIGUSR2;
@@ -106,7 +106,7 @@ int hand_over_and_hold(const Training& training, bool is_task, const Context& co
     const bool is_healed = context.env.get(kRankMemoryVariable).has_value();
     code = end.signal == 0 || is_healed ? end.code : code_of_run(end.code);
   }
-  // Only now, as it has grown since.
+  // The memory is mapped only now, since it has grown meanwhile.
   if (is_sudden(code)) write_held(HeldSnapshot(std::move(memory)), context);
   return code;
 }

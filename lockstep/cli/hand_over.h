@@ -14,28 +14,28 @@ namespace lockstep::cli {
 
 /// Replaces this process by `lockstep-data ARGUMENTS`, which lies beside this program.
 ///
-/// Throws: Error(kEnvironment) if it is not there; otherwise it does not return.
+/// Throws: Error(kEnvironment) if that program is missing. Otherwise the function does not return.
 [[noreturn]] void hand_over_data(const std::vector<std::string>& arguments, const Environment& env);
 
-/// Returns the program of this process, for trainer_program() and plan_submission().
+/// Returns the path of the program of this process, for trainer_program() and plan_submission().
 LockstepProgram running_lockstep();
 
-/// The training half's part of a command.
+/// A training to start as `lockstep-train`.
 struct Training {
   std::vector<std::string> arguments;
   int ranks = 1;
-  std::filesystem::path logs{};            ///< Output goes there too. Empty for none.
-  std::optional<HealingLimits> healing{};  ///< Ranks that die are started again.
+  std::filesystem::path logs{};            ///< A folder for each rank's output. Empty for none.
+  std::optional<HealingLimits> healing{};  ///< Set if ranks that die are started again.
 };
 
-/// Hands over to the training half. With one rank this process becomes `lockstep-train ARGUMENTS`. With more it
-/// supervises them.
+/// Starts the trainer. If there is one rank, this process becomes `lockstep-train ARGUMENTS`. If there are more, this
+/// process supervises them.
 ///
-/// Returns the exit code. Throws: Error(kEnvironment) if the training half is not installed.
+/// Returns the exit code. Throws: Error(kEnvironment) if `lockstep-train` is not installed.
 int hand_over(const Training& training, const Context& context);
 
-/// Does the same, but stays the parent of the training for any number of ranks, and holds its newest state in memory.
-/// If a rank dies, it writes the state as a snapshot. `is_task` is true if another launcher started this one rank.
+/// Starts the trainer, and stays its parent for any number of ranks. It holds the newest state of the training in
+/// memory. If a rank dies, it writes this state as a snapshot. `is_task` is true if another launcher started this rank.
 int hand_over_and_hold(const Training& training, bool is_task, const Context& context);
 
 }  // namespace lockstep::cli

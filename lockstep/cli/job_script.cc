@@ -31,7 +31,7 @@ std::optional<std::string> read_if_there(const fs::path& path) {
   }
 }
 
-/// A script, its profile, and all that was found.
+/// A batch script, the profile of its cluster, and the findings.
 struct ReadScript {
   BatchFile file;
   Profile profile;

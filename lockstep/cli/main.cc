@@ -48,7 +48,8 @@ std::string show_instead(const CLI::App& at, const std::string& name) {
   return "`lockstep " + parent->get_name() + " show " + name + "` shows it. ";
 }
 
-/// The parser's complaint as a fact and a way out, with the nearest name if one was misspelt.
+/// Converts an error of the parser to an Error with a fact and a hint. For a misspelt name, the hint has the nearest
+/// name.
 Error usage_error(const CLI::App& app, const CLI::ParseError& complaint, const Context& context) {
   const auto [chosen, path] = chosen_command(app);
   const CLI::App& at = *chosen;
@@ -121,7 +122,8 @@ void parse(CLI::App& app, int argc, char** argv, const Context& context) {
   }
 }
 
-/// Of what these start, a recipe's ranks release the signal once they can answer it.
+/// Blocks the warning signal for commands that start ranks. The ranks of a recipe unblock it once they have a handler
+/// for it.
 void hold_signal_of_ranks(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (command == "train" || command == "exec") lockstep::hold_early_signal();
@@ -138,7 +140,8 @@ int main(int argc, char** argv) {
     CLI::App app("Lockstep trains neural networks, on one device or on a thousand nodes", "lockstep");
     // Sub-commands inherit it when they are added.
     app.formatter(std::make_shared<lockstep::cli::HelpFormatter>(
-        static_cast<std::size_t>(lockstep::cli::columns_of(context.env))));
+        static_cast<std::size_t>(lockstep::cli::columns_of(context.env)),
+        [&context](const CLI::App& command) { return takes_program(command, context); }));
     app.require_subcommand(0, 1);
     lockstep::cli::add_version(app, context);
     lockstep::cli::add_train(app, context);

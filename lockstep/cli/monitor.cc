@@ -47,12 +47,12 @@ struct MonitorOptions {
   bool live = false;
 };
 
-/// Slurm's queue, asked seldom. Absent if it does not answer.
+/// Returns Slurm's queue, which is asked only now and then. Absent if Slurm does not answer.
 class QueueWatch {
  public:
   explicit QueueWatch(const Context& context) : context_(context), view_(context.env) {}
 
-  /// The run that the queue is asked for.
+  /// The run for which the queue is asked.
   void look_for(const std::filesystem::path& run_dir) {
     const auto record = job_record(run_dir);
     if (record) run_ = RunJob{run_dir, *record};
@@ -61,7 +61,7 @@ class QueueWatch {
     if (!asked_ || Clock::now() - *asked_ >= SlurmQueue::kQueueAge) ask();
     return jobs_;
   }
-  /// Call it once when the run reports its end, which the kept answer does not show.
+  /// Call this once when the run reports its end, since the stored answer does not show the end.
   void ask_of_end() {
     if (std::exchange(has_asked_of_end_, true)) return;
     view_.forget();
@@ -89,7 +89,8 @@ class QueueWatch {
   bool has_warned_ = false;
 };
 
-/// Shows blocks of text. On a terminal they replace each other, elsewhere they follow each other at longer intervals.
+/// Shows blocks of text. On a terminal each block replaces the one before. Elsewhere blocks follow each other, at
+/// longer intervals.
 class Screen {
  public:
   explicit Screen(const Environment& env) : options_(progress_options(STDOUT_FILENO, 0, env)) {}
@@ -162,7 +163,7 @@ class Watched {
     return status;
   }
 
-  /// The run seems to be over, so the next look asks the queue again.
+  /// The run seems to have ended, so the next round asks the queue again.
   void make_sure() {
     if (watch_ && watch_->has_job()) queue_.ask_of_end();
   }
@@ -188,7 +189,7 @@ class Watched {
     has_answered_ = true;
   }
 
-  /// The job. Nothing if it has ended while it was watched.
+  /// Returns the job. Nothing if it has ended while it was watched.
   std::optional<LiveJob> still_running(RunStatus& status) const {
     try {
       return live_job(status.job, context_.env);

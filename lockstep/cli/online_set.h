@@ -9,7 +9,7 @@
 
 namespace lockstep::cli {
 
-/// A file on a server, and how to know that it is the right one.
+/// A file on a server, with its size and checksum.
 struct OnlineFile {
   std::string name;
   std::uint64_t bytes = 0;
@@ -32,7 +32,8 @@ std::vector<std::string> online_set_names();
 
 /// Returns the built-in set of that name or, if `word` ends in .toml, the one that the file describes.
 ///
-/// Throws: Error(kUsage) naming the sets there are; Error(kIo); Error(kRecipe) with file and key for a wrong one.
+/// Throws: Error(kUsage) naming the built-in sets if there is none of this name; Error(kIo) if the file cannot be read;
+///         Error(kRecipe) with file and key if it is wrong.
 OnlineSet online_set(const std::string& word);
 
 /// Parses the TOML description of a set. docs/guide/data.md lists the keys.

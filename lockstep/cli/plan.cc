@@ -42,7 +42,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-/// The subject of the plan.
+/// The recipe and the cluster for which a plan is made.
 struct Subject {
   Recipe recipe;
   Profile profile;
@@ -84,12 +84,13 @@ Subject subject_of(const PlanOptions& options, const Context& context) {
   const bool has_graph = subject.recipe.text("trainer.graph") != "off";
   subject.target.launch = has_graph ? LaunchWay::kGraph : LaunchWay::kEager;
   subject.target.is_compiled = subject.recipe.has("model.compiled");
-  // Steps are timed on CPUs, which does not show a node's device speed.
+  // Steps timed here on CPUs do not show the speed of a node's devices.
   subject.target.is_here = chooser.is_here(subject.profile) && subject.profile.devices.count == 0;
   return subject;
 }
 
-/// Returns the smallest and the largest batch of the ranks. Those between are close to the line through both.
+/// Returns the smallest and the largest batch of the ranks. The time of batches between these is close to a straight
+/// line, so two are enough.
 std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vector<int>& nodes) {
   std::set<std::int64_t> all;
   for (const int each : nodes) {
@@ -104,7 +105,7 @@ std::vector<std::int64_t> batches_to_time(const Subject& subject, const std::vec
 std::optional<TrainingFacts> described(const PlanOptions& options, const Subject& subject, Context& context) {
   const auto trainer = trainer_program(running_lockstep(), context.env);
   const int cores = static_cast<int>(std::ssize(cpus_of_process()));
-  // More ranks than cores would be timed while they wait for each other.
+  // If there were more ranks than cores, the measured times would include waiting for each other.
   const int ranks = subject.target.is_here ? std::min(subject.target.ranks, cores) : 1;
   std::vector<std::string> command;
   if (ranks > 1) command = {this_program().string(), "launch", "-n", std::to_string(ranks), "--"};
@@ -130,7 +131,7 @@ std::optional<TrainingFacts> described(const PlanOptions& options, const Subject
   return std::nullopt;
 }
 
-/// Sets the remaining budget, if the job's site is this one.
+/// Sets the account's remaining budget, if the job is for the site of this machine.
 void take_budget(PlanMachine& machine, const Subject& subject, const Context& context) {
   if (!ProfileChooser(context.env).is_here(subject.profile)) return;
   machine.account =

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kStandIn = "synthetic";
 
-/// The number of samples of each part. If there is none for validation, data.split decides.
+/// The number of samples of each part. If the number for validation is missing, data.split determines it.
 struct Counts {
   std::int64_t train = 0;
   std::optional<std::int64_t> validation{};
@@ -128,7 +128,7 @@ std::optional<PlanData> plan_data(const Recipe& recipe, const std::vector<std::s
   const auto absent = why_absent(recipe);
   auto counts = samples.empty() ? std::optional<Counts>() : parsed_counts(samples);
   if (!counts && absent.empty()) return std::nullopt;
-  // A path that was typed and is wrong must not be passed over.
+  // If the user has typed a path, and it is wrong, that must be an error.
   if (!counts && !is_typed(recipe)) counts = known_counts(recipe);
   const auto sample = known_sample(recipe);
   if (counts && sample) return stand_in(sets, *counts, *sample);

@@ -18,11 +18,10 @@ struct PlanData {
 /// Returns a substitute for the recipe's data set, or nothing if the data set itself is read.
 ///
 /// There is a substitute if `samples` ("50000" or "50000,10000", from --samples) is given. There is also one if the
-/// data set is not on this machine and has a known size, which are cifar10, cifar100, and MNIST for the recipe named
-/// mnist.
+/// data set is not on this machine but its size is known. That is so for cifar10, cifar100, and the recipe named mnist.
 ///
-/// Throws: Error(kUsage) if `samples` is malformed, or if the data set is not here and its size or the shape of a
-/// sample is not known.
+/// Throws: Error(kUsage) if `samples` is malformed, or if the data set is not on this machine and its size or the shape
+///         of a sample is unknown.
 std::optional<PlanData> plan_data(const Recipe& recipe, const std::vector<std::string>& sets,
                                   const std::string& samples);
 

@@ -89,7 +89,7 @@ std::string report_of(const std::string& file, const Profile& profile, const Pro
   return out;
 }
 
-/// Goes on after a bad file.
+/// Continues with the next file after a wrong one.
 int check(const CheckRequest& request, const Context& context) {
   int exit_with = 0;
   json files = json::array();

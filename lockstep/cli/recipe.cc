@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/recipe/builtin.h"
 #include "lockstep/recipe/schema.h"
@@ -56,7 +57,7 @@ std::string help_of(const SettingRow& row) {
   return text;
 }
 
-/// Name, default and help, in columns.
+/// Prints name, default and help of settings in columns.
 std::string setting_lines(const std::string& table, std::size_t columns) {
   constexpr std::size_t kGap = 2;
   constexpr std::size_t kDefault = 13;  // "(must be set)"; a longer one has the help below it.
@@ -122,7 +123,7 @@ void write_new(const std::string& file, const std::vector<std::string>& sets, bo
 
 // check
 
-/// Checks each file by itself, without this user's file and environment, and continues after a bad one.
+/// Checks each recipe file alone, without this user's settings and environment, and continues after a wrong file.
 int check(const std::vector<std::string>& words, bool as_json, const Context& context) {
   int exit_with = 0;
   json files = json::array();
@@ -186,6 +187,14 @@ void add_recipe(CLI::App& app, Context& context) {
   auto* check_command = add("check", "Check recipes for errors");
   check_command->add_option("RECIPE", request->words, "TOML files or names of built-in recipes")->required();
   check_command->callback([request, &context] { context.exit_code = check(request->words, request->json, context); });
+
+  // The sub-commands would inherit a footer that was set before they were added.
+  recipe->footer(examples_section(
+      {{"lockstep recipe ls", "List the built-in recipes, and every setting that a recipe may have."},
+       {"lockstep recipe show mnist --set optimizer.lr=0.05",
+        "Print each setting's value. A comment says which file, flag or default it comes from."},
+       {"lockstep recipe new my.toml", "Write a recipe to start from. `lockstep recipe check my.toml` checks it."}},
+      static_cast<std::size_t>(columns_of(context.env))));
 }
 
 }  // namespace lockstep::cli

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_end.h"
 #include "lockstep/cluster/job/run_job.h"
@@ -33,7 +34,7 @@ struct ReportOptions {
   bool json = false;
 };
 
-/// The sweep that is asked for alone, its runs still left out.
+/// Returns the sweep if it is the only folder that was asked for. Its runs are not read yet.
 std::optional<SweepReport> sweep_of(const std::vector<std::string>& words, const Context& context) {
   if (words.size() != 1) return std::nullopt;
   const auto folder = named_folder(words.front(), run_places(context.env));
@@ -42,7 +43,7 @@ std::optional<SweepReport> sweep_of(const std::vector<std::string>& words, const
   return SweepReport{.name = folder.filename().string(), .trials = std::move(*trials), .runs = {}};
 }
 
-/// The folders of a sweep's trials that are there.
+/// Returns the existing folders of a sweep's trials.
 std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<SweptTrial>& trials) {
   std::vector<fs::path> folders;
   for (const auto& trial : trials) {
@@ -52,7 +53,8 @@ std::vector<fs::path> trial_folders(const fs::path& folder, const std::vector<Sw
   return folders;
 }
 
-/// Each run's folder. Those of a study's points that have begun, and of a sweep's trials, in its place.
+/// Returns the folders of all runs. A study is replaced by the folders of its points that have begun, and a sweep by
+/// those of its trials.
 std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Context& context) {
   std::vector<fs::path> folders;
   for (const auto& word : words) {
@@ -74,7 +76,7 @@ std::vector<fs::path> folders_of(const std::vector<std::string>& words, const Co
   return folders;
 }
 
-/// Slurm's answer about the runs.
+/// Slurm's answers about the runs: its queue, and how jobs ended.
 struct SlurmAnswer {
   std::optional<QueuedJobs> queue{};                  ///< If one of the runs may still be in it.
   std::map<fs::path, std::optional<JobExit>> ends{};  ///< The ends of runs whose folders could not record them.
@@ -97,7 +99,7 @@ SlurmAnswer asked_slurm(const std::vector<fs::path>& folders, const Context& con
   return answer;
 }
 
-/// Gives each trial its run, which `runs` holds by the folder's name.
+/// Sets the run of each trial. `runs` has them by the name of their folder.
 void fill(SweepReport& sweep, const std::vector<RunReport>& runs) {
   for (const auto& trial : sweep.trials) {
     const auto it = std::ranges::find(runs, trial.name, [](const auto& run) { return run.path.filename().string(); });
@@ -141,12 +143,17 @@ void report(const ReportOptions& options, const Context& context) {
 
 void add_report(CLI::App& app, Context& context) {
   auto* command =
-      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs");
+      app.add_subcommand("report", "Report what a run did and where its time went, or compare several runs in a table");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("RUN", options->runs, "Runs by folder, name or Slurm job id, or the folder of a study or a sweep")
       ->required();
   command->add_option("--html", options->html, "Write an HTML page with charts instead")->type_name("FILE");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
+  command->footer(examples_section(
+      {{"lockstep report runs/mnist-1", "Report what limited this run, its speed, its epochs and its nodes."},
+       {"lockstep report runs/mnist-1 runs/mnist-2 runs/mnist-3",
+        "Compare runs in a table, one row for each: step time, throughput, speed-up, efficiency and node-hours."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([options, &context] { report(*options, context); });
 }
 

@@ -13,17 +13,17 @@
 
 namespace lockstep::cli {
 
-/// Returns the folder where `submit` puts this user's runs on this cluster.
+/// Returns the folder in which `lockstep submit` makes this user's run folders on this cluster.
 std::filesystem::path runs_here(const Environment& env);
 
-/// Returns the folders of this user's runs, which are that one and all others that runs were submitted to.
+/// Returns all folders with runs of this user: runs_root(), and all others to which runs were submitted.
 RunPlaces run_places(const Environment& env);
 
-/// Returns this user's jobs in Slurm's queue, as SlurmQueue::jobs() does. If Slurm does not answer, it warns and
-/// returns nothing. Runs can still be shown, though not whether they wait or run.
+/// Returns this user's jobs in Slurm's queue, as SlurmQueue::jobs() does. If Slurm does not answer, it prints a warning
+/// and returns nothing. Runs can still be shown, but not whether they wait or run.
 std::optional<QueuedJobs> queue_or_nothing(const Context& context, std::int64_t since);
 
-/// Throws: Error(kUsage) if a number of nodes is below 1.
+/// Checks numbers of nodes. Throws: Error(kUsage) if one is below 1.
 void check_nodes(const std::vector<int>& nodes);
 
 }  // namespace lockstep::cli

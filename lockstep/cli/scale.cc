@@ -46,7 +46,7 @@ struct ScaleOptions {
   bool json = false;
 };
 
-/// Returns the words that identify this study. The same words find it again.
+/// Returns the command-line words that identify this study. The same words find the study again.
 std::vector<std::string> words_of(const ScaleOptions& options) {
   std::vector<std::string> counts;
   for (const int each : options.nodes) counts.push_back(std::to_string(each));
@@ -64,7 +64,7 @@ std::vector<std::string> words_of(const ScaleOptions& options) {
   return words;
 }
 
-/// Returns the name of a study, from its recipe, its program's script or else the program.
+/// Returns the name of a study. It comes from its recipe, or from the script of its program, or else from the program.
 std::string study_name(const ScaleOptions& options) {
   if (options.program.empty()) return fs::path(options.subject).stem().string();
   const auto script =
@@ -119,7 +119,7 @@ std::vector<PointState> states_of(const Study& study, const QueuedJobs& queue) {
               "repeat its command: " + study.command);
 }
 
-/// `lockstep VERB RECIPE` for one point.
+/// Returns the command `lockstep VERB RECIPE` for one point of the study.
 std::vector<std::string> command_of(const std::string& verb, const ScaleOptions& options, const Study& study,
                                     const StudyPoint& point) {
   std::vector<std::string> command = {this_program().string(), verb};
@@ -131,7 +131,7 @@ std::vector<std::string> command_of(const std::string& verb, const ScaleOptions&
   return command;
 }
 
-/// Returns `command` and the program after it, with the point's values filled in. For a recipe there is no program.
+/// Returns `command` and the program after it, with the point's values filled in. For a recipe nothing is appended.
 std::vector<std::string> with_program(std::vector<std::string> command, const ScaleOptions& options,
                                       const StudyPoint& point) {
   if (options.program.empty()) return command;
@@ -162,7 +162,8 @@ class Said {
   std::set<std::string> told_;
 };
 
-/// Returns a command's output. Nothing if it failed. It has then printed why, and its exit code becomes this one's.
+/// Returns a command's output. Returns nothing if the command failed. The command has then printed the reason, and its
+/// exit code becomes that of this command.
 std::optional<std::string> output_of(const std::vector<std::string>& command, Said& said, Context& context) {
   const auto result = run_process(command, context.env);
   said.print_new(result.errors);
@@ -171,7 +172,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Sa
   return std::nullopt;
 }
 
-/// Submits the missing runs. All jobs are planned before the first is submitted. Returns true if none was refused.
+/// Submits the missing runs. All jobs are planned before the first one is submitted. Returns true if Slurm refused
+/// none.
 bool submit_absent(const ScaleOptions& options, const Study& study, Context& context) {
   std::vector<std::vector<std::string>> commands;
   auto planned = nlohmann::json::array();
@@ -290,7 +292,7 @@ void check_local(const ScaleOptions& options) {
       "leave one of them out");
 }
 
-/// A program has no settings of ours.
+/// A program other than a recipe has no settings of Lockstep.
 void check_program(const ScaleOptions& options) {
   if (options.program.empty()) return;
   if (!options.subject.empty()) {

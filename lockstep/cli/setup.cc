@@ -31,7 +31,7 @@ struct SetupOptions {
   bool json = false;
 };
 
-/// Returns the prefix for a command in the environment of the PyTorch. It is empty, or the container's runtime.
+/// Returns the words that start a command in the environment of the PyTorch: none, or those of the container runtime.
 std::vector<std::string> starter(const SetupOptions& options, const Context& context) {
   if (options.container.empty()) return {};
   const auto profile = ProfileLibrary(context.env).detected(HostFacts::of_process(context.env));
@@ -69,7 +69,8 @@ TorchInstall torch_of(const SetupOptions& options, const std::vector<std::string
   return torch;
 }
 
-/// Shows ninja's and make's own counts, on one line on a terminal, and in steps of a tenth elsewhere.
+/// Shows the progress that ninja or make reports. On a terminal this is one line. Elsewhere it is a new line for each
+/// tenth.
 class Progress {
  public:
   explicit Progress(const Log& log) : log_(log) {}
@@ -100,7 +101,7 @@ class Progress {
   int shown_ = 0;
 };
 
-/// Configures and builds. All that is said goes to `log_file`.
+/// Configures and builds the trainer. The output of the build goes to `log_file`.
 void build(const std::vector<std::string>& start, const std::string& script, const fs::path& log_file,
            const Context& context) {
   auto command = start;
@@ -127,8 +128,8 @@ void build(const std::vector<std::string>& start, const std::string& script, con
               "all of it is in '" + log_file.string() + "'; " + std::string(build_needs()));
 }
 
-/// Arranges the build like an installation. It holds the program, the libraries that it opens at run time from beside
-/// itself, and the recipes with their data.
+/// Arranges the build like an installation. The folder then has the program, beside it the libraries that it opens at
+/// run time, and the recipes with their data.
 void install(const fs::path& build, const fs::path& source, const fs::path& folder) {
   make_folder(folder / "bin");
   for (const auto& entry : fs::directory_iterator(build / "bin")) {
@@ -144,7 +145,7 @@ void install(const fs::path& build, const fs::path& source, const fs::path& fold
   for (const char* part : {"recipes", "datasets", "python/lockstep_host"}) lay_down(part);
 }
 
-/// Says why the build has no part for Python models, if that is so.
+/// Prints why the build has no part for Python models, if it has none.
 void tell_what_is_missing(const fs::path& log_file, const Log& log) {
   constexpr std::string_view kMissing = "-- Building without Python models: ";
   for (const auto& line : split(text_of_file(log_file), '\n')) {
@@ -154,7 +155,7 @@ void tell_what_is_missing(const fs::path& log_file, const Log& log) {
   }
 }
 
-/// Returns the training half for that PyTorch, an existing build or a new one.
+/// Returns a build of `lockstep-train` for this PyTorch: an existing one, or a new one.
 TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   const auto start = starter(options, context);
   const auto torch = torch_of(options, start, context);
@@ -162,7 +163,7 @@ TrainerBuild set_up(const SetupOptions& options, const Context& context) {
   TrainerBuild made{.program = program_of_build(folder), .torch = torch};
   for (const auto& kept : kept_builds(context.env, LOCKSTEP_VERSION)) {
     std::error_code ignored;
-    // Its search path names the folder of the PyTorch that it was built for.
+    // The library search path of the program names the folder of the PyTorch for which it was built.
     const bool is_there = !torch.container.empty() || fs::exists(kept.torch.folder, ignored);
     if (kept.program != made.program || !is_there) continue;
     context.log.info("it is built already for PyTorch " + torch.version + " (" + torch.device + ")");
@@ -213,10 +214,11 @@ void setup(const SetupOptions& given, const Context& context) {
 }  // namespace
 
 void add_setup(CLI::App& app, Context& context) {
-  auto* command =
-      app.add_subcommand("setup", "Build lockstep-train for the PyTorch of a Python or of a container image");
+  auto* command = app.add_subcommand(
+      "setup", "Build lockstep-train for the PyTorch of a Python interpreter or of a container image");
   auto options = std::make_shared<SetupOptions>();
-  command->add_option("--python", options->python, "The Python whose PyTorch to build for (default: python3)")
+  command
+      ->add_option("--python", options->python, "The Python interpreter whose PyTorch to build for (default: python3)")
       ->type_name("PATH");
   command->add_option("--container", options->container, "Build inside this container image; site: the profile's image")
       ->type_name("IMG");

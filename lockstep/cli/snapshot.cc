@@ -39,7 +39,7 @@ struct Found {
   bool is_whole() const { return check.faults.empty(); }
 };
 
-/// Returns the snapshots that `path` means. It is a run folder, a snapshots folder or one snapshot.
+/// Returns the snapshots that `path` names. `path` is a run folder, a `snapshots` folder or one snapshot.
 ///
 /// Throws: Error(kIo) if there is no such folder.
 std::vector<Found> checked_in(const fs::path& path) {
@@ -125,7 +125,7 @@ void add_snapshot_now(CLI::App& snapshot, Context& context) {
       snapshot.add_subcommand("now", "Have a running training write a snapshot, and wait until it is complete");
   auto options = std::make_shared<NowOptions>();
   command->add_option("RUN", options->run, "The run: its folder, its name or its Slurm job id")->required();
-  command->add_option("--wait", options->wait_s, "The longest time to wait")
+  command->add_option("--wait", options->wait_s, "The longest time to wait, at least 1 (default: 600)")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e6));
   command->add_flag("--json", options->json, "Print one JSON object on standard output");

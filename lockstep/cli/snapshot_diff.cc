@@ -29,7 +29,7 @@ struct DiffOptions {
   bool json = false;
 };
 
-/// One side of the comparison, with weights, and the optimizer's state if it is a snapshot.
+/// One side of the comparison: weights, and for a snapshot also the optimizer's state.
 struct Side {
   WeightsFile weights;
   std::optional<SafetensorsFile> optimizer;
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const std::vector<TensorEntry>& tensors) {
   return map_each(tensors, &TensorEntry::name);
 }
 
-/// The differences, by the tensors' names.
+/// The differences by name of the tensor.
 struct Differences {
   struct Row {
     std::string name;

@@ -14,6 +14,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/snapshot_place.h"
 #include "lockstep/format/snapshot/snapshot_names.h"
 #include "lockstep/format/torch/writer.h"
@@ -56,7 +57,7 @@ fs::path snapshot_in(const fs::path& run, const Log& log) {
               "give a run folder, its snapshots folder, or a snapshot");
 }
 
-/// Returns the snapshot's facts on its optimizer. Its tensors are in `state`.
+/// Returns the snapshot's facts about its optimizer. The optimizer's tensors are in `state`.
 SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& state) {
   const fs::path file = snapshot / "state.json";
   try {
@@ -73,9 +74,9 @@ SavedOptimizer optimizer_of(const fs::path& snapshot, const SafetensorsFile& sta
   }
 }
 
-/// Returns the averaged weights that lie beside the last ones.
+/// Returns the averaged weights that the snapshot has besides the last step's weights.
 ///
-/// Throws: Error(kData) if the run had kept none by then, or if they lack their BatchNorm statistics.
+/// Throws: Error(kData) if the snapshot has no averages, or if they lack their BatchNorm statistics.
 SafetensorsFile averages_of(const fs::path& snapshot) {
   const fs::path file = snapshot / kExtensionsFile;
   if (fs::exists(file)) {
@@ -144,16 +145,26 @@ void export_snapshot(const ExportOptions& options, const Log& log) {
 }  // namespace
 
 void add_snapshot_export(CLI::App& snapshot, Context& context) {
-  auto* command = snapshot.add_subcommand("export", "Export the latest snapshot to a file that Python reads");
+  auto* command =
+      snapshot.add_subcommand("export", "Export a run's latest snapshot, or a given one, to a file that Python reads");
   auto options = std::make_shared<ExportOptions>();
-  command->add_option("RUN", options->run, "A run folder, its snapshots folder, or one snapshot")->required();
+  command
+      ->add_option("RUN", options->run,
+                   "A run folder or its snapshots folder, for the latest snapshot, or one snapshot")
+      ->required();
   command->add_option("--to", options->to, "FILE.pt, for torch.load(), or FILE.safetensors, which holds weights only")
       ->type_name("FILE")
       ->required();
-  command->add_flag("--weights", options->weights, "Export the model's state_dict only, without the optimizer's");
+  command->add_flag("--weights", options->weights, "Export the model's state_dict alone, without the optimizer's");
   command->add_flag("--averaged", options->averaged,
                     "Export the averaged weights that validation used (EMA or SWA), without the optimizer's state");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
+  command->footer(
+      examples_section({{"lockstep snapshot export runs/mnist-1 --to weights.pt --weights",
+                         "torch.load(\"weights.pt\") returns the model's state_dict."},
+                        {"lockstep snapshot export runs/mnist-1 --to model.pt",
+                         "torch.load(\"model.pt\") returns a dict with two state_dicts, \"model\" and \"optimizer\"."}},
+                       static_cast<std::size_t>(columns_of(context.env))));
   command->callback([options, &context] { export_snapshot(*options, context.log); });
 }
 

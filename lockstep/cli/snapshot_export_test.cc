@@ -123,7 +123,8 @@ TEST_F(SnapshotFiles, AreExportedWithAveragedWeightsWhereTheyAreAskedFor) {
   for (const char* run : {"run", "averaged later"}) {
     EXPECT_HAS(message_of(ErrorKind::kData, [&] { export_averaged(run, "none.pt"); }), "has no averaged weights");
   }
-  // They were written out with the last step's statistics, which are those of other weights.
+  // The fault: averaged weights were exported with the BatchNorm statistics of the last step, which belong to other
+  // weights.
   write_snapshot("averaged in part", 3, {1, 2, 3, 4}, kState);
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { export_averaged("averaged in part", "none.pt"); }),
              "has averaged weights without their BatchNorm statistics");

@@ -8,10 +8,11 @@
 
 namespace lockstep::cli {
 
-/// Returns the snapshot that `path` means. For a run or its snapshots folder, it is the newest intact one, with a
-/// warning for each newer one that is damaged. Nothing if `path` is neither of these nor a snapshot.
+/// Returns the snapshot that `path` names. For a run or its `snapshots` folder, that is the newest intact snapshot. It
+/// prints a warning for each newer one that is damaged. Returns nothing if `path` is neither a run, nor such a folder,
+/// nor a snapshot.
 ///
-/// Throws: Error(kData) if there are snapshots and none is whole, or the one named is not.
+/// Throws: Error(kData) if no snapshot of the folder is intact, or if the named snapshot is not.
 std::optional<std::filesystem::path> whole_snapshot(const std::filesystem::path& path, const Log& log);
 
 }  // namespace lockstep::cli

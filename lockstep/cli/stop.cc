@@ -11,6 +11,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/record/ask_run.h"
@@ -27,7 +28,7 @@ void stop_local(const std::filesystem::path& run) {
   print_text("the run writes a snapshot and ends\n");
 }
 
-/// The number of ranks of a run. 0 if its folder does not tell.
+/// Returns the number of ranks of a run. 0 if its folder does not tell.
 std::int64_t world_of(const std::filesystem::path& run_dir) {
   const auto layout = nlohmann::json::parse(text_or_nothing(run_dir / "layout.json"), nullptr, false);
   return layout.is_object() ? layout.value("world", std::int64_t{0}) : 0;
@@ -50,7 +51,7 @@ std::string why_text(const nlohmann::json& answer, std::int64_t world) {
   return text + (verdict.is_null() ? "nobody holds up the others" : verdict.at("text").get<std::string>()) + "\n";
 }
 
-/// The run's folder, wherever it runs.
+/// Returns the run's folder, whether the run is a job or runs on this machine.
 std::filesystem::path folder_of(const std::string& run, const Environment& env) {
   if (const auto local = local_run(run, run_places(env))) return *local;
   return run_job(run, run_places(env)).path;
@@ -64,6 +65,8 @@ void add_why(CLI::App& app, Context& context) {
   auto json = std::make_shared<bool>(false);
   command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
   command->add_flag("--json", *json, "Print one JSON object");
+  command->footer(wrapped("If Lockstep did not start the job, use `lockstep monitor --live JOB`.",
+                          static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, json, &context] {
     const auto folder = folder_of(*run, context.env);
     const auto answer = ask_why(folder);
@@ -75,10 +78,16 @@ void add_stop(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("stop", "Stop a run; a recipe's run writes a snapshot first");
   auto run = std::make_shared<std::string>();
   command->add_option("RUN", *run, "The run: its folder, its name or its Slurm job id")->required();
+  command->footer(wrapped(
+      "A recipe's run, or a Python program with `import lockstep`, writes a snapshot and ends. This command returns as "
+      "soon as the run has seen the request. Another program's job, or a job that waits in the queue, is cancelled "
+      "with scancel. No further job of the run starts. The same `lockstep train` or `submit` with --run-dir continues "
+      "a recipe's run.",
+      static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, &context] {
     if (const auto local = local_run(*run, run_places(context.env))) return stop_local(*local);
     const SlurmQueue view(context.env);
-    // Asks Slurm again. A job that has just begun to run is stopped in another way than one that waits.
+    // Asks Slurm again, since a job that has just started must be stopped in another way than one that waits.
     view.forget();
     const auto done = stop_run(run_job(*run, run_places(context.env)), view.jobs(), context.env);
     view.forget();

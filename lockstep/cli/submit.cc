@@ -16,6 +16,7 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/job_script.h"
 #include "lockstep/cluster/flag/sweep.h"
 #include "lockstep/cluster/job/batch_script.h"
@@ -37,7 +38,7 @@ struct SubmitOptions {
   bool json = false;
 };
 
-/// Returns the cost of the job if it takes all of its time.
+/// Returns the price of the job if it uses all of its time.
 double most_billed(const JobPlan& plan) {
   return plan.billing.hours(static_cast<double>(plan.queue.time->count()), plan.size.nodes);
 }
@@ -62,13 +63,13 @@ nlohmann::json trials_of(const PackedJob& job) {
   return folders;
 }
 
-/// One object for one job. Else an object that holds `jobs`.
+/// Returns the JSON of one job, or for several jobs an object with a list `jobs`.
 void print_jobs(nlohmann::json jobs, const Submission& submission, const SubmitRequest& request) {
   if (!submission.packed.empty()) return print_json({{"schema", 1}, {"jobs", std::move(jobs)}});
   print_json(request.sweeps.empty() ? jobs.front() : nlohmann::json{{"schema", 1}, {"trials", std::move(jobs)}});
 }
 
-/// Packs the environment or the data of a job, if that was not done before.
+/// Packs the environment and the data of a job, unless the packs exist.
 template <typename Staged>
 void pack_once(const Staged& staged, const Context& context) {
   if (staged.from.empty()) return;
@@ -111,7 +112,7 @@ void start_session(const JobPlan& plan, ClaimedFolder* claimed, const Context& c
   become(salloc, command, env);
 }
 
-/// Leaves the swept values in the sweep's folder, for `lockstep report`.
+/// Writes the swept values into the sweep's folder, for `lockstep report`.
 void keep_values(const Submission& submission, const SubmitRequest& request) {
   if (request.sweeps.empty()) return;
   std::vector<SweptTrial> trials;
@@ -123,7 +124,7 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
                 const Context& context) {
   auto jobs = nlohmann::json::array();
   std::vector<std::string> ids;
-  // Each job waits for the one `at_most` places before it, so no more than that run at once.
+  // Each job waits for the job that was submitted `at_most` places before it. So at most this many run at once.
   const auto before = [&] {
     const auto most = static_cast<std::size_t>(options.request.at_most.value_or(0));
     return most == 0 || ids.size() < most ? std::string() : ids[ids.size() - most];
@@ -146,8 +147,8 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
   if (options.json) print_jobs(std::move(jobs), submission, options.request);
 }
 
-/// Checks the parts of this machine that the job will see too, the variables that it inherits and the file systems that
-/// it shares with the nodes. Limits and devices of the nodes may differ.
+/// Checks what this machine and the nodes have in common: the variables that the job inherits, and the shared file
+/// systems. Limits and devices are not checked, since those of the nodes may differ.
 void check_quickly(const JobPlan& plan, const Context& context) {
   const auto travels = [&](const std::string& code) {
     return code.starts_with("cache-") || code.starts_with("space-") ||
@@ -197,7 +198,7 @@ void submit(SubmitOptions& options, Context& context) {
   submit_all(submission, options, claimed.get(), context);
 }
 
-/// Adds a flag that stands for a setting. It overrides the recipe, and errors name the flag.
+/// Adds a flag for a setting. The flag overrides the recipe, and errors name the flag.
 CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
                          const std::string& key, const std::string& help) {
   return command.add_option_function<std::string>(
@@ -208,7 +209,8 @@ CLI::Option* add_setting(CLI::App& command, std::vector<Override>& settings, con
       help);
 }
 
-/// "4", "2-16" or "2-16:2". A number of nodes that is none is refused where settings are.
+/// Adds the settings for a value of --nodes, such as "4", "2-16" or "2-16:2". A wrong value is refused later, together
+/// with wrong settings.
 void add_nodes(std::vector<Override>& settings, const std::string& value) {
   const Origin flag{SettingSource::kFlag, "--nodes"};
   const auto dash = value.find('-', 1);
@@ -219,7 +221,7 @@ void add_nodes(std::vector<Override>& settings, const std::string& value) {
   if (colon != std::string::npos) settings.push_back({"cluster.node_step", value.substr(colon + 1), flag});
 }
 
-/// The same for a whole number, and for a time, which Slurm would read in minutes without colons.
+/// Adds the options for numbers and for the time limit. Slurm would read a time without colons as minutes.
 void add_numbers(CLI::App& command, std::vector<Override>& settings) {
   command
       .add_option_function<std::string>(
@@ -236,11 +238,11 @@ void add_numbers(CLI::App& command, std::vector<Override>& settings) {
             }
             settings.push_back({"cluster.time", toml_quoted(value), {SettingSource::kFlag, "--time"}});
           },
-          "Time limit of the job")
+          "Time limit of the job (default: the profile's)")
       ->type_name("HH:MM:SS");
 }
 
-/// Flags that may be repeated and together are one list.
+/// Adds a flag that may be repeated. All its values make one list.
 CLI::Option* add_list(CLI::App& command, std::vector<Override>& settings, const std::string& flag,
                       const std::string& key, const std::string& help) {
   return command
@@ -254,7 +256,7 @@ CLI::Option* add_list(CLI::App& command, std::vector<Override>& settings, const 
       ->allow_extra_args(false);
 }
 
-/// Options for the account, the queue, and the environment that tasks run in.
+/// Adds the options for the account, the queue, and the environment of tasks.
 void add_surroundings(CLI::App& command, std::vector<Override>& settings) {
   add_setting(command, settings, "--account", "cluster.account", "Slurm account to charge")->type_name("NAME");
   add_setting(command, settings, "--partition", "cluster.partition", "Slurm partition (default: the profile's)")
@@ -276,7 +278,7 @@ void add_surroundings(CLI::App& command, std::vector<Override>& settings) {
       ->type_name("COMMAND");
 }
 
-/// Options for whether and how a run continues in another job.
+/// Adds the options for whether and how a run continues in another job.
 void add_going_on(CLI::App& command, SubmitRequest& request) {
   command.add_option("--chain", request.chain, "Run as up to K jobs, one after the other")->type_name("K");
   command
@@ -295,7 +297,7 @@ void add_going_on(CLI::App& command, SubmitRequest& request) {
   command.add_option("--spares", request.spares, "Ask for K more nodes, which replace lost ones")->type_name("K");
 }
 
-/// Options for data and software on the nodes' local disks.
+/// Adds the options for data and software on the nodes' local disks.
 void add_stages(CLI::App& command, SubmitRequest& request) {
   command
       .add_option("--stage", request.stage,
@@ -310,12 +312,14 @@ void add_stages(CLI::App& command, SubmitRequest& request) {
 }  // namespace
 
 void add_submit(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("submit", "Submit a recipe or any program to Slurm: submit --nodes N -- CMD…");
+  auto* command = app.add_subcommand("submit", "Submit a recipe or any program to Slurm");
   auto options = std::make_shared<SubmitOptions>();
   auto& request = options->request;
   auto& flags = request.flags;
   command->add_option("RECIPE", flags.recipe, "The recipe: a TOML file, or the name of a built-in recipe");
-  command->add_option("--set", flags.sets, "Set one setting of the recipe; may be repeated")
+  command
+      ->add_option("--set", flags.sets,
+                   "Set one setting of the recipe; may be repeated. `lockstep recipe ls` lists every setting")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
   add_numbers(*command, request.settings);
@@ -352,9 +356,16 @@ void add_submit(CLI::App& app, Context& context) {
       ->add_option("--from", options->from,
                    "Print your batch script beside ours, with the reason for each difference; submits nothing")
       ->type_name("JOB.SH");
-  command->add_flag("--dry-run", request.is.dry_run, "Print the batch script, and create nothing");
+  command->add_flag("--dry-run", request.is.dry_run, "Print the batch script on standard output, and create nothing");
   command->add_flag("--json", options->json, "Print one JSON object on standard output");
   context.program_takers.push_back(command);
+  command->footer(examples_section(
+      {{"lockstep submit digits --nodes 4 --time 01:00:00 --account abc123 --dry-run",
+        "Print the batch script. Without --dry-run it is kept in the run's folder as job.sh, and submitted."},
+       {"lockstep submit --nodes 2 -- python train.py",
+        "Start one task for each GPU. Each has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. A launcher "
+        "that starts ranks itself, such as torchrun, needs --tasks-per-node 1."}},
+      static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, options] { submit(*options, context); });
 }
 

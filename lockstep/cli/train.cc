@@ -13,6 +13,7 @@
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/doctor.h"
 #include "lockstep/cli/hand_over.h"
+#include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/launch/placement/placement.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/topology.h"
@@ -22,13 +23,13 @@
 namespace lockstep::cli {
 namespace {
 
-/// The role of this process. It is one rank of an existing job, or the launcher of `local_ranks` ranks.
+/// The role of this process: a rank of an existing job, or the launcher of `local_ranks` ranks.
 struct Part {
   Placement placement;
   int local_ranks = 1;
 };
 
-// One for each GPU that this process sees, unless the recipe says how many.
+// Returns the number of ranks to start: what the recipe says, or else one for each GPU that this process sees.
 int local_ranks_of(const Recipe& recipe, const Environment& env) {
   if (recipe.has("trainer.devices")) return static_cast<int>(recipe.integer("trainer.devices"));
   if (recipe.text("trainer.accelerator") == "cpu" || recipe.text("trainer.strategy") == "single") return 1;
@@ -57,7 +58,7 @@ Part part_of_run(const Recipe& recipe, const Environment& env) {
   return part;
 }
 
-/// Empty if only rank 0 can name it, once ranks have met.
+/// Returns the run folder. Empty if rank 0 must choose its name after the ranks have met.
 std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& recipe, const Part& part,
                                  const Environment& env) {
   if (!request.run_dir.empty()) return std::filesystem::absolute(request.run_dir);
@@ -67,7 +68,7 @@ std::filesystem::path run_dir_of(const TrainRequest& request, const Recipe& reci
   return std::filesystem::absolute(run_dir_at(recipe.name(), std::chrono::system_clock::now(), env));
 }
 
-/// True if the recipe gives the run no more time than it had when it ended.
+/// True if the recipe's limit of time is not longer than the one with which the run ended.
 bool is_time_over(const Recipe& recipe, const RunFolder& folder) {
   if (!recipe.has("trainer.max_time")) return false;
   const Recipe before = Recipe::load(folder.recipe(), {});
@@ -94,7 +95,7 @@ std::optional<std::string> result_already_there(const TrainRequest& request, con
   return text;
 }
 
-// Checks the files that a run would miss first. The training half reads them. Here they must only exist.
+// Checks that the files exist which the trainer will read first. The trainer itself reads and checks them.
 void require_paths(const Recipe& recipe) {
   for (const char* key : {"data.path", "model.weights"}) {
     if (!recipe.has(key)) continue;
@@ -128,7 +129,7 @@ std::optional<HealingLimits> healing_of(const Recipe& recipe) {
 }
 
 /// Runs the quick checks of `doctor`, which stop a run that would fail or be slow without a message. Devices that the
-/// run does not use do not matter, and placement has just accepted its layout.
+/// run does not use are not checked, and neither is the placement, which was accepted just before.
 bool is_fit_to_train(const Recipe& recipe, const Context& context) {
   const bool uses_devices = !recipe.has("trainer.accelerator") || recipe.text("trainer.accelerator") != "cpu";
   QuickLook look{.concerns = [=](const std::string& code) {
@@ -165,7 +166,7 @@ int train(const TrainRequest& request, const Context& context) {
   if (!is_fit_to_train(recipe, context)) return exit_code(ErrorKind::kEnvironment);
   const auto own = arguments_of(request, run_dir.string());
   arguments.insert(arguments.end(), own.begin(), own.end());
-  // Rank 0 has the state of all.
+  // Rank 0 holds the state of all ranks.
   const bool holds = recipe.integer("snapshot.in_memory") > 0 && part.placement.is_main();
   const bool is_task = part.placement.world > 1;
   const bool supervises = part.local_ranks > 1 || (holds && !is_task);
@@ -181,8 +182,15 @@ void add_train(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("train", "Train a recipe, on one rank or on every rank of a job");
   auto request = std::make_shared<TrainRequest>();
   bind_options(*command, *request);
-  command->footer("\nSettings that most runs set:\n" +
-                  common_settings_table(static_cast<std::size_t>(columns_of(context.env))));
+  const auto columns = static_cast<std::size_t>(columns_of(context.env));
+  command->footer(
+      examples_section(
+          {{"lockstep train digits --devices 2 --set optimizer.lr=0.05", "Start two ranks on this machine and train."},
+           {"lockstep train mnist --set data.path=/data/mnist --run-dir runs/mnist-1",
+            "Train with the data that `lockstep data fetch mnist --to /data/mnist` downloads. After a stop, the same "
+            "command continues the run. Add --resume=none to start from scratch."}},
+          columns) +
+      "\nSettings that most runs set:\n" + common_settings_table(columns));
   command->callback([&context, request] { context.exit_code = train(*request, context); });
 }
 

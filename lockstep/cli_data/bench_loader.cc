@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The loader's rate for one data set with one number of workers.
+/// The measured rate of the loader, for one data set and one number of workers.
 struct LoaderRate {
   std::string path;
   std::string kind;
@@ -71,7 +71,7 @@ std::vector<LoaderRate> rates_of(const std::string& path, const LoaderBenchReque
   target.sets = request.sets;
   DataSettings settings = data_target(target, context.env, context.program);
   if (!request.transforms.empty()) settings.transforms = request.transforms;
-  // Photographs differ in size, and training cuts them.
+  // Photographs differ in size, so they are cropped to one size, as in training.
   const bool has_photographs = settings.kind == "folder" || settings.kind == "hdf5";
   if (has_photographs && !settings.transforms) settings.transforms = {"random_resized_crop(224)", "flip"};
   const DataSets sets = open_data_sets(settings);

@@ -10,14 +10,15 @@
 
 namespace lockstep {
 
-/// The surroundings of each command, apart from its request.
+/// The arguments that main() passes to each command besides its request.
 struct DataContext {
   Environment env;
   Log log;
   std::filesystem::path program;  ///< This executable. Built-in recipes lie near it.
 };
 
-/// Each does what docs/guide/data.md says of the command of that name, and throws an Error whose kind is the exit code.
+/// Each function runs the command of its name, as docs/guide/data.md describes it. It throws an Error, whose kind gives
+/// the exit code.
 void run_convert(const DataRequest& request, const DataContext& context);
 void run_verify(const DataRequest& request, const DataContext& context);
 void run_info(const DataRequest& request, const DataContext& context);

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Returns the parts that the folder has, by their usual names. Else the folder itself is the training part.
+/// Returns the parts of a data set in a folder, found by their usual names. If there are none, the folder itself is the
+/// training part.
 std::vector<ConvertPart> parts_of(const fs::path& root, const FolderOptions& options) {
   constexpr auto kSplits =
       std::to_array<std::pair<const char*, const char*>>({{"train", "train"}, {"validation", "val"}, {"test", "test"}});

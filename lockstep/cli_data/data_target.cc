@@ -48,7 +48,7 @@ DataSettings settings_of_path(const DataRequest& request) {
   DataSettings settings;
   settings.path = request.path;
   settings.kind = request.kind.empty() ? kind_of_path(request.path) : request.kind;
-  // A set whose only part is called a test part is one to be split.
+  // If a set has only a part named test, this part is split into training and validation.
   settings.split = 0.1;
   if (!settings.kind.empty()) return settings;
   throw Error(ErrorKind::kUsage, "'" + request.path + "': its kind of data is not recognized",

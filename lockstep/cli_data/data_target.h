@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Returns the data set that a request means. It is a recipe's, or the one at a path, whose names and first bytes
-/// decide its kind.
+/// Returns the data set that a request names. It is the data set of a recipe, or the one at a path. For a path, file
+/// names and first bytes show the kind.
 ///
 /// Throws: Error(kUsage) if there is no such path or recipe, or the kind is not recognized; Error(kRecipe) for a recipe
 /// with synthetic data; as Recipe::load().

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct KindOfPath : ::testing::Test {
-  /// A fresh folder that holds just this file.
+  /// Makes a new folder that has only this file.
   fs::path folder_with(const std::string& name, const std::string& content = "x") {
     const fs::path root = folder.path() / std::to_string(++made);
     fs::create_directories((root / name).parent_path());

@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Number of images whose headers are read, spread evenly over a part. Enough to know the sizes, and quick on a slow
-/// file system.
+/// The number of images whose headers are read. They are spread evenly over a part. So many are enough to know the
+/// sizes, and few enough to be quick on a slow file system.
 constexpr std::int64_t kLooks = 200;
 constexpr std::size_t kMostProblems = 5;
 

@@ -15,7 +15,7 @@ void print_text(const std::string& text) {
 }
 
 void print_line(const nlohmann::ordered_json& object) {
-  // A file's name need not be UTF-8.
+  // The name of a file may have bytes that are not UTF-8. JSON cannot hold them, so they are replaced.
   print_text(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 

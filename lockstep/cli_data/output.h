@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Writes one line of JSON, or plain text, to standard output. Throws: Error(kIo).
+/// Writes one line of JSON, or plain text, to standard output. Throws: Error(kIo) if that fails.
 void print_line(const nlohmann::ordered_json& object);
 void print_text(const std::string& text);
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// The settings of [data.args] as a JSON object. A table within it is one too.
+/// Returns the settings of [data.args] as a JSON object. A table in them becomes an object too.
 std::string data_arguments(const Recipe& recipe) {
   constexpr std::string_view kTable = "data.args.";
   auto all = nlohmann::json::object();

@@ -41,10 +41,10 @@ class Verification {
   std::vector<CheckedPart> run() {
     std::optional<RawPart> train;
     check("train", nullptr, &train);
-    // The others take the training part's classes over.
+    // The other parts use the classes of the training part.
     if (!train) return parts_;
     check("validation", &*train);
-    // MNIST's and CIFAR's test images are their validation part.
+    // The test images of MNIST and CIFAR are used as the validation part.
     const bool has_test = settings_.kind != "idx" && !settings_.kind.starts_with("cifar");
     if (has_test) check("test", &*train);
     return parts_;
@@ -138,7 +138,8 @@ void run_verify(const DataRequest& request, const DataContext& context) {
   const DataSettings settings = data_target(request, context.env, context.program);
   const int cpus = static_cast<int>(std::ssize(cpus_of_process()));
   const auto parts = Verification(settings, request.threads > 0 ? request.threads : cpus, context).run();
-  // The error that names the first sample comes later, so that a program gets complete output in any case.
+  // The error for the first damaged sample is thrown after the output, so that a program always gets the complete
+  // output.
   if (request.json) {
     print_line(json_of(settings, parts));
   } else {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one network is compiled for a whole job. Rank 0 traces the network, which gives the key of the cache, and starts
-// a Python that compiles the trace if the cache has no such file. The Python writes under a temporary name and renames,
-// so that two jobs with the same key cannot harm each other. Then all ranks look: a rank that does not see the file
-// gets its bytes, and one whose processor or LibTorch cannot run it is a reason for all of them to go on without.
+// How one network is compiled for a whole job. Rank 0 traces the network. The trace gives the key of the cache. If the
+// cache has no file of this key, rank 0 starts a Python interpreter that compiles the trace. The interpreter writes the
+// file under a temporary name and renames it, so two jobs with the same key cannot harm each other. Then all ranks look
+// for the file. A rank that does not see it gets its bytes from rank 0. If the processor or LibTorch of any rank cannot
+// run the file, all ranks train the plain network.
 #include "lockstep/cli_train/compile_ahead.h"
 
 #include <ATen/Parallel.h>
@@ -36,10 +37,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Below the ten minutes after which a rank that starts counts as stuck.
+// Less than the ten minutes after which a starting rank counts as stuck.
 constexpr std::chrono::seconds kLongest{540};
-constexpr int kStages = 4;                // Gradients in more parts than that only add calls.
-constexpr double kFirstBucket = 1 << 20;  // Bytes, if buckets are not smaller still.
+constexpr int kStages = 4;                // More stages would only add calls.
+constexpr double kFirstBucket = 1 << 20;  // Bytes, or the size of a bucket if that is smaller.
 constexpr const char* kState = "compiled.is_used";
 
 /// A reason to train the plain network.
@@ -49,12 +50,12 @@ struct Reason {
 
 enum class Seen : std::int64_t { kWhole, kMissing, kOtherMachine, kUnusable };
 
-// The instructions that compiled code may use.
+// Returns the instruction sets that compiled code may use, from /proc/cpuinfo.
 std::string machine_of(const RankDevice& device) {
   if (!device.is_cpu()) return device.facts.name + " " + device.backend->runtime().runtime;
   std::string found;
   for (const auto& line : split(text_of_file("/proc/cpuinfo"), '\n')) {
-    if (line.empty() && !found.empty()) break;  // The next core's.
+    if (line.empty() && !found.empty()) break;  // The next core begins.
     if (line.starts_with("flags") || line.starts_with("Features") || line.starts_with("model name"))
       found += line + "\n";
   }
@@ -146,7 +147,7 @@ void compile(const std::vector<std::string>& command, const fs::path& cache, con
   if (done.exit_code != 0) throw Reason{command.front() + ": " + last_line(done.errors)};
 }
 
-// A full disk may have left a part of it.
+// A full disk may have left an incomplete file.
 bool is_whole(const fs::path& file) {
   if (!fs::exists(file)) return false;
   try {
@@ -157,7 +158,7 @@ bool is_whole(const fs::path& file) {
   }
 }
 
-// The time limit, the last word, changes nothing that is compiled, and neither does the Python's path.
+// The last word, the time limit, does not change what is compiled, nor does the path of the interpreter.
 std::string key_of(const TracedNetwork& trace, const std::vector<std::string>& command, const RankDevice& device) {
   const auto host = python_host_folder();
   std::vector<std::string> parts(command.begin() + 2, command.end() - 1);
@@ -213,7 +214,7 @@ bool any(const std::vector<std::int64_t>& all, Seen what) {
   return std::ranges::find(all, static_cast<std::int64_t>(what)) != all.end();
 }
 
-// A copy that cannot be written is one that the next look misses.
+// If the copy cannot be written, the next look for the file does not find it.
 void keep_copy(nlohmann::json& made, const std::string& bytes, const Environment& env) {
   try {
     const auto own = private_cache(env) / fs::path(made.at("file").get<std::string>()).filename();
@@ -223,7 +224,7 @@ void keep_copy(nlohmann::json& made, const std::string& bytes, const Environment
   }
 }
 
-// Returns this rank's path of the file. Throws Reason on all ranks if one of them cannot use it.
+// Returns the path of the compiled file on this rank. Throws Reason on all ranks if one of them cannot use the file.
 fs::path shared_file(nlohmann::json made, Group& group, const Environment& env) {
   std::string why;
   auto all = group.all_gather(static_cast<std::int64_t>(seen(made, group.device(), why)));

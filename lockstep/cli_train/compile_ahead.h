@@ -28,14 +28,16 @@ struct CompiledAhead {
   bool is_change = false;      ///< True if the snapshot's run had a compiled network, and this one has none.
 };
 
-/// Compiles the recipe's network with the user's Python, or takes it from the cache. Rank 0 compiles for all ranks.
-/// The cache is the private folder `compiled` of the cache folder. Files there are named by a digest of the network's
-/// operations, the batch, the precision, the device and PyTorch's version. Whatever goes wrong is a note.
+/// Compiles the recipe's network with the user's Python interpreter, or takes it from the cache. Rank 0 compiles for
+/// all ranks. The cache is `compiled` in the cache folder, which only this user can read. A file's name there is a
+/// digest of the network's operations, the batch, the precision, the device and PyTorch's version. If anything fails,
+/// the plain network trains, and the note says why.
 ///
 /// Collective: yes. Blocks: until rank 0 has compiled, at most 9 minutes.
 CompiledAhead compile_ahead(const CompileRequest& request, Group& group);
 
-/// Keeps in a run's snapshots whether its network was compiled, so that a resumed run makes the same sums.
+/// Records in a run's snapshots whether its network was compiled. So a resumed run can
+/// tell whether it computes in the same order.
 class CompiledChoice final : public Listener {
  public:
   explicit CompiledChoice(bool is_used) : is_used_(is_used) {}

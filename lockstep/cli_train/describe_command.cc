@@ -31,7 +31,7 @@ constexpr int kFewestSteps = 5;
 constexpr double kTimedSeconds = 3;
 constexpr double kLongestSeconds = 20;  ///< Limit for timed steps. A large model has few of them.
 
-/// One rank's time in a step.
+/// The time that one rank takes for a step.
 struct StepSeconds {
   double forward = 0;
   double backward = 0;
@@ -40,7 +40,7 @@ struct StepSeconds {
   double all() const { return forward + backward + update; }
 };
 
-/// The training, set up as the trainer would.
+/// The training, set up in the same way as the trainer does it.
 struct Subject {
   std::unique_ptr<NetworkTask> module;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -48,7 +48,7 @@ struct Subject {
   Precision precision = Precision::kFp32;
   const RankDevice* device = nullptr;  ///< The group's.
 
-  /// When all that was asked for so far is done.
+  /// Returns the time at which the device has done all work that was launched so far.
   Clock::time_point done_at() const {
     device->backend->synchronize(device->index());
     return Clock::now();
@@ -91,7 +91,7 @@ double over_ranks(Group& group, double value) {
   return tensor.item<double>() / group.world();
 }
 
-/// Times steps of this batch on all ranks at once, so that they share the machine as they will.
+/// Times steps with this batch on all ranks at once, so that the ranks share the machine as in a training.
 Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
   for (int i = 0; i < kWarmSteps; ++i) timed_step(subject, batch);
   group.barrier();
@@ -109,7 +109,8 @@ Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
     const double passed = seconds_between(start, Clock::now());
     if (passed > kLongestSeconds || (passed > kTimedSeconds && all.size() >= kFewestSteps)) break;
   }
-  // Half of the range between the 16th and 84th of a hundred steps, so a pause of the machine does not count.
+  // Returns the spread of step times: half the distance between the 16th and the 84th percentile. So a single pause of
+  // the machine does not count.
   const double spread = (at_share(all, 0.84) - at_share(all, 0.16)) / 2 / median(all);
   return {{"samples", batch.samples()},
           {"forward_s", over_ranks(group, median(forwards))},
@@ -118,11 +119,12 @@ Json timed_batch(const Subject& subject, const Batch& batch, Group& group) {
           {"spread", over_ranks(group, spread)}};
 }
 
-/// Adds to each of `entries` what averaging adds to a step of its batch: a whole step among these ranks, less their own
-/// work. On a machine whose cores compute and average at once, all-reduces timed alone would promise too little.
+/// Measures for each of `entries` how much time averaging adds to a step with its batch. It is the time of a whole step
+/// among these ranks, minus their own work. If the same cores compute and average, all-reduces that are timed alone
+/// would show too short a time.
 ///
-/// This is a mean, not a median: two ranks that wait for each other on busy cores take few long steps between many
-/// short ones, and a training takes them all.
+/// The result is a mean and not a median. Two ranks that wait for each other on busy cores make a few long steps
+/// between many short ones, and a training has both.
 ///
 /// The gradients belong to the averaging from here on, so this comes after all else that is measured.
 /// Collective: yes.
@@ -166,7 +168,7 @@ void add_cost(Json& entry, const Subject& subject, const Batch& batch) {
   subject.optimizer->zero_grad();
 }
 
-/// Bytes that the optimizer allocates in its first update.
+/// Returns the number of bytes that the optimizer allocates in its first update.
 std::int64_t optimizer_bytes(const Subject& subject, const Batch& batch) {
   const StepCostScope scope;
   forward(subject, batch).backward();
@@ -177,7 +179,7 @@ std::int64_t optimizer_bytes(const Subject& subject, const Batch& batch) {
   return after - before;
 }
 
-/// Returns for each trained parameter its size, and the place of its gradient in the backward pass.
+/// Returns for each trained parameter its size, and how far the backward pass is when its gradient is ready.
 Json gradients_of(const Subject& subject, const Batch& batch) {
   std::vector<Clock::time_point> came(subject.trained.size());
   std::vector<unsigned> hooks;
@@ -199,7 +201,7 @@ Json gradients_of(const Subject& subject, const Batch& batch) {
   return list;
 }
 
-/// All-reduces of rising sizes among these ranks, each alone on the machine.
+/// Times all-reduces of rising sizes among these ranks, while nothing else runs on the machine.
 Json reduces_of(Group& group) {
   auto list = Json::array();
   if (group.world() == 1) return list;
@@ -242,7 +244,7 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
-/// A batch with as many samples as the largest one asked for.
+/// Returns a batch that has as many samples as the largest one requested.
 Batch samples_for(const Recipe& recipe, Loader& loader, std::int64_t samples) {
   auto batch = loader.next();
   LOCKSTEP_ASSERT(batch);
@@ -320,7 +322,7 @@ Json described(const DescribeRequest& request, const Recipe& recipe, Group& grou
     object["batches"].push_back(entry);
   }
   object["reduces"] = reduces_of(group);
-  // Where a device computes, the network works beside it, and the two are timed apart.
+  // On a device, the network sends while the device computes. So computing and sending are timed separately.
   if (!request.counts_only && group.world() > 1 && subject.device->is_cpu()) {
     add_averaging(object["batches"], subject, batch, trainer_options_of(recipe, "").step.parallel, group);
   }

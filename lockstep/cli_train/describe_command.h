@@ -16,8 +16,8 @@ struct DescribeRequest {
   bool counts_only = false;           ///< Runs two samples and times nothing, for another kind of device.
 };
 
-/// Runs one rank of `describe`. It takes steps on the recipe's first samples, and rank 0 prints one JSON object. Ranks
-/// time their steps side by side, without averaging gradients, then all-reduces alone.
+/// Runs one rank of `describe`. It makes steps on the recipe's first samples, and rank 0 prints one JSON object. First
+/// all ranks time their steps at the same time, without averaging gradients. Then they time all-reduces alone.
 ///
 /// Returns the exit code. Collective: yes.
 int run_describe(const DescribeRequest& request, const TrainerProcess& process);

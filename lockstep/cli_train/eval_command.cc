@@ -33,7 +33,7 @@ struct Subject {
   Precision precision = Precision::kFp32;
 };
 
-// The run's own recipe, with this start's ranks in place of those that it was trained on.
+// Returns the recipe of the run, with the number of ranks of this start instead of the training's.
 Recipe recipe_of_run(const EvalRequest& request, const Placement& placement, const Environment& env) {
   auto overrides = overrides_of(request.sets);
   const Origin origin{SettingSource::kFlag, "this start"};
@@ -65,8 +65,8 @@ std::filesystem::path wanted_snapshot(const EvalRequest& request, const Log& log
               "`lockstep snapshot ls` shows what is there");
 }
 
-// Returns the schema of the training data, from the snapshot. Older snapshots do not hold it, so the run's own data are
-// used.
+// Returns the schema of the training data, from the snapshot. Older snapshots have no schema. Then it is read from the
+// run's own data.
 DataSchema trained_schema(const std::filesystem::path& snapshot, const Recipe& own, Group& group) {
   std::string text;
   on_rank_zero(group, [&] { text = saved_data(snapshot); });
@@ -74,7 +74,7 @@ DataSchema trained_schema(const std::filesystem::path& snapshot, const Recipe& o
   if (!text.empty()) return parsed_data_schema(text);
   try {
     if (own.text("data.kind") == "csv") {
-      // Such snapshots are of a time when a table's scale was that of all its rows.
+      // In the version that wrote such snapshots, a table was scaled by the mean of all its rows.
       auto settings = data_settings_of(own);
       settings.split.reset();
       return open_data_sets(settings).schema;
@@ -97,7 +97,7 @@ bool is_new_data(const Recipe& recipe, const Recipe& own) {
   return recipe.has("data.path") && (!own.has("data.path") || recipe.path("data.path") != own.path("data.path"));
 }
 
-// The recipe that the run was trained with.
+// Returns the recipe with which the run was trained.
 Recipe own_recipe(const EvalRequest& request, const Environment& env) {
   auto values = env.all();
   values.erase("LOCKSTEP_SET");
@@ -148,7 +148,7 @@ std::string csv_lines(const SampleSource& source, std::int64_t first, const at::
     for (std::size_t at = 0; (at = name.find('"', at)) != std::string::npos; at += 2) name.insert(at, 1, '"');
     text += '"' + name + '"';
     const auto* begin = numbers + row * flat.size(1);
-    // Without classes, the one number is the prediction.
+    // If there are no classes, the single number is the prediction.
     if (flat.size(1) > 1) {
       text += ',';
       text += std::to_string(std::max_element(begin, begin + flat.size(1)) - begin);

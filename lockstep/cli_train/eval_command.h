@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// One rank of `eval`, and of `predict`. Both return the exit code.
+/// Run one rank of `eval`, and one rank of `predict`. Both return the exit code.
 /// Collective: yes.
 int run_eval(const EvalRequest& request, const TrainerProcess& process);
 int run_predict(const EvalRequest& request, const TrainerProcess& process);

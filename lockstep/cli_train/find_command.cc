@@ -87,7 +87,7 @@ struct Trial {
   bool fits = false;
 };
 
-// Measures the time of steps, without the first.
+// Measures the time of steps, without the first step.
 class StepClock final : public Listener {
  public:
   using Listener::on;
@@ -114,7 +114,7 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
               {"data.batch=" + std::to_string(batch), "trainer.max_steps=" + std::to_string(kBatchSteps),
                "trainer.validate_every=0", "trainer.sync_batchnorm=false", "observe.log_every=0"},
               process);
-  // The same device as in the run, but no company.
+  // This rank has the same device as in the run, but a group of its own.
   Placement single;
   single.local_rank = placement.local_rank;
   single.local_world = placement.local_world;
@@ -145,8 +145,8 @@ Trial tried(const TrainRequest& request, std::int64_t batch, const Placement& pl
   return trial;
 }
 
-// Memory grows linearly with the batch. A CPU's memory must not be exceeded to find out, since the kernel kills the
-// process.
+// Memory grows linearly with the batch. On a CPU the limit must not be found by exceeding it, since the kernel would
+// kill the process.
 std::int64_t bytes_expected(const std::vector<Trial>& trials, std::int64_t batch) {
   const auto& last = trials.back();
   if (trials.size() < 2) return last.peak_bytes;
@@ -161,7 +161,7 @@ bool all_can(Group& group, bool can) {
   return std::all_of(answers.begin(), answers.end(), [](auto each) { return each == 1; });
 }
 
-// The slowest rank's speed and the largest need, as the run would have.
+// The speed is that of the slowest rank, and the memory that of the rank that needs most, as in a run.
 Trial over_ranks(Group& group, Trial trial) {
   const auto speeds = group.all_gather(std::llround(trial.samples_per_second * 1e3));
   const auto peaks = group.all_gather(trial.peak_bytes);
@@ -188,7 +188,7 @@ int find_batch(const TrainRequest& request, const Placement& placement, const Tr
   auto group = join_ranks(recipe, placement, process.env);
   const Log log = rank_log(placement);
   const auto memory = group.device().memory();
-  // Ranks have the machine's memory in common, a device's each for itself.
+  // On CPUs all ranks share the machine's memory. On devices each rank has its device's memory.
   const int sharers = group.device().is_cpu() ? placement.local_world : 1;
   const auto share = static_cast<double>(memory.available) * kMemoryShare / sharers;
   const auto limit = static_cast<std::int64_t>(share) + memory.peak;

@@ -23,7 +23,7 @@ bool user_has_set_malloc(const Environment& env) {
 void keep_freed_memory(const Environment& env) {
   if (user_has_set_malloc(env)) return;
 #if defined(__GLIBC__)
-  // Both: to set one of them ends glibc's own adjustment of the other.
+  // Both thresholds are set, since setting one of them also ends glibc's automatic adjustment of the other.
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Runs all of lockstep-train. It does what the command line asks for, and returns the exit code. `python` is null if
-/// no Python hosts this process.
+/// Runs the program lockstep-train with this command line, and returns the exit code. `python` is null if no Python
+/// hosts this process.
 int run_program(int argc, const char* const* argv, PythonHost* python);
 
 }  // namespace lockstep

@@ -19,7 +19,8 @@ namespace {
 
 int threads_of(const Recipe& recipe, const Placement& placement, const Environment& env) {
   if (const auto asked = recipe.integer("trainer.threads"); asked > 0) return static_cast<int>(asked);
-  // A user's word, or that of `lockstep exec` or `launch`, which know whether the job's cores are this rank's alone.
+  // The variable was set by the user, or by `lockstep exec` or `launch`, which know whether this rank has the job's
+  // cores for itself.
   return env.get("OMP_NUM_THREADS") ? at::get_num_threads() : own_cores(placement).cores;
 }
 

@@ -16,24 +16,26 @@ struct OwnCores {
   int hardware_threads = 1;  ///< Of which a core may have several.
 };
 
-/// Returns this rank's cores. They are those that it is bound to, or an equal share of the node's if it is not bound.
+/// Returns the number of this rank's cores. These are the cores to which it is bound or, if it is not bound, an equal
+/// share of the node's cores.
 OwnCores own_cores(const Placement& placement);
 
-/// Starts each line with the rank, if there are several.
+/// Returns a log whose lines begin with the rank, if there are several ranks.
 Log rank_log(const Placement& placement);
 
-/// Does `work` with this process's placement. An Error that it throws is logged with the rank, and becomes the exit
-/// code of its kind.
+/// Calls `work` with this process's placement. If `work` throws an Error, it is logged with the rank, and its kind
+/// gives the exit code.
 int with_placement(const Environment& env, const std::function<int(const Placement&)>& work);
 
-/// Returns how the recipe's ranks join. It gives the device, and the folder to use if no launcher gives rank 0's
-/// address.
+/// Returns the options with which the recipe's ranks join: the device, and the folder for rank 0's address if no
+/// launcher gives one.
 JoinOptions join_options(const Recipe& recipe, const std::filesystem::path& run_dir = {});
 
 /// Joins all ranks of the run, and checks them against the recipe, by number of ranks, device, threads and equal
-/// settings everywhere. `run_dir` is the run's folder. It is empty if there is none yet or if it is only read.
+/// settings everywhere. `run_dir` is the run's folder. `run_dir` is empty if there is no folder yet or if it is only
+/// read.
 ///
-/// Collective: yes. Throws: Error(kEnvironment), Error(kRecipe), Error(kPeer).
+/// Collective: yes. Throws: as join(); Error(kRecipe) if the ranks do not fit the recipe, or if their settings differ.
 Group join_ranks(const Recipe& recipe, const Placement& placement, const Environment& env,
                  const std::filesystem::path& run_dir = {});
 

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kValidationBatch = 256;
 constexpr std::int64_t kTimesTrainingBatch = 4;
 
-// If a GPU computes, this rank's cores only decode, however few threads compute. One is left to the loop, which also
-// decodes when it has to wait.
+// If a GPU computes, this rank's cores are free to decode samples. One core is left for the training loop, which also
+// decodes while it waits.
 int decoders_of(const Group& group) {
   constexpr int kMost = 16;
   if (group.device().is_cpu()) return -1;

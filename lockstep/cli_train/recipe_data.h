@@ -20,13 +20,13 @@ struct ModelRequest {
   bool can_draw = true;  ///< False if data.split is not for these data.
 };
 
-/// The data that a recipe's [data] names.
+/// The data sets of a recipe's table [data].
 class RecipeData : public DataModule {
  public:
-  /// `recipe` must outlive this object. The data are read for what `group`'s rank computes on.
+  /// `recipe` must outlive this object. The data are read for the device of the rank in `group`.
   RecipeData(const Recipe& recipe, const Group& group);
 
-  /// Opens the data once, however often it is called.
+  /// Opens the data at the first call. Later calls do nothing.
   /// Throws: Error(kData), Error(kIo) as the sources do; Error(kRecipe) if settings do not fit the data.
   void setup() override;
   std::unique_ptr<Loader> train_loader(Shard shard) override;

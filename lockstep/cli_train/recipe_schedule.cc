@@ -7,7 +7,8 @@
 namespace lockstep {
 namespace {
 
-// Returns the epochs or steps of the whole run. If only a limit of steps is given, it determines the epochs.
+// Returns the epochs or steps of the whole run. If the recipe only limits the steps, the number of epochs follows from
+// that.
 std::int64_t planned_length(const TrainingPlan& plan, bool by_step) {
   if (by_step) return plan.steps;
   if (plan.epochs > 0 || plan.steps <= 0 || plan.steps_per_epoch <= 0) return plan.epochs;

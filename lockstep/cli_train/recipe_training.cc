@@ -39,7 +39,7 @@ OptimizerSettings optimizer_of(const Recipe& recipe) {
   return optimizer;
 }
 
-// One output for each number of the target.
+// The network gets one output for each number of the target.
 bool is_regression(const DataSchema& data) {
   const auto& fields = data.fields;
   return data.classes == 0 && fields.size() > 1 && fields[1].dtype == "F32" && fields[1].shape.size() == 1;
@@ -129,7 +129,8 @@ std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOption
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 
-// Returns the first key that begins so and is set for this recipe, not by default or for all of a user's recipes.
+// Returns the first key that begins with `start` and is set for this run: by the recipe, the environment or a flag, not
+// by a default or the user's file.
 std::optional<std::string> set_key(const Recipe& recipe, const std::string& start) {
   for (const auto& [key, setting] : recipe.settings()) {
     if (key.starts_with(start) && setting.origin.source > SettingSource::kUserFile) return key;
@@ -137,7 +138,7 @@ std::optional<std::string> set_key(const Recipe& recipe, const std::string& star
   return std::nullopt;
 }
 
-// A network's own steps leave nothing to settings that decide the same.
+// Refuses a setting that decides the same as a method of the network's own steps, since only one of them would count.
 void require_one_owner(const Recipe& recipe, Network& network, const Mixing& mixing) {
   auto* with = dynamic_cast<WithOwnSteps*>(&network);
   const auto* own = with == nullptr ? nullptr : with->own_steps();
@@ -158,7 +159,7 @@ void require_one_owner(const Recipe& recipe, Network& network, const Mixing& mix
   require(own->has_optimizer(), "configure_optimizers", set_key(recipe, "scheduler."));
 }
 
-// One rank cannot do what is done between ranks. An error is better than a silent difference.
+// These settings need several ranks. With one rank an error is better than a silent difference.
 void require_ranks_for(const Recipe& recipe, const std::string& key, bool is_set) {
   const auto strategy = recipe.text("trainer.strategy");
   if (!is_set || strategy == "auto" || strategy == "ddp") return;
@@ -239,8 +240,8 @@ GuardOptions guard_of(const Recipe& recipe) {
 
 }  // namespace
 
-// Convolutions in narrow types gain by it on any device. A ResNet-18's step in bf16 on AMD EPYC takes a fifth of the
-// time. In float32 they gain nothing, and with few channels they lose.
+// The channels-last layout makes convolutions in narrow types faster on any device. On AMD EPYC a step of ResNet-18 in
+// bf16 takes a fifth of the time. In float32 it gains nothing, and with few channels it is slower.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device) {
   const auto layout = recipe.text("trainer.channels_last");
   if (layout != "auto") return layout == "on";

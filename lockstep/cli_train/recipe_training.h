@@ -12,24 +12,24 @@
 
 namespace lockstep {
 
-/// The makers of a network, beside the recipe.
+/// The sources of a network, other than the recipe.
 struct NetworkSource {
   PythonHost* python = nullptr;      ///< Makes a network that [model] names in Python. It must outlive the model.
   std::filesystem::path compiled{};  ///< The compiled passes of `model.compiled = "auto"`. Empty for the plain network.
 };
 
 /// Returns the model of [model] with its loss. Its initial weights are drawn by [trainer] seed or read from
-/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model is laid out
-/// for `device`, and still on the CPU.
+/// `model.weights`. If given, `notes` gets lines on which weights were read and which were not. The model has the
+/// memory layout for `device`, but is still on the CPU.
 std::unique_ptr<NetworkTask> task_of(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
                                      const NetworkSource& source, std::vector<std::string>* notes = nullptr);
 
-/// Returns the network of task_of() alone and never compiled, with any weights, in their type and layout. Frozen
-/// parameters ask for no gradient.
+/// Returns only the network of task_of(), never compiled, to compile it ahead. Its weights have the type and the layout
+/// of the training, but any values. Frozen parameters need no gradient.
 std::shared_ptr<Network> network_to_train(const Recipe& recipe, const DataSets& sets, const RankDevice& device,
                                           PythonHost* python);
 
-/// True if images and the weights of convolutions are laid out with the channels last.
+/// True if images and the weights of convolutions have the channels-last layout in memory.
 bool wants_channels_last(const Recipe& recipe, const RankDevice& device);
 
 /// Returns the options of [trainer], [scheduler] and [snapshot]. Snapshots go to `snapshots`.

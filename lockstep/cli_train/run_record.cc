@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Makes a new folder for files of an abandoned run. Two starts may fall into one second.
+// Makes a new folder for the files of an abandoned run. If two starts happen in one second, the second one gets another
+// name.
 fs::path make_aside(const fs::path& run) {
   const auto first = run / ("abandoned-" + utc_stamp(std::chrono::system_clock::now()));
   auto aside = first;
@@ -66,7 +67,8 @@ Verdict RunRecord::on(const RunStarted& event) {
   } else if (!is_auto_) {
     put_aside_after(event.first_step);
   }
-  // The earlier result is no longer final. The end of this start writes it again.
+  // The result.json of the earlier start is not final any more, so it is removed. This start writes it again at its
+  // end.
   const auto result = folder_.path() / "result.json";
   if (::unlink(result.c_str()) != 0 && errno != ENOENT) {
     throw Error(ErrorKind::kIo, system_fact("remove", result, errno), "choose another --run-dir");
@@ -88,7 +90,7 @@ void RunRecord::put_run_aside() {
   const auto aside = make_aside(run);
   copy_to(folder_.recipe(), aside);
   copy_to(folder_.layout(), aside);
-  // The links go first, so a start that is killed here leaves none that names a snapshot of the new run.
+  // The links are moved first. If this start is killed here, no old link can lead to a snapshot of the new run.
   move_to(folder_.snapshots() / "best", aside);
   move_to(folder_.snapshots() / "latest", aside);
   move_to(folder_.snapshots() / kRunIdName, aside);
@@ -108,7 +110,7 @@ void RunRecord::put_aside_after(std::int64_t step) {
   }
   if (count == 0) return;
   move_broken_links(folder_.snapshots(), aside);
-  // The lines after that step are about to be cut.
+  // The lines after that step will be removed, so they are copied first.
   copy_to(folder_.metrics(), aside);
   sync_folder(folder_.path());
   log_.info("put " + std::to_string(count) + " snapshots of the run before aside in " + aside.string());

@@ -12,8 +12,8 @@ namespace lockstep {
 
 /// Writes recipe.toml and layout.json, once everything that could refuse the run has passed. A start from scratch in a
 /// used folder moves the earlier run into `abandoned-<time>/`, with its snapshots, `best`, `latest`, metrics, event
-/// files, traces and result. A start from an earlier snapshot moves the later ones there. So nobody takes them for this
-/// run's. Rank 0 has one.
+/// files, traces and result. A start from an earlier snapshot moves the later ones there. So nobody takes them for
+/// files of this run. Only rank 0 has such an object.
 class RunRecord final : public Listener {
  public:
   struct Text {

@@ -12,12 +12,13 @@ namespace {
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// [.., m, k] times [.., k, n].
+/// Returns the operations of a matrix product, [.., m, k] times [.., k, n].
 double product_flops(const at::Tensor& a, const at::Tensor& b) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
 }
 
-/// `places` are the output's, of all samples. Each takes the whole kernel once.
+/// Returns the operations of a convolution. `places` is the number of output positions of all samples. Each position
+/// needs the whole kernel once.
 double convolution_flops(double places, const at::Tensor& weight) {
   return 2.0 * places * static_cast<double>(weight.numel());
 }
@@ -56,7 +57,7 @@ double flops_of(std::string_view name, Inputs inputs) {
   }
   if (name == "aten::convolution") return convolution_flops(forward_places(inputs), inputs[1].toTensor());
   if (name == "aten::convolution_backward") {
-    // The last argument says which of input, weight and bias get a gradient.
+    // Counts the backward pass of a convolution. The last argument says which of input, weight and bias get a gradient.
     const auto wanted = inputs[10].toBoolList();
     const double products = (wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0);
     return products * convolution_flops(output_places(inputs[0].toTensor()), inputs[2].toTensor());
@@ -64,14 +65,14 @@ double flops_of(std::string_view name, Inputs inputs) {
   if (name == "aten::_scaled_dot_product_flash_attention_for_cpu") {
     return attention_flops(inputs[0].toTensor(), inputs[1].toTensor());
   }
-  // It makes the forward's two products again, one of them, and four more.
+  // Counts the backward pass of attention. It computes one of the forward pass's two products again, and four more.
   if (name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward") {
     return 2.5 * attention_flops(inputs[1].toTensor(), inputs[2].toTensor());
   }
   return 0;
 }
 
-/// True if an operation of that name computes nothing, but makes a view, or memory for another one.
+/// True if an operation of this name computes nothing, but only makes a view, or memory for another operation.
 bool only_looks(std::string_view name) {
   static constexpr auto kLooking = std::to_array<std::string_view>({"aten::empty",
                                                                     "aten::empty_like",

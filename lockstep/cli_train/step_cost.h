@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// Operations and memory of this thread's work, and of the backward passes that it starts.
+/// Counts operations and memory of this thread's work, and of the backward passes that it starts.
 class StepCost final : public c10::MemoryReportingInfoBase {
  public:
-  /// Counts matrix products, convolutions and attention. A multiplication and an addition are two.
+  /// Counts matrix products, convolutions and attention. A multiplication and an addition count as two operations.
   double flops() const { return flops_; }
-  /// Allocated and not yet freed since counting began.
+  /// Returns the bytes that were allocated since counting began and are not freed yet.
   std::int64_t live_bytes() const { return live_bytes_; }
 
   /// Counts operations that call no other and write a tensor, since a device starts a kernel for each.
   std::int64_t kernels() const { return kernels_; }
 
-  /// Those among them that flops() counts.
+  /// Returns the number of those kernels whose operations flops() counts.
   std::int64_t products() const { return products_; }
 
   void add_flops(double flops) {

@@ -105,7 +105,8 @@ std::string agreed_run_dir(const TrainRequest& request, const Recipe& recipe, Gr
   return group.broadcast_text(run_dir);
 }
 
-// Objects that only rank 0 holds while the run lives, which are the folder's lock and the listeners that write into it.
+// The objects that only rank 0 has while the run lives: the lock of the run folder, and the listeners that write into
+// the folder.
 struct MainRank {
   MainRank(const RunFolder& folder, const Recipe& recipe, const Environment& env)
       : lock(folder.path(), ProcessIdentity::of_process(env)),
@@ -139,7 +140,7 @@ struct MainRank {
 };
 
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
-  // A run that a signal stopped continues when it is started again. Any other end is final.
+  // True if the run has finished for good. A run that was stopped by a signal continues when it is started again.
   if (!result.wants_requeue) folder.finish(object.dump());
   if (as_json) std::cout << object.dump() << std::endl;
 }
@@ -150,7 +151,7 @@ WeightAverageOptions average_of(const Recipe& recipe) {
   return options;
 }
 
-// Returns the trace of this rank, if the recipe wants one.
+// Returns the profiler trace of this rank, if the recipe asks for one.
 std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
                                         const Log& log) {
   if (!recipe.has("observe.profile")) return nullptr;
@@ -189,7 +190,7 @@ void note_other_buckets(const std::filesystem::path& snapshot, const Recipe& rec
            ", has no effect: a resumed run keeps its buckets, so that its sums stay the same");
 }
 
-// The memory in which the parent holds the newest state. The children of this process are not to have it.
+// Returns the memory in which the parent holds the newest state. Children of this process must not inherit it.
 int held_memory(const Environment& env, const Log& log) {
   if (const auto fd = env.get_int(kHeldMemoryVariable)) {
     const auto memory = static_cast<int>(*fd);

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// For sources of comm/ and gpu/ only.
+/// Not a public header: only sources in comm/ and gpu/ include it.
 struct CollectiveRequest {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
@@ -23,15 +23,17 @@ class CollectiveMaker {
  public:
   virtual ~CollectiveMaker() = default;
 
-  /// Connected to all ranks when it returns. The device is this thread's already.
+  /// Makes a process group that is connected to all ranks. The calling thread must have selected the device before.
   /// Collective: yes. Blocks: until connected.
   virtual c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest& request) const = 0;
 
-  /// Returns a failure behind the host's back, in the backend's words. Nothing while all is well. It is cheap, since it
-  /// is called once a step. After a failure the device's data are not to be trusted.
+  /// Returns the backend's message about a collective that failed on the device while the host went on. Returns nothing
+  /// if none failed. The call is cheap, since it is made once a step. After a failure, data on the device must not be
+  /// used.
   virtual std::optional<std::string> failure(c10d::Backend& backend) const = 0;
 
-  /// Closes it. If all is well, it does so in order, with the other ranks, otherwise at once, without them.
+  /// Closes the communication. Without a failure it does so together with the other ranks. After a failure it closes at
+  /// once, without them.
   virtual void end(c10d::Backend& backend, bool has_failed) const noexcept = 0;
 };
 

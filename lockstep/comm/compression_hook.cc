@@ -28,7 +28,8 @@ class RoundingHook final : public CompressionHook {
       : CompressionHook(std::move(process)), type_(type) {}
 
  private:
-  // Divided before they are added up, so that many ranks do not leave the narrow type's range.
+  // Gradients are divided by the number of ranks before the sum. So the sum stays in the range of the narrow type,
+  // however many ranks there are.
   std::pair<at::Tensor, Finish> compressed(c10d::GradBucket& bucket) override {
     const auto buffer = bucket.getBuffer();
     return {buffer.to(type_).div_(world()), [buffer](const at::Tensor& sums) { buffer.copy_(sums); }};
@@ -37,8 +38,8 @@ class RoundingHook final : public CompressionHook {
   at::ScalarType type_;
 };
 
-// Makes the columns an orthonormal basis of their span, in place. Gradients are often of lower rank than requested.
-// Householder's method stays orthonormal then, while Gram-Schmidt's would return noise.
+// Replaces the columns by an orthonormal basis of their span, in place. A gradient matrix often has a lower rank than
+// requested. Householder's method still returns orthonormal columns then, while Gram-Schmidt's would return noise.
 void orthogonalise(const at::Tensor& matrix) {
   constexpr double kTiny = 1e-30;
   if (matrix.size(1) == 1) {
@@ -48,7 +49,8 @@ void orthogonalise(const at::Tensor& matrix) {
   }
 }
 
-// Numbers in (-1, 1) that depend on seed, parameter and place alone, so that every rank has the same.
+// Returns pseudorandom numbers in (-1, 1). They depend only on the seed, the parameter and the element's index, so
+// every rank gets the same.
 at::Tensor first_columns(std::uint64_t seed, std::size_t parameter, std::int64_t rows, std::int64_t columns) {
   auto out = at::empty({rows, columns}, at::kDouble);
   const auto key = mixed(seed, parameter);
@@ -74,7 +76,8 @@ class PowerSgdHook final : public CompressionHook {
   void restore(const CompressionState& state) override;
 
  private:
-  // The state of one parameter. Its gradient, seen as a matrix, is about left * right^T.
+  // The state of powersgd for one parameter. The product left * right^T approximates the parameter's gradient as a
+  // matrix.
   struct Memory {
     at::Tensor right;
     at::Tensor error;
@@ -106,7 +109,7 @@ bool PowerSgdHook::shrinks(const at::Tensor& matrix) const {
 
 PowerSgdHook::Memory& PowerSgdHook::memory_of(std::size_t place, const at::Tensor& matrix) {
   auto& memory = memories_[place];
-  // Restored state comes from the CPU, and perhaps from a run with another compression_rank.
+  // Restored state is on the CPU, and may come from a run with another compression_rank.
   if (!memory.right.defined() || memory.right.size(1) != rank_of(matrix)) {
     memory.right = first_columns(options_.seed, place, matrix.size(1), rank_of(matrix));
   }
@@ -115,7 +118,7 @@ PowerSgdHook::Memory& PowerSgdHook::memory_of(std::size_t place, const at::Tenso
   return memory;
 }
 
-// Sends tensors that are not worth compressing together with the left matrices, in one message.
+// Sends the left matrices in one message, together with the tensors that are too small to compress.
 std::pair<at::Tensor, CompressionHook::Finish> PowerSgdHook::compressed(c10d::GradBucket& bucket) {
   if (step_ <= options_.start_step) return uncompressed(bucket);
   std::vector<at::Tensor> whole;
@@ -165,7 +168,7 @@ void PowerSgdHook::finish(std::vector<Part> parts, const at::Tensor& sums) {
   for (auto& part : parts) {
     part.left = sums.narrow(0, place, part.left.numel()).view(part.left.sizes());
     place += part.left.numel();
-    // The lengths of the sums' columns do not matter, only their span is kept.
+    // The sums need no division by the number of ranks, since only the span of their columns is used.
     orthogonalise(part.left);
     rights.push_back(part.matrix.t().mm(part.left).view({-1}));
   }
@@ -231,7 +234,8 @@ std::unique_ptr<CompressionHook> make_compression_hook(const CompressionOptions&
     throw Error(ErrorKind::kUsage, "powersgd's rank is " + std::to_string(options.rank) + ", want at least 1",
                 "1 to 4 are usual");
   }
-  // Buckets are fixed after the first step. A matrix's state must not be split by that.
+  // In the first step the reducer may still change its buckets. The state of powersgd belongs to a bucket, so
+  // compression starts with the step after that.
   if (options.start_step < 2) {
     throw Error(ErrorKind::kUsage,
                 "powersgd would start after " + std::to_string(options.start_step) + " steps, want at least 2",

@@ -15,35 +15,36 @@
 
 namespace lockstep {
 
-/// Sends the reducer's buckets. For sources of comm/ only.
+/// Sends the reducer's buckets of gradients. Only sources in comm/ use this class.
 ///
-/// The first half starts as soon as the bucket is full and runs beside backward. The second, which may send once more,
-/// runs when backward is over, bucket by bucket in the same order on every rank.
+/// The work on a bucket has two halves. The first half starts as soon as the bucket is full, and runs during backward.
+/// The second half may send once more. It runs after backward, bucket by bucket, in the same order on every rank.
 class CompressionHook : public c10d::CommHookInterface {
  public:
   explicit CompressionHook(c10::intrusive_ptr<c10d::ProcessGroup> process) : process_(std::move(process)) {}
 
-  /// Sends a bucket that holds this tensor without compression.
+  /// Sets a tensor whose bucket is sent without compression.
   void keep_whole(at::Tensor tensor) { whole_ = std::move(tensor); }
 
-  /// Before each backward that averages.
+  /// Call this before each backward that averages gradients.
   virtual void begin_step() {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
-  /// Returns this rank's state for an exact resume. The tensors are those in use.
+  /// Returns this rank's compression state, for an exact resume. The tensors are not copies.
   virtual CompressionState state() { return {}; }
-  /// Takes back a state of this rank, before the first backward.
+  /// Restores this rank's compression state. Call it before the first backward.
   virtual void restore(const CompressionState& /*state*/) {}
 
  protected:
-  /// The second half, which takes the sums over ranks. After it the bucket's gradients are in place.
+  /// The second half of the work on a bucket. It takes the sums over ranks, and puts the averaged gradients into the
+  /// bucket.
   using Finish = std::function<void(const at::Tensor& sums)>;
 
   /// Compresses a bucket. Returns the tensor to sum over ranks, and the second half.
   virtual std::pair<at::Tensor, Finish> compressed(c10d::GradBucket& bucket) = 0;
-  /// The bucket as it is.
+  /// Sends the bucket without compression.
   std::pair<at::Tensor, Finish> uncompressed(c10d::GradBucket& bucket) const;
 
   int world() const { return process_->getSize(); }
@@ -60,7 +61,7 @@ class CompressionHook : public c10d::CommHookInterface {
   std::deque<Pending> pending_;
 };
 
-/// `parameters` are those that the reducer was given, by their place. Null for kNone.
+/// Makes the hook for a kind of compression. `parameters` are the reducer's, in the same order. Returns null for kNone.
 ///
 /// Throws: Error(kUsage) for a setting out of range.
 std::unique_ptr<CompressionHook> make_compression_hook(const CompressionOptions& options,

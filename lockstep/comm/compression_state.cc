@@ -10,7 +10,7 @@ namespace {
 
 bool differs_by_rank(const std::string& name) { return name.starts_with("error."); }
 
-// Gathers through the host, if a snapshot needs the result, so that a device's memory need not hold all ranks' parts.
+// Gathers a tensor of all ranks in the host's memory. The device's memory may be too small for the parts of all ranks.
 at::Tensor gather_tensor(const at::Tensor& own, c10d::ProcessGroup& process) {
   std::vector<at::Tensor> input = {own.detach().to(at::kCPU).contiguous()};
   std::vector<std::vector<at::Tensor>> output;

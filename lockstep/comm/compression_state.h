@@ -20,8 +20,9 @@ using CompressionState = std::map<std::string, at::Tensor>;
 /// Collective: yes. Blocks: yes.
 CompressionState gather_compression(const CompressionState& own, c10d::ProcessGroup* process);
 
-/// Returns a rank's part of a tensor that gather_compression() returned. It is its own error if the number of ranks is
-/// the same, else the mean over all. An error without ranks, as older versions wrote their mean, goes to every rank.
+/// Returns a rank's part of a tensor that gather_compression() returned. If the number of ranks is the same as before,
+/// that is the rank's own error, otherwise the mean over all ranks. Older versions wrote only the mean, without the
+/// dimension of ranks. Every rank then gets that mean.
 ///
 /// Shape:  error [ranks, rows, columns] or [rows, columns], returns [rows, columns]; others as they are.
 at::Tensor own_compression(const std::string& name, const at::Tensor& saved, int rank, int world);

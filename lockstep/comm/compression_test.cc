@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compression held against PyTorch's hooks: tests/golden/compression/make.py wrote the numbers, and describes the
-// network.
+// Compares compression with PyTorch's communication hooks. tests/golden/compression/make.py wrote the expected numbers
+// and describes the network.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -52,7 +52,7 @@ double mean_over_ranks(Group& group, const at::Tensor& value) {
   return sum.item<double>() / group.world();
 }
 
-// As a snapshot hands it on: rank 0 writes, all read.
+// Passes the state on as a snapshot does: rank 0 writes it, and all ranks read it.
 CompressionState read_by_all(Group& group, const CompressionState& state) {
   c10::Dict<std::string, at::Tensor> written;
   for (const auto& [name, tensor] : state) written.insert(name, tensor);
@@ -82,7 +82,7 @@ struct Training {
       losses.push_back(mean_over_ranks(group, loss));
     }
   }
-  // Goes on in a new object with what the old one kept.
+  // Continues in a new object with the state of the old one.
   void resume() {
     const auto state = read_by_all(group, parallel->compression_state());
     options.layout = parallel->layout();
@@ -128,7 +128,8 @@ RANKS_TEST(Compression, GivesWhatPyTorchsHooksGive, 2) {
   for (const auto& [name, wanted] : all.at("runs").items()) {
     Training ours(group, options_of(name, wanted.at("settings")));
     ours.make_steps(std::ssize(plain));
-    // The narrow types round the same numbers to the same bits; products of matrices differ in their order of sums.
+    // Narrow types round equal numbers to equal bits, so these must match exactly. Matrix products may add in another
+    // order than PyTorch's, so they get a tolerance.
     constexpr double kTolerance = 1e-9;
     double from_plain = 0;
     for (std::size_t i = 0; i < plain.size(); ++i) {
@@ -221,7 +222,8 @@ RANKS_TEST(Compression, LeavesSignalsAndCountsAlone, 2) {
   Net net;
   DistributedDataParallel parallel(net, group, {.compression = {.kind = Compression::kFp16}});
   Net whole;
-  // Without a total, counts travel with the gradients: 4097 is no number of float16.
+  // Without a total, the counts of samples are averaged with the gradients. float16 cannot hold 4097, so this finds a
+  // count that is sent in the narrow type.
   const auto x = at::sin(at::arange(4097 * 24, at::kDouble)).view({4097, 24});
   whole.loss(x).backward();
   const auto part = group.rank() == 0 ? x.narrow(0, 0, 4096) : x.narrow(0, 4096, 1);

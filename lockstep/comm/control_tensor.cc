@@ -26,7 +26,7 @@ ControlTensor::Signals signals_of(const at::Tensor& values) {
 ControlTensor::ControlTensor(const at::TensorOptions& options)
     : leaf_(at::zeros({kSignals + 1}, options).requires_grad_(true)), gradient_(at::zeros({kSignals + 1}, options)) {}
 
-// On a device each number that differs is filled in, since a copy from the host would wait for the device.
+// On a device each changed number is set by fill_(), since a copy from the host would wait for the device.
 void ControlTensor::write(const Signals& raised, std::int64_t samples) {
   std::array<double, kSignals + 1> values{};
   for (std::size_t i = 0; i < raised.size(); ++i) values[i] = raised[i] ? 1 : 0;

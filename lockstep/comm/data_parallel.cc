@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// The sums until gradients are averaged, over one batch or all accumulated ones.
+// The counts of one round, which ends when gradients are averaged. A round has one batch, or all accumulated batches.
 struct Round {
   bool knows_total = false;         // The caller says how many samples all ranks bring.
   std::int64_t samples = 0;         // This rank's so far.
@@ -92,8 +92,8 @@ void DistributedDataParallel::Impl::share_weights() {
 }
 
 void DistributedDataParallel::Impl::make_reducer() {
-  // In the parameters' own type, the control tensor shares a bucket with them. In a narrow type its counts would be
-  // rounded, and compression must not change it. Then it has another type, and so a separate bucket.
+  // In the parameters' own type, the control tensor shares a bucket with them. A narrow type would round its counts,
+  // and compression must not change them. Then it has another type, and so a bucket of its own.
   const auto type = trained[0].scalar_type();
   const bool compresses = options.compression.kind != Compression::kNone;
   const bool is_wide = type == at::kFloat || type == at::kDouble;
@@ -118,8 +118,8 @@ void DistributedDataParallel::Impl::make_reducer() {
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
   names[parameters.size()] = "lockstep.control";
-  // Below autograd the buckets' views are plain tensors, so that Optimizer::zero_grad(), which detaches gradients in
-  // place and would throw on an autograd view, works as it does without us.
+  // Gradients become views of the buckets. Optimizer::zero_grad() detaches them in place, and would throw for a view
+  // that autograd knows. So the views are made below autograd.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const GradientsAside earlier(trained);
   reducer = made_reducer<FixedBucketReducer>(tensors, buckets, group.impl().process, dense, cap,
@@ -134,7 +134,7 @@ void DistributedDataParallel::Impl::make_reducer() {
   reducer->send_by(*compression);
 }
 
-// If any rank has samples, rank 0 has, so its graph speaks for all. Ranks without samples have no graph.
+// Ranks without samples have no autograd graph. Rank 0 has samples if any rank has, so its graph decides what is used.
 void DistributedDataParallel::Impl::leave_out_unused(const at::Tensor& loss) {
   auto names = joined(loss.defined() ? unreached_parameters(parameters, loss) : std::vector<std::string>{}, "\n");
   const auto all = group.broadcast_text(names);
@@ -165,9 +165,9 @@ double DistributedDataParallel::Impl::weight_of(std::int64_t samples, std::optio
   return global_samples ? own * (static_cast<double>(group.world()) / static_cast<double>(*global_samples)) : own;
 }
 
-// In half precision each gradient is kept as a mean. It is over this rank's samples so far, and at the round's end over
-// those of all ranks. Every weight is then at most the number of ranks. Scales the gradients added up before, and
-// returns the weight of the next loss.
+// In half precision each gradient is kept as a mean: over this rank's samples so far, and at the round's end over those
+// of all ranks. So no weight exceeds the number of ranks. Scales the gradients added up before, and returns the weight
+// of the next loss.
 double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
   double mean = static_cast<double>(round->samples);
   if (is_syncing && group.is_connected()) {
@@ -184,7 +184,7 @@ double DistributedDataParallel::Impl::weigh_narrowly(std::int64_t samples) {
   return static_cast<double>(samples) * scale;
 }
 
-// In place if possible, since a recorded step reads it at the same address.
+// The weight is written in place if possible, since a recorded step reads it at the same address.
 void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double value) {
   const bool fits = weight.defined() && weight.sizes() == loss.sizes() && weight.dtype() == loss.dtype();
   if (fits && weight_value == value) return;
@@ -197,8 +197,8 @@ void DistributedDataParallel::Impl::set_weight(const at::Tensor& loss, double va
 }
 
 // Returns true if every bucket was averaged. On a rank without a loss, each parameter's gradient starts as zeros, so
-// that its peers' all-reduces find their partner. If unused parameters are searched, it uses none, and the reducer
-// sends the zeros.
+// that its peers' all-reduces find their partner. If unused parameters are searched, such a rank counts as using none,
+// and the reducer sends zeros.
 bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weight) {
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> gradients;
@@ -214,14 +214,14 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   }
   if (reducer && is_syncing) {
     if (compression) compression->begin_step();
-    // Finding unused parameters walks from outputs to leaves, so the leaf itself must not be the output.
+    // The search for unused parameters walks from outputs to leaves. So its output must not be the leaf itself.
     const auto& leaf = control.leaf();
     roots.push_back(options.find_unused_parameters ? leaf.view_as(leaf) : leaf);
     gradients.push_back(control.gradient());
     leaf.mutable_grad().reset();
     reducer->prepare_for_backward(options.find_unused_parameters ? roots : std::vector<at::Tensor>{});
   }
-  // The model's own code runs here too, and may throw any exception.
+  // Backward also runs the model's own code, which may throw any exception. So only its type shows a lost peer.
   std::optional<ZeroGradients> zeros;
   if (loss.defined() && loss_weight == 0) zeros.emplace(trained);
   try {
@@ -234,8 +234,8 @@ bool DistributedDataParallel::Impl::run(const at::Tensor& loss, double loss_weig
   return !reducer || !is_syncing || reducer->all_buckets_were_ready();
 }
 
-// Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Those that were there
-// before are scaled already, so they wait aside. A loop that resets gradients after each step never comes to that.
+// Gradients of a round whose total is unknown are weighed by samples and scaled at its end. Gradients from before the
+// round are scaled already, so they are set aside until then. A loop that resets its gradients has none.
 void DistributedDataParallel::Impl::open_round(bool knows_total) {
   if (round) {
     if (round->knows_total == knows_total) return;
@@ -268,7 +268,7 @@ void DistributedDataParallel::Impl::close_round(Round closing) {
   }
 }
 
-// A device's collectives fail behind the host's back, so the values are used only after that is checked.
+// A collective on a device can fail while the host goes on. So the values are used only after a check for failures.
 void DistributedDataParallel::Impl::read_control() {
   seen = reducer ? control.read(group.watch()) : raised;
   if (auto& stop = group.impl().stop) stop->is_agreed |= seen[static_cast<std::size_t>(Signal::kStop)];

@@ -27,26 +27,28 @@ class Module;
 
 namespace lockstep {
 
-/// Lists the parameters of each bucket, by their index in the module's parameters(). The last number is our own
-/// control tensor. The last bit of a sum depends on the layout, so an exact resume needs that of the run it continues.
+/// Lists the parameters of each bucket, by their index in the module's parameters(). The last number is the control
+/// tensor, which Lockstep adds. The last bit of a sum depends on the layout, so an exact resume needs that of the run
+/// it continues.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
 struct DataParallelOptions {
   double bucket_mib = 25;  ///< Gradients are averaged in buckets of at most this size, the first of at most 1.
   bool find_unused_parameters = false;  ///< Search the graph each step for parameters that the loss does not use.
-  /// The unused parameters are the same in each step. They are searched once, and nothing is sent for them. This
-  /// excludes find_unused_parameters.
+  /// True if the unused parameters are the same in each step. They are then searched once, and nothing is sent for
+  /// them. It cannot be combined with find_unused_parameters.
   bool static_graph = false;
   CompressionOptions compression{};
   std::optional<BucketLayout> layout{};  ///< The layout of a snapshot, used from the first step on.
-  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. True
-  /// permits it, for a measurement that discards its gradients.
+  /// With several ranks a plain `loss.backward()` throws Error(kUsage), since nobody averages its gradients. If true,
+  /// it is allowed, for a measurement that discards its gradients.
   bool permits_plain_backward = false;
   bool are_weights_shared = false;  ///< All ranks hold the same weights already, so nothing is checked and copied.
 };
 
-/// A flag that travels with the gradients and needs no message of its own. One rank raises it, and all ranks see it
-/// after the same step. On a device they see it one step later than on a CPU, so that the host need not wait for it.
+/// A flag that is averaged with the gradients, so that it needs no message of its own. One rank raises it, and all
+/// ranks see it after the same step. On a device they see it one step later than on a CPU, so that the host need not
+/// wait for it.
 enum class Signal { kStop, kSnapshot };
 
 /// Keeps the same weights on every rank. It averages gradients over all samples of all ranks while backward still runs.
@@ -70,17 +72,19 @@ class DistributedDataParallel {
   /// Adds the gradient of the mean loss over the samples of all ranks to each parameter's gradient.
   ///
   /// `loss` is this rank's mean over its `samples`. A rank without samples passes an undefined tensor and 0. If its
-  /// layers talk to other ranks and so had to run, it may pass their loss, which then counts nothing.
+  /// layers communicate with other ranks, the rank must run them on a stand-in sample. It may then pass the loss of
+  /// that sample, which counts nothing.
   ///
   /// Within no_sync() the samples count towards the next backward() outside of it. So accumulation, too, weighs each
   /// sample once. `global_samples` is the number of samples of all ranks, of all accumulated batches together. Passing
   /// it saves a pass over the gradients. Then pass it to each of the calls that make one step. If a parameter is in
-  /// half precision, leaving it out costs one more message, before the gradients, since a weight of n samples would be
-  /// rounded there, or infinite.
+  /// half precision, leaving it out costs one more message, before the gradients, since half precision would round a
+  /// weight of n samples, or make it infinite.
   ///
   /// Shape:  loss [] or [1].
   /// Collective: yes, outside no_sync(). Blocks: until all buckets are averaged.
-  /// Throws: Error(kUsage) for a loss of another shape, or naming the parameters that got no gradient; Error(kPeer).
+  /// Throws: Error(kUsage) for a loss of another shape, or naming the parameters that got no gradient; Error(kPeer) if
+  ///         a rank was lost.
   void backward(const at::Tensor& loss, std::int64_t samples, std::optional<std::int64_t> global_samples = {});
 
   /// Sets a switch to a value, and sets it back when it is destroyed.
@@ -98,35 +102,36 @@ class DistributedDataParallel {
   /// While the returned object lives, backward() only accumulates on this rank.
   Held no_sync();
 
-  /// Use it while a StepGraph records backward(), which reads nothing back while the returned object lives. A step with
-  /// the same number of samples must come before. Call begin_replay() and end_replay() around the end of the recording
-  /// and around each replay. A replay stands for one backward() with the same samples.
+  /// Use this while a StepGraph records backward(). As long as the returned object lives, backward() copies nothing to
+  /// the host. A step with the same number of samples must come before. Call begin_replay() and end_replay() around the
+  /// end of the recording and around each replay. A replay stands for one backward() with the same samples.
   Held recording();
   void begin_replay(std::int64_t samples, std::int64_t global_samples);
   void end_replay();
 
-  /// Tells all ranks with the next averaged gradients.
+  /// Raises the signal. All ranks see it with the next averaged gradients.
   /// Threads: the training thread only. A signal handler must set its own flag.
   void raise(Signal signal);
   /// True if any rank raised the signal before the last backward() outside no_sync().
   bool agreed(Signal signal) const;
-  /// Returns true if any rank passes `raised`. It is for validation, which has no backward(). Collective: yes. Blocks:
-  /// yes.
+  /// Returns true if `raised` is true on any rank. Use it in validation, which has no backward(). Collective: yes.
+  /// Blocks: yes.
   bool agree_now(Signal signal, bool raised);
 
   /// Copies rank 0's buffers, such as BatchNorm's statistics, to every rank. Collective: yes.
   void broadcast_buffers();
 
-  /// Returns the layout in use, for a snapshot. Empty with one rank.
+  /// Returns the buckets' layout, for a snapshot. Empty if there is one rank.
   BucketLayout layout() const;
 
   /// Returns the tensors that compression keeps from step to step, for a snapshot. Rank 0 gets them in separate memory
-  /// on the CPU. Empty on other ranks, and if it keeps none. Tensors that differ between ranks have the shape [world,
-  /// …], so this grows with the number of ranks.
+  /// on the CPU. Empty on other ranks, and if the compression keeps no tensors. Tensors that differ between ranks have
+  /// the shape [world, …], so this grows with the number of ranks.
   /// Collective: yes. Blocks: yes.
   std::map<std::string, at::Tensor> compression_state();
-  /// Restores such tensors, all at once or one after the other. Each rank takes its own part, or the mean of all if
-  /// they come from another number of ranks. Call it between steps. An empty `state` forgets all of it. Collective: no.
+  /// Restores tensors that compression_state() returned, all at once or one after the other. Each rank takes its own
+  /// part, or the mean over all parts if they come from another number of ranks. Call it between steps. An empty
+  /// `state` drops all tensors that compression keeps. Collective: no.
   void restore_compression(const std::map<std::string, at::Tensor>& state);
 
  private:

@@ -17,7 +17,7 @@ using testing::one_rank;
 
 constexpr double kMiB = 1 << 20;
 
-// Registers parameters in the reverse order of their use, so that the first step's buckets are not the later ones'.
+// Registers its parameters in the reverse order of their use, so that buckets change after the first step.
 struct Net : torch::nn::Module {
   explicit Net(std::int64_t width = 9, std::int64_t seed = 0) {
     torch::manual_seed(static_cast<std::uint64_t>(seed));
@@ -181,8 +181,8 @@ at::Tensor loss_without_fc2(Net& net, const at::Tensor& rows) {
   return net.fc3(torch::tanh(net.fc1(rows))).pow(2).sum(1).mean();
 }
 
-// Three steps whose loss leaves fc2 out, of 6 samples, shared out by `parts_of` the step: the gradients are those of
-// one rank.
+// Makes three steps of 6 samples with a loss that does not use fc2. `parts_of` gives each rank's samples. The gradients
+// must equal those of one rank.
 void expect_steps_without_fc2(DistributedDataParallel& parallel, Net& net, int rank,
                               const std::function<std::vector<std::int64_t>(int step)>& parts_of) {
   Net whole;
@@ -213,7 +213,7 @@ RANKS_TEST(DataParallel, FindsUnusedParametersWhereAskedTo, 2) {
 RANKS_TEST(DataParallel, AStaticGraphsUnusedParametersAreFoundOnce, 2) {
   Net net;
   DistributedDataParallel parallel(net, group, {.bucket_mib = 200 / kMiB, .static_graph = true});
-  // In the first step rank 1 has no samples, and so no graph of its own.
+  // In the first step rank 1 has no samples, and so no autograd graph.
   expect_steps_without_fc2(parallel, net, group.rank(), [](int step) {
     return step > 0 ? std::vector<std::int64_t>{4, 2} : std::vector<std::int64_t>{6, 0};
   });
@@ -275,7 +275,7 @@ RANKS_TEST(DataParallel, ASignalOfOneRankIsSeenByAllAfterTheSameBackward, 3) {
   EXPECT_FALSE(parallel.agree_now(Signal::kStop, false));
 }
 
-// Weights after `to` steps in float32, whose sums depend on the buckets; from step `from` on with a new object.
+// Returns the weights after `to` steps, with a new object from step `from` on. Their last bits depend on the buckets.
 std::vector<at::Tensor> trained(Group& group, int steps, std::optional<int> from, bool keeps_layout = true) {
   Net net(40);
   net.to(at::kFloat);

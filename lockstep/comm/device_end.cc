@@ -3,11 +3,11 @@
 
 #include <utility>
 
-// Why there is a thread. A recorded graph with a collective keeps its communicator alive. From 2.26 on, ncclCommAbort
-// frees the kernels that wait on the device, and then waits without a limit until each such graph is destroyed. The
-// exception that the caller throws next destroys the graph. In one thread, each would wait for the other. A lost device
-// may also block the destruction of the graph, and then nobody is left to report it, so the time limit has a thread
-// too.
+// Communicators are ended in a thread, for this reason. A recorded graph that has a collective keeps its communicator
+// alive. From 2.26 on, ncclCommAbort frees the kernels that wait on the device, and then waits without a limit until
+// each such graph is destroyed. The exception that the caller throws next destroys the graph. In one thread the abort
+// would wait for the graph, and the graph for the abort. A lost device may also block the destruction of the graph, and
+// then nobody is left to report it, so the time limit has a thread too.
 // Source: commDestroySync() in NCCL's src/init.cc, which waits for localPersistentRefs.
 
 namespace lockstep {

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Calls `late` in a separate thread if the object still lives after `limit`.
+/// Calls `late` in a separate thread if the DeadLine object still lives after `limit`.
 class TimeLimit {
  public:
   TimeLimit(std::chrono::milliseconds limit, std::function<void()> late);
@@ -24,13 +24,14 @@ class TimeLimit {
   std::jthread thread_;  ///< The last member, since it uses the others.
 };
 
-/// Ends collectives between devices after a failure, while its caller continues and drops the graphs that hold them.
+/// Ends collectives between devices in a thread after a failure. Meanwhile the caller continues, and destroys the
+/// graphs that hold these collectives.
 class DeviceEnd {
  public:
-  /// Begins to end them. `late` is called if that takes longer than `limit`. It must not return.
+  /// Begins to end the collectives. If that takes longer than `limit`, `late` is called, which must not return.
   DeviceEnd(const CollectiveMaker& maker, c10::intrusive_ptr<c10d::Backend> backend, std::chrono::milliseconds limit,
             std::function<void()> late);
-  /// Blocks: until it is done.
+  /// Blocks: until the collectives have ended.
   ~DeviceEnd() = default;
   DeviceEnd(const DeviceEnd&) = delete;
   DeviceEnd& operator=(const DeviceEnd&) = delete;

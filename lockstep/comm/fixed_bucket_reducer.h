@@ -15,7 +15,8 @@
 
 namespace lockstep {
 
-/// The reducer owns its hook, and so do we.
+/// The reducer wants to own its hook, but DistributedDataParallel owns it already. So this small object passes each
+/// call on.
 class BorrowedHook final : public c10d::CommHookInterface {
  public:
   explicit BorrowedHook(CompressionHook& hook) : hook_(hook) {}
@@ -35,7 +36,8 @@ class FixedBucketReducer : public c10d::Reducer {
   /// `hook` must outlive this object.
   void send_by(CompressionHook& hook) { register_comm_hook(std::make_unique<BorrowedHook>(hook)); }
   void freeze_buckets() { has_rebuilt_bucket_ = true; }
-  /// It times itself in the first ten steps and then now and again, with events that a recording would take along.
+  /// Turns off the reducer's own timing. It measures the first ten steps, and some later ones, with device events,
+  /// which a recording of a step would include.
   void disable_timing() { set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max()); }
   bool all_buckets_were_ready() const { return static_cast<std::size_t>(num_buckets_ready_) == buckets_.size(); }
 
@@ -46,7 +48,7 @@ class FixedBucketReducer : public c10d::Reducer {
   }
 };
 
-/// The constructor has gained arguments over LibTorch's versions, with 9 in 2.7 and 12 in 2.11.
+/// The number of the constructor's arguments depends on LibTorch's version. It is 9 in 2.7 and 12 in 2.11.
 template <typename R, typename... Args>
 std::unique_ptr<R> made_reducer(Args... args) {
   const std::vector<std::int64_t> no_caps;
@@ -61,7 +63,8 @@ std::unique_ptr<R> made_reducer(Args... args) {
   }
 }
 
-/// A snapshot's layout is useless if the run's options have changed what is sent. A bucket holds one type.
+/// True if a snapshot's layout fits these tensors: it has each tensor once, and each bucket has one type. If options of
+/// the run have changed what is sent, the layout cannot be used.
 inline bool fits(const BucketLayout& layout, const std::vector<at::Tensor>& tensors) {
   std::vector<bool> seen(tensors.size(), false);
   for (const auto& bucket : layout) {

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// While it lives, the parameters have no gradients.
+/// While an object of this class lives, the parameters have no gradients.
 ///
 /// Sets gradients aside while a reducer is made in the middle of a step, for a static graph. The reducer would make the
 /// gradients of earlier batches views of its buckets. It divides a view by the number of ranks, but multiplies any

@@ -19,7 +19,8 @@ namespace lockstep {
 
 bool is_of_transport(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
-  // LibTorch installs no header of Gloo's exceptions, so their namespace has to do, as the compiler writes it.
+  // LibTorch installs no header with Gloo's exceptions. So they are recognized by their namespace in the type's mangled
+  // name.
   return std::string_view(typeid(error).name()).starts_with("N4gloo");
 }
 
@@ -83,7 +84,8 @@ void Group::broadcast(at::Tensor& tensor, int root) {
 
 std::vector<std::int64_t> Group::all_gather(std::int64_t value) {
   if (!is_connected()) return {value};
-  // Sums vectors that are zero except at each rank's own place. One primitive is enough, and the vectors are short.
+  // Gathers by a sum: each rank's vector is zero except at the rank's own index. So one collective is enough for
+  // everything, and the vectors are short.
   auto all = at::zeros({world()}, at::kLong);
   all.data_ptr<std::int64_t>()[rank()] = value;
   all_reduce_sum(all);
@@ -127,8 +129,8 @@ void Group::barrier() {
 
 namespace {
 
-// Encodes an exception of `work` as the digit of its kind, the fact, a null character and the hint. Empty if there is
-// none.
+// Calls `work` and encodes its exception as the digit of the kind, the fact, a null character and the hint. Returns
+// empty text if `work` throws nothing.
 std::string failure_of(const std::function<void()>& work) {
   const auto text = [](ErrorKind kind, std::string_view fact, std::string_view hint) {
     return std::to_string(static_cast<int>(kind)).append(fact).append(1, '\0').append(hint);

@@ -42,7 +42,7 @@ class Group {
   bool is_main() const { return rank() == 0; }
   /// True if there are other ranks, or if JoinOptions::connect_single_rank was set.
   bool is_connected() const;
-  /// The device that this rank computes on.
+  /// Returns the device on which this rank computes.
   const RankDevice& device() const;
   /// True if two ranks of the group compute on the same device. Tensors on devices then travel through the host.
   bool shares_device() const;
@@ -63,33 +63,33 @@ class Group {
   /// Collective: yes. Blocks: until done.
   std::string broadcast_text(std::string text, int root = 0);
 
-  /// Checks whether collectives on the device have failed while the host went on, and ends them if so. It is cheap
-  /// enough for each step. Throws: Error(kPeer).
+  /// Checks whether collectives on the device have failed while the host went on. If so, it ends them and throws. The
+  /// check is cheap enough for each step. Throws: Error(kPeer) if one has failed.
   void require_sound();
 
-  /// Waits for the device and makes the same check meanwhile. Nothing else notices a collective that hangs within a
-  /// replayed graph.
+  /// Waits for the device, and checks for failed collectives meanwhile. No other call notices a collective that hangs
+  /// within a replayed graph.
   /// Blocks: until the device has done the work on this thread's current stream.
   /// Throws: Error(kPeer), also if that takes longer than JoinOptions::collective_timeout.
   void await_device();
 
-  /// Returns a function that makes the same check, for other code that waits for the device to call now and then. It
-  /// is empty if the host's own calls report failures. The group must outlive it.
+  /// Returns a function that checks for failed collectives. Other code that waits for the device calls it now and then.
+  /// The function is empty if the host's own calls report failures. The group must outlive it.
   std::function<void()> watch();
 
   /// Returns once every rank has called it.
   /// Collective: yes. Blocks: until then.
   void barrier();
 
-  /// Returns true once any rank was asked to stop. It is asked by SIGTERM, SIGINT, SIGUSR1 or SIGUSR2, or because the
-  /// job's time is up in a minute (LOCKSTEP_JOB_END, which `lockstep submit` sets). For a loop of your own, after each
-  /// step:
+  /// Returns true once any rank was asked to stop. A rank is asked to stop by SIGTERM, SIGINT, SIGUSR1 or SIGUSR2, or
+  /// if the job's time is up in a minute (LOCKSTEP_JOB_END, which `lockstep submit` sets). For a loop of your own,
+  /// after each step:
   ///
   ///     if (world.stop_requested()) break;  // on every rank after the same step; then save, and exit with 75
   ///
   /// Ranks agree with the gradients of DistributedDataParallel::backward(), without an extra message. From the first
   /// call on, those signals no longer end the process, but a second SIGINT does. Collective: no.
-  /// Throws: Error(kUsage) with several ranks if no DistributedDataParallel was made, since they then cannot agree.
+  /// Throws: Error(kUsage) if there are several ranks and no DistributedDataParallel, since ranks agree through it.
   bool stop_requested();
 
   /// True if a rank that dies is started again by its parent, and the others can meet it in rejoin().
@@ -114,13 +114,13 @@ class Group {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Calls `work` on rank 0 alone. If it throws, every rank throws that error.
+/// Calls `work` on rank 0 only. If `work` throws, every rank throws that error.
 ///
 /// Collective: yes. Blocks: until rank 0 is done.
 void on_rank_zero(Group& group, const std::function<void()>& work);
 
-/// Calls `work` on every rank. If it throws on some ranks, every rank throws. Those throw their own error, the others
-/// the error of the first such rank, which it names.
+/// Calls `work` on every rank. If it throws on some ranks, every rank throws. A rank on which `work` threw throws its
+/// own error. The others throw the error of the first such rank, and the message names that rank.
 ///
 /// Collective: yes. Blocks: until every rank is done.
 void on_every_rank(Group& group, const std::function<void()>& work);

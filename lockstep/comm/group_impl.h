@@ -18,18 +18,18 @@
 
 namespace lockstep {
 
-/// The state of a stop request for the user's own loop.
+/// The state of a stop request, for Group::stop_requested().
 struct StopWatch {
   StopSignals signals{};
   JobClock clock{};
   bool is_agreed = false;
 
-  /// True if this rank was asked.
+  /// True if this rank was asked to stop.
   bool is_asked() const;
 };
 
-/// For sources of comm/ only. Members are destroyed in reverse. The communication between devices goes first, then the
-/// process group, then the store that its threads use.
+/// The members of a Group. Only sources in comm/ include this header. Members are destroyed in reverse order: first the
+/// communication between devices, then the process group, and last the store, which the process group's threads use.
 struct Group::Impl {
   Placement placement;
   RankDevice device{};
@@ -53,16 +53,17 @@ struct Group::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  /// Does the same as as_peer_error(). The error also gives the reason of a rank that has left, see lose_peer().
+  /// Calls `work` as as_peer_error() does. The error also has the reason of a rank that has left, see lose_peer().
   template <typename Work>
   auto talk(std::string_view action, Work&& work) -> decltype(work());
 
-  /// Throws Error(kPeer) for a connection that broke or timed out. It gives the reason of the rank that left first, if
-  /// one has. It names the setting of the time limit if that has passed. Blocks: at most for some seconds.
+  /// Throws Error(kPeer) for a connection that broke or timed out. If a rank has left, the message has the reason of
+  /// the first one that did. If the time limit has passed, the message names its setting. Blocks: at most for some
+  /// seconds.
   [[noreturn]] void lose_peer(std::string_view action, const std::exception& error);
 
-  /// Ends what talks between devices, if anything does, and returns at once. The process ends with the code of
-  /// Error(kPeer) and says `reason` if that takes longer than `ends_within`.
+  /// Starts to end the communication between devices, if there is any, and returns at once. If that takes longer than
+  /// `ends_within`, the process prints `reason` and exits with the code of Error(kPeer).
   void end_between_devices(const std::string& reason);
   std::function<void()> leave_process() const;
 
@@ -70,31 +71,32 @@ struct Group::Impl {
   void require_member() const;
 };
 
-/// True if the parent of this rank starts it again when it dies, and this LibTorch lets the others meet it again.
+/// True if the parent of this rank starts it again if it dies, and this LibTorch lets the other ranks connect to it.
 bool can_be_replaced(const Group::Impl& impl, const Environment& env);
 
-/// Calls `work`, which must run c10d's code alone. An exception of the transport becomes Error(kPeer) that names
-/// `action`. Others pass through.
+/// Calls `work`, which must run only c10d's code. An exception about a broken connection becomes an Error(kPeer) that
+/// names `action`. Other exceptions pass through.
 template <typename Work>
 auto as_peer_error(std::string_view action, Work&& work) -> decltype(work());
 
-/// True if the exception is of one of the types that c10d and Gloo throw for a connection that broke or timed out. It
-/// serves if a model's own code may have thrown it.
+/// True if the exception is of one of the types that c10d and Gloo throw for a connection that broke or timed out. Use
+/// this function if a model's own code may have thrown the exception.
 bool is_of_transport(const std::exception& error);
 
-/// True if is_of_transport(), or if the text says so. c10d's code also throws exceptions of general types, so this is
-/// only for exceptions that came from c10d alone.
+/// True if is_of_transport() is, or if the exception's text names a broken connection. Use this function only for
+/// exceptions of c10d's own code, which also throws general types.
 bool is_transport_failure(const std::exception& error);
 
-/// Returns what an exception says, without the stack that LibTorch puts below its own.
+/// Returns an exception's message, without the stack trace that LibTorch appends to its own exceptions.
 std::string words(const std::exception& error);
 
 [[noreturn]] void throw_peer_error(std::string_view action, const std::exception& error);
 
-/// True if a collective took longer than it may.
+/// True if the exception says that a collective took longer than its time limit.
 bool is_timeout(const std::exception& error);
 
-/// Calls `work`. A failure of the transport goes to `fail`, which must throw. Other exceptions pass through.
+/// Calls `work`. If a connection fails, it calls `fail` with the exception, and `fail` must throw. Other exceptions
+/// pass through.
 template <typename Work, typename Fail>
 auto over_transport(Work&& work, Fail&& fail) -> decltype(work()) {
   try {

@@ -30,8 +30,8 @@ DeviceRequest device_request(const Placement& placement, const Environment& env,
           .may_share = options.share_device};
 }
 
-// Gloo writes to sockets whose peer may have died. The program must make that an error and not its end, as Python does
-// by ignoring the signal. An existing handler stays.
+// Gloo writes to sockets whose peer may have died. SIGPIPE would then end the program. It is ignored, as in Python, so
+// that the write returns an error. If the program has a handler for SIGPIPE, that one stays.
 void ignore_broken_pipes() {
   struct sigaction now {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
@@ -42,7 +42,7 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   const auto& placement = impl.placement;
   const auto timeout = find_join_timeout(env, options);
   const JoinedStore joined = join_store(placement, env, options.run_dir, timeout);
-  // torchrun's agent keeps its store over restarts, and other programs' keys in it.
+  // The store of torchrun's agent outlives a restart of the ranks, and has keys of other programs too.
   const auto prefix =
       "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(joined.joins);
   impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined.store);
@@ -57,7 +57,7 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   impl.rejoin->enter(1, placement.rank, std::move(mesh.gloo));
 }
 
-// A process that was started in a dead one's place. It prepares its training alone and meets the others later.
+// Prepares a process that was started in the place of a dead one. It connects to the other ranks only later.
 void prepare_to_rejoin(Group::Impl& impl, const Environment& env, const JoinOptions& options,
                        std::uint32_t generation) {
   const auto timeout = find_join_timeout(env, options);
@@ -102,7 +102,7 @@ Group join(const Placement& placement, const Environment& env, const JoinOptions
   }
   connect_ranks(*impl, env, options);
   Group group(std::move(impl));
-  // Only now, since a rank without a device would leave the others waiting for it.
+  // The device is taken only now. A rank that finds no device must not fail before the others can hear of it.
   on_every_rank(group, choose);
   connect_devices(group, options.share_device, options.collective_timeout);
   return group;

@@ -24,24 +24,24 @@ struct JoinOptions {
   bool share_device = false;  ///< True if several ranks may compute on one device. Their tensors are then sent through
                               ///< Gloo.
   /// If no launcher gives rank 0's address, ranks find it through a file in `.meeting/` of this folder, which all nodes
-  /// must see. If empty, it is $LOCKSTEP_RUNS, or else runs/.
+  /// must see. If the path is empty, the folder is $LOCKSTEP_RUNS, or else runs/.
   std::filesystem::path run_dir{};
 };
 
 /// Reads this process's placement and connects all ranks of the run.
 ///
-/// Rank 0 binds a port first, and then publishes its address through its launcher or as a file. It removes the file
-/// once all ranks have joined, and the file's folder too if that is empty. No host name is looked up. All ranks may
+/// Rank 0 binds a port first, and then publishes its address through its launcher or as a file. Once all ranks have
+/// joined, rank 0 removes the file, and the file's folder if that is empty. No host name is looked up. All ranks may
 /// call it again in the same process. With several ranks SIGPIPE is ignored from here on, unless it has a handler, so a
 /// lost peer is an error and does not end the process.
 ///
 /// Collective: yes. Blocks: until every rank has arrived.
 /// Throws: Error(kEnvironment) for a placement that cannot be right, a device that cannot be used or that two ranks
-///         have, a named interface that has no address, or if there is no way to meet; Error(kPeer) naming the ranks
-///         that did not arrive, their hosts if known, and the time waited.
+///         have, or a named interface that has no address, or if no variable, file or launcher gives rank 0's address;
+///         Error(kPeer) naming the ranks that did not arrive, their hosts if known, and the time waited.
 Group join(const JoinOptions& options = {});
 
-/// Does the same with a placement and an environment that are known already.
+/// Connects all ranks as join() does, with a placement and an environment that are known already.
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options = {});
 
 /// Returns a group of this rank alone, on a device that is ready. Collective: no.

@@ -38,14 +38,15 @@ Group::Impl::~Impl() {
   if (between_devices && !has_failed) device.backend->collectives()->end(*between_devices, /*has_failed=*/false);
   if (between_devices && has_failed) end_between_devices("an error ended this rank");
   if (!device_end) return;
-  // The process group holds the same collectives, whose threads end with the last that holds them.
+  // The process group owns the same collectives. Their threads end when the last owner is destroyed.
   const TimeLimit in_time(ends_within, leave_process());
   between_devices.reset();
   device_end.reset();
   process.reset();
 }
 
-// The caller's exception cannot get out, since the code that would print it waits too.
+// The caller's exception is never printed, since the code that would print it waits too. So the message is written
+// here.
 std::function<void()> Group::Impl::leave_process() const {
   return [reason = end_reason, rank = placement.rank, limit = ends_within] {
     Log(2, "lockstep: [rank " + std::to_string(rank) + "] ")
@@ -64,8 +65,8 @@ void Group::Impl::end_between_devices(const std::string& reason) {
 
 bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
 
-// Kernels that wait for a peer stay on the device until their communicator is ended. Freeing memory would wait for
-// them.
+// Kernels that wait for a peer stay on the device until their communicator is ended, and freeing device memory would
+// wait for these kernels.
 void Group::give_up_device(const std::string& fact) {
   impl_->end_between_devices(fact);
   throw_peer_error("talked from device to device", std::runtime_error(fact));
@@ -94,7 +95,8 @@ std::function<void()> Group::watch() {
   };
 }
 
-// A PCI address alone is the same on every node, and for all slices of one device. An index is each process's own.
+// A PCI address alone does not identify a device: other nodes have the same addresses, and all slices of one device
+// share one. An index does not either, since each process counts its own devices.
 std::int64_t device_key(const std::string& machine, const DeviceFacts& device) {
   const auto named = device.pci + "\n" + device.uuid;
   return static_cast<std::int64_t>(xxh3_64(machine + "\n" + (named.size() > 1 ? named : std::to_string(device.index))));

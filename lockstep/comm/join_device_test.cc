@@ -55,7 +55,7 @@ TEST(ControlTensor, BringsSignalsAndSamples) {
   EXPECT_EQ(control.read(), (ControlTensor::Signals{false, true}));
 }
 
-// Collectives between devices, of which a test says how they fare.
+// Stands in for collectives between devices. The test decides whether and how they fail.
 struct ToldCollectives : CollectiveMaker {
   c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest&) const override { return {}; }
   std::optional<std::string> failure(c10d::Backend&) const override {

@@ -29,7 +29,7 @@ constexpr milliseconds kLongestPause{100};
 constexpr milliseconds kConnectTimeout{1000};
 constexpr milliseconds kHandshakeTimeout{5000};
 
-/// The address of the store, and this rank's means to reach or serve it.
+/// The address of the store, and what this rank needs to connect to it or to serve it.
 struct StoreRendezvous {
   Endpoint server;                     ///< Port 0 until it is read from `file`.
   FileDescriptor listener;             ///< Rank 0's bound socket. Empty if another process serves.
@@ -39,7 +39,7 @@ struct StoreRendezvous {
   bool is_served = false;              ///< True if the launcher's store serves, so that nobody binds.
 };
 
-/// Removes published files once nobody holds this object any more.
+/// Removes published files when the last owner of this object is destroyed.
 struct Meeting {
   std::optional<RendezvousFile> file;
   std::optional<SecretFile> secret;
@@ -80,7 +80,7 @@ StoreCache& store_cache() {
   return cache;
 }
 
-// None for one rank, which needs none.
+// Returns no address if there is one rank, which needs none.
 std::optional<RendezvousFile> rendezvous_file(const Placement& placement, const Environment& env,
                                               const std::filesystem::path& run_dir) {
   if (placement.master || placement.world == 1) return std::nullopt;
@@ -94,7 +94,8 @@ std::string cache_key(const Placement& placement, const std::optional<Rendezvous
   return std::to_string(placement.rank) + " at " + where;
 }
 
-// A name that means this node itself misleads the others. Debian gives each host's own name 127.0.1.1.
+// If rank 0's host name resolves to loopback, the other ranks would connect to themselves. Debian resolves each host's
+// own name to 127.0.1.1.
 FileDescriptor bind_master(const Endpoint& master, const Environment& env, const Placement& placement) {
   const auto found = resolve_host(master.address);
   const bool misleads =
@@ -108,7 +109,7 @@ StoreRendezvous find_rendezvous(const Placement& placement, const Environment& e
                                 const std::filesystem::path& run_dir) {
   StoreRendezvous found;
   found.file = rendezvous_file(placement, env, run_dir);
-  // A port names the start as well as an address does, which nodes may write in different ways.
+  // The name of the start uses the port and not the address, since nodes may write the same address in different ways.
   found.start = found.file         ? found.file->path().filename().string()
                 : placement.master ? "port " + std::to_string(placement.master->port)
                                    : "one rank";
@@ -118,7 +119,7 @@ StoreRendezvous find_rendezvous(const Placement& placement, const Environment& e
   } else if (found.file) {
     found.secret.emplace(secret_folder(run_dir, found.start, env));
   }
-  // torchrun's agent keeps a store at this very port and expects workers to use it.
+  // torchrun's agent serves a store at this port, and expects its workers to use that store.
   found.is_served = found.is_served || is_agents_store(env);
   if (placement.master) {
     found.server = *placement.master;
@@ -151,8 +152,8 @@ StoreRendezvous find_rendezvous(const Placement& placement, const Environment& e
       "check rank 0's log, and that the address can be reached from this node (LOCKSTEP_INTERFACE chooses another)");
 }
 
-/// Calls `attempt` until it succeeds. A file of a run that died names a port if nobody listens any more, or another run
-/// does, so it is read again each time. `attempt` returns false with its reason.
+/// Calls `attempt` until it succeeds. A file that a dead run left may name a port where nobody listens, or another run.
+/// So the file is read again before each attempt. If `attempt` fails, it returns false and gives its reason.
 void until_reached(StoreRendezvous& at, milliseconds timeout, const std::function<bool(std::string& reason)>& attempt) {
   const auto start = Clock::now();
   std::string reason;
@@ -172,7 +173,7 @@ c10::intrusive_ptr<c10d::Store> open_tcp_store(StoreRendezvous& at, bool is_serv
   options.isServer = is_server;
   options.waitWorkers = false;
   options.timeout = timeout;
-  // Before 2.11 the libuv server ignores a bound socket's address and listens on every interface.
+  // Before PyTorch 2.11, the libuv server ignores the address of the bound socket and listens on every interface.
   options.useLibUV = LOCKSTEP_TORCH_VERSION >= 211;
   if (is_server) options.masterListenFd = at.listener.release();
   return c10::make_intrusive<c10d::TCPStore>(at.server.address, options);
@@ -184,7 +185,7 @@ void warn_of_open_store(const StoreRendezvous& at, const Placement& placement) {
                 " of rank 0's node can disturb this run; start it with lockstep launch, submit or exec");
 }
 
-// Rank 0 or the agent serves. The others wait until it does.
+// Rank 0 or torchrun's agent serves the store. The other ranks wait until it is served.
 JoinedStore join_tcp_store(StoreRendezvous& at, const Placement& placement, milliseconds timeout) {
   const bool is_server = placement.rank == 0 && !at.is_served;
   JoinedStore joined;
@@ -201,8 +202,8 @@ JoinedStore join_tcp_store(StoreRendezvous& at, const Placement& placement, mill
   return joined;
 }
 
-/// Connects to the store that answers at `at`. Returns false with the reason if it is not there yet. An address that
-/// cannot change leads nowhere else, so another run's store there is an error at once.
+/// Connects to the store that answers at `at`. Returns false with the reason if it is not there yet. If the address
+/// comes from a variable, it cannot change. Another run's store at that address is then an error at once.
 bool try_to_connect(StoreRendezvous& at, JoinedStore& joined, milliseconds timeout, std::string& reason) {
   const auto first = std::make_shared<FileDescriptor>(connect_once(at.server, Clock::now() + kConnectTimeout));
   if (!*first) {
@@ -245,7 +246,7 @@ JoinedStore join_closed_store(StoreRendezvous& at, const Placement& placement, m
     at.secret.emplace(meeting->secret->path().parent_path());
     const auto secret = meeting->secret->create();
     server = std::make_shared<StoreServer>(std::move(at.listener), StoreIdentity{secret, at.start});
-    // Published only now, so that a reader of the file finds a store that answers.
+    // The address is published only now, so that a rank that reads the file finds a store that answers.
     if (at.file) meeting->file.emplace(*at.file).publish(at.server);
   }
   const bool is_server = server != nullptr;

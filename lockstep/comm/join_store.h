@@ -25,16 +25,16 @@ struct JoinedStore {
 
 /// Joins the run's own store, which only its ranks may enter. Rank 0 serves it, unless the launcher does.
 ///
-/// The secret is in LOCKSTEP_MEETING, a folder that our launcher and `exec` name. Without these, it is beside the
-/// address that rank 0 publishes. If torchrun's agent serves a store, or the environment gives only MASTER_ADDR, ranks
-/// share no secret. They then use c10d's TCPStore, and rank 0 warns once what that means.
+/// The secret is in LOCKSTEP_MEETING, a folder that our launcher and `exec` name. If the variable is unset, the secret
+/// is beside the file in which rank 0 publishes its address. If torchrun's agent serves a store, or the environment
+/// gives only MASTER_ADDR, ranks share no secret. They then use c10d's TCPStore, and rank 0 warns once what that means.
 ///
-/// A later call in the same process returns the same store, since the launcher's means, such as a bound port, can be
-/// used only once.
+/// A later call in the same process returns the same store, since some things that a launcher provides, such as a bound
+/// port, can be used only once.
 ///
 /// Collective: yes. Blocks: until the store serves, for `timeout` at most.
-/// Throws: Error(kEnvironment) if there is no way to meet, or if the secret's file is open to others; Error(kIo) if it
-///         cannot be made; Error(kPeer) if rank 0 does not arrive, or if another run's store is found.
+/// Throws: Error(kEnvironment) if nothing gives rank 0's address, or if others may read the secret's file; Error(kIo)
+///         if that file cannot be written; Error(kPeer) if rank 0 does not arrive, or if another run's store is found.
 JoinedStore join_store(const Placement& placement, const Environment& env, const std::filesystem::path& run_dir,
                        std::chrono::milliseconds timeout);
 

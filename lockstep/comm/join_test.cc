@@ -24,7 +24,7 @@ std::string variable(const char* name) { return Environment::of_process().get(na
 
 int own_rank() { return *parsed_int<int>(variable("LOCKSTEP_TEST_RANK")); }
 
-// Returns Slurm's view of this rank, with a job and no address to meet at.
+// Returns a placement from Slurm for this rank. It has a job but no address of rank 0.
 Placement slurm_placement(int world) {
   Placement at;
   at.rank = at.local_rank = own_rank();
@@ -129,7 +129,8 @@ TEST(Join, SaysWhichFileWasNotWritten) {
   EXPECT_HAS(text, "rank 0 did not arrive: '" + folder + "/.meeting/slurm-4711.0-0' was not written in 1 s");
 }
 
-// A rank that ended right after join() took its connections down while others were still making theirs.
+// A fault that this test keeps out: a rank that ended right after join() closed its connections while other ranks were
+// still making theirs.
 RANKS_TEST(Join, ARankMayLeaveAtOnce, 4) { EXPECT_EQ(group.world(), 4); }
 
 RANKS_TEST(Join, MayBeCalledAgain, 3) {
@@ -188,7 +189,7 @@ RANKS_TEST(Join, ListensOnTheChosenAddressOnly, 2) {
   EXPECT_GE(addresses.size(), group.is_main() ? 1U : 0U) << "the store was not found: the check is blind";
 }
 
-// Rank 0 on two nodes whose names nobody can look up.
+// The placement of rank 0 on two nodes whose names do not resolve.
 Placement first_of_two_nodes(const std::string& job) {
   Placement at;
   at.world = at.nodes = 2;
@@ -210,7 +211,7 @@ std::vector<Environment::Map> interface_choices() {
   return choices;
 }
 
-/// The address that a choice leads to, or the error's text.
+/// Returns the address that the variables lead to, or the error's text.
 template <typename Choose>
 std::string address_or_error(Choose choose) {
   try {

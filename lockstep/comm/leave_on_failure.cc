@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank leaves. It writes `failed/N/RANK` to the store, with N the number of its failures, and waits a moment for
-// the others' keys, since all ranks may have thrown alike. Otherwise it writes its reason to `left`, unless a rank has
-// left before it, and closes its connections. That ends every collective of the others, who then read `left`.
+// How a rank leaves the group after an exception. It writes `failed/N/RANK` to the store, where N counts its failures.
+// Then it waits a moment for the same keys of the other ranks, since all ranks may have thrown the same exception. If
+// some key does not come, the rank writes its reason to `left`, unless another rank has done so. Then it closes its
+// connections. That ends every collective of the others, and they read `left`.
 //
-// The store is served by rank 0. c10d waits without end for a server that is frozen, so each request runs in a thread
-// that may be left behind.
+// Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
+// thread, which is abandoned after a time.
 #include "lockstep/comm/leave_on_failure.h"
 
 #include <chrono>
@@ -30,7 +31,7 @@ constexpr milliseconds kPause{20};
 constexpr milliseconds kStoreAnswersWithin{2000};
 constexpr const char* kLeft = "left";
 
-// The answer, or nothing if the store does not give one in time.
+// Returns the store's answer, or nothing if it does not come in time.
 template <typename Request>
 auto ask(Store store, milliseconds limit, Request request) -> std::optional<decltype(request(*store))> {
   using Answer = decltype(request(*store));
@@ -54,7 +55,8 @@ bool has_failed_everywhere(Group::Impl& impl) {
   return ask(impl.store, kOthersThrowWithin + kStoreAnswersWithin,
              [keys, own](c10d::Store& store) {
                store.set(own, to_bytes("1"));
-               // Not wait(), which warns on standard error if a key does not come.
+               // The keys are checked in a loop, since Store::wait() prints a warning on standard error if a key does
+               // not come.
                const auto start = Clock::now();
                bool are_there = false;
                while (!(are_there = store.check(keys)) && Clock::now() - start < kOthersThrowWithin) {
@@ -106,7 +108,7 @@ void leave_on_failure(Group& group, const std::function<void()>& work) {
     work();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kPeer && group.is_connected()) {
-      // Its connections are of no more use, and others may wait for this rank.
+      // This rank does not need its connections any more, and other ranks may be waiting for it.
       leave(group.impl(), std::string(first_line(error.fact())));
     } else {
       leave_alone(group.impl(), std::string(first_line(error.fact())));

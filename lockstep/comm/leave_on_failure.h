@@ -7,13 +7,14 @@
 
 namespace lockstep {
 
-/// Calls `work`, which every rank calls, and ensures that nobody waits for a rank on which it threw.
+/// Calls `work`, and ensures that no rank waits for a rank on which `work` has thrown. Every rank calls this function.
 ///
 /// If it throws on every rank, the group stays intact. If other ranks have not thrown within a second, or if a peer was
 /// lost, this rank leaves the group. The others' collectives then throw Error(kPeer) with this rank and its reason. A
 /// later collective of the group throws Error(kUsage) here. All ranks may join() again. Trainer::fit() calls this.
 ///
-/// Objects that `work` made with the group, such as a DistributedDataParallel, must be destroyed by then.
+/// Objects that `work` made with the group, such as a DistributedDataParallel, must be destroyed before `work` returns
+/// or throws.
 ///
 /// Collective: yes. Blocks: for a second or two if `work` throws on this rank alone.
 void leave_on_failure(Group& group, const std::function<void()>& work);

@@ -17,12 +17,12 @@ struct NamedTensor {
 /// once.
 std::vector<NamedTensor> trained_parameters(const torch::nn::Module& module);
 
-/// Returns the gradients that are there.
+/// Returns the gradients of those parameters that have one.
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters);
 
 std::vector<at::Tensor> tensors_of(const torch::OrderedDict<std::string, at::Tensor>& named);
 
-/// Names, shapes and types of all parameters and buffers, a line each, to be compared between ranks.
+/// Returns names, shapes and types of all parameters and buffers as text, a line for each. Ranks compare these texts.
 std::string description(const torch::nn::Module& module);
 
 }  // namespace lockstep

@@ -11,19 +11,22 @@ namespace lockstep {
 namespace {
 
 constexpr auto kAlways = std::to_array<NcclSetting>({
-    // Chooses how ProcessGroupNCCL answers a failure that it finds in the background. This way ends the communicators
-    // and keeps the process. The loop then learns of it through CollectiveMaker::failure(), reports its ranks, and ends
-    // with our exit code. The default ends the process on the spot.
+    // Chooses how ProcessGroupNCCL answers a failure that it finds in the background. With this value it ends the
+    // communicators and keeps the process. The training loop then learns of the failure through
+    // CollectiveMaker::failure(), reports the ranks, and exits with Lockstep's exit code. By default ProcessGroupNCCL
+    // ends the process on the spot.
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"},
-    // A device that fails is noticed by the watchdog, too, whose thread would end the process by its own exception.
+    // ProcessGroupNCCL's watchdog thread also notices a device that fails. By default its exception would end the
+    // process.
     {"TORCH_NCCL_RETHROW_CUDA_ERRORS", "0"},
     // After a failure the watchdog asks the others to write a trace, by a key at the store's root. A store that
     // outlives the attempt (torchrun's) would pass that key to the next one.
     {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
-    // It then waits four times as long for them to write it. By default that is 60 s, for which its destructor waits.
+    // The watchdog then waits four times this timeout for the other ranks' traces. By default that is 60 s, and the
+    // destructor of ProcessGroupNCCL waits for it.
     {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "250"},
-    // With the error swallowed as above the watchdog ends silently, and after 8 minutes without its heartbeat this
-    // thread would abort a run that is well.
+    // With the settings above, the watchdog ends silently after an error. The monitor thread then misses the watchdog's
+    // heartbeat, and after 8 minutes would abort a healthy run. So the monitor is turned off.
     {"TORCH_NCCL_ENABLE_MONITORING", "0"},
     // Ranks of a node exchange handles of their buffers while they record a graph, and wait for each other without a
     // limit. A rank that ran out of memory while recording never comes.
@@ -31,10 +34,10 @@ constexpr auto kAlways = std::to_array<NcclSetting>({
 });
 
 constexpr auto kDeterministic = std::to_array<NcclSetting>({
-    // cuBLAS gives the same bits each time only with a workspace of a fixed size, which it takes when it is first used.
+    // cuBLAS gives the same bits each time only with a workspace of a fixed size. It reads the size at its first use.
     {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
-    // NVSwitch adds in any order. ProcessGroupNCCL disables it if algorithms are deterministic when it is made. Here
-    // they become so later, with the training.
+    // Reductions in an NVSwitch add in any order. ProcessGroupNCCL turns them off if deterministic algorithms are set
+    // when it is made. Here they are set only later, when the training starts.
     {"NCCL_ALGO", "^NVLS"},
 });
 

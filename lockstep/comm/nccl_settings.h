@@ -11,7 +11,8 @@ struct NcclSetting {
   const char* value;
 };
 
-/// Returns what every run sets before its ranks connect, so that a failure ends it in seconds and with our exit code.
+/// Returns the settings that every run makes before its ranks connect. With them a failure ends the run in seconds,
+/// with Lockstep's exit code.
 std::span<const NcclSetting> nccl_settings();
 
 /// Returns the additional settings of a deterministic run, to set before its ranks connect.

@@ -12,7 +12,8 @@
 namespace lockstep {
 namespace {
 
-// Of the process, since gradients come on threads of the autograd engine, and one pass may reach several modules.
+// The mark belongs to the process and not to a thread, since the autograd engine computes gradients in its own threads.
+// One backward pass may reach several modules.
 std::atomic<int>& averaged_passes() {
   static std::atomic<int> count{0};
   return count;

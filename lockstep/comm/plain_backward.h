@@ -16,7 +16,8 @@ struct Node;
 
 namespace lockstep {
 
-/// Marks that this process runs a backward pass whose gradients are averaged. For sources of comm/ only.
+/// While an object of this class lives, this process runs a backward pass whose gradients are averaged. Only sources in
+/// comm/ use it.
 class AveragedBackward {
  public:
   AveragedBackward();
@@ -25,10 +26,11 @@ class AveragedBackward {
   AveragedBackward& operator=(const AveragedBackward&) = delete;
 };
 
-/// Throws Error(kUsage) from a backward pass that is not averaged, as soon as it adds to the gradient of one of the
-/// parameters, and names it. It watches while the object lives.
+/// While an object of this class lives, a backward pass that is not averaged throws Error(kUsage) as soon as it adds to
+/// the gradient of one of the parameters. The error names the parameter.
 ///
-/// Another DistributedDataParallel's pass may reach them, as a generator's goes through its discriminator.
+/// The backward pass of another DistributedDataParallel may reach these parameters, as a generator's pass goes through
+/// its discriminator.
 class PlainBackwardGuard {
  public:
   explicit PlainBackwardGuard(const std::vector<NamedTensor>& parameters);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loss in half precision was weighed by a number of samples that its type rounds, or cannot hold.
+// The fault: a loss in half precision was multiplied by a number of samples that half precision rounds or cannot hold.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using testing::one_rank;
 
-// Its loss is the weight times a number, which is the gradient.
+// A network whose loss is its weight times a number. So that number is the gradient.
 struct Weight : torch::nn::Module {
   explicit Weight(at::ScalarType type) { value = register_parameter("value", at::ones({}, type)); }
   at::Tensor loss_with_gradient(double gradient) const { return value * gradient; }
@@ -53,7 +53,7 @@ RANKS_TEST(HalfPrecisionLoss, AccumulatesBySamplesOnTwoRanks, 2) {
   }
   ddp.backward(module.loss_with_gradient(1), 60'000);
   EXPECT_EQ(module.gradient(), 2.0);
-  // The next step adds to what is there.
+  // The next step adds its gradients to those that exist.
   ddp.backward(module.loss_with_gradient(3), 10);
   EXPECT_EQ(module.gradient(), 5.0);
 }

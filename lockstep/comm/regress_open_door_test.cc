@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers could kill or stall a run: each connection to Gloo's port cost a rank a descriptor for ever, anyone's write
-// to the store passed for a rank's arrival, and an address left by a dead run led ranks into another run's store.
+// The fault: other programs on the network could kill or stall a run. Each connection to Gloo's port cost a rank a
+// descriptor for ever, anyone's write to the store passed for a rank's arrival, and an address left by a dead run led
+// ranks into another run's store.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <torch/torch.h>
@@ -31,7 +32,7 @@ int descriptors() {
   return count;
 }
 
-// The ports of this machine that listen on 127.0.0.1 and belong to a process of this test's, whoever it is.
+// Returns the ports on which processes of this test listen at 127.0.0.1.
 std::vector<int> listening_ports(const std::vector<int>& processes) {
   std::set<std::string> own;
   for (const int process : processes) {
@@ -70,21 +71,21 @@ RANKS_TEST(RegressOpenDoor, StrangersCostARankNoDescriptorAndChangeNoNumber, 2) 
   }
   for (int i = 0; i < 20; ++i) group.all_reduce_sum(tensor);
   EXPECT_TRUE(tensor.eq(1 << 21).all().item<bool>());
-  // The store is served by rank 0 here, and may be looking at the last strangers still.
+  // Rank 0 serves the store here. It may still be handling the last strangers' connections.
   const auto until = Clock::now() + std::chrono::seconds(10);
   while (descriptors() > before && Clock::now() < until) ::usleep(1000);
   EXPECT_LE(descriptors(), before);
 }
 
 RANKS_TEST(RegressOpenDoor, GlooListensNoLongerOnceAllRanksHaveMet, 3) {
-  // The store listens, in rank 0.
+  // Only the store listens, in rank 0.
   EXPECT_EQ(listening_sockets().size(), group.is_main() ? 1U : 0U);
   auto again = join();
   EXPECT_EQ(again.all_gather(again.rank()), (std::vector<std::int64_t>{0, 1, 2}));
   EXPECT_EQ(listening_sockets().size(), group.is_main() ? 1U : 0U);
 }
 
-// A SET of PyTorch's TCPStore: operation, then key and value with their lengths.
+// Returns the bytes of a SET request to PyTorch's TCPStore: the operation, then key and value with their lengths.
 std::string tcp_store_set(const std::string& key, const std::string& value) {
   const auto with_length = [](const std::string& text) {
     const std::uint64_t size = text.size();
@@ -113,7 +114,7 @@ TEST(RegressOpenDoor, AStrangersWriteIsNoArrival) {
   EXPECT_LT(seconds_between(start, Clock::now()), 20);
 }
 
-// A rank of Slurm's finds the address of a run that died. Another run's store listens there by now.
+// A rank that Slurm started finds the address that a dead run left. Another run's store listens at this address by now.
 TEST(RegressOpenDoor, AnAddressThatADeadRunLeftLeadsIntoNoOtherRunsStore) {
   if (testing::is_rank()) {
     testing::begin_rank();
@@ -162,7 +163,8 @@ TEST(RegressOpenDoor, AnotherRunsStoreAtAGivenAddressIsRefusedAtOnce) {
                                           {"LOCKSTEP_MEET_TIMEOUT", "60"}}});
 }
 
-// torchrun's own variables, or MASTER_ADDR alone, leave ranks nothing that a stranger does not know.
+// If ranks have only torchrun's variables, or MASTER_ADDR, they share no secret. Any other program can know the same
+// values.
 TEST(RegressOpenDoor, RanksWithoutASecretSaySoOnce) {
   if (testing::is_rank()) {
     testing::begin_rank();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that caught an exception kept its connections, so its peers waited for it for half an hour.
+// The fault: a rank that caught an exception kept its connections, so its peers waited half an hour for it.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -21,7 +21,7 @@ RANKS_TEST(LeaveOnFailure, TellsThePeersOfARankThatThrewAloneItsReason, 3) {
       message_of(group.rank() == 1 ? ErrorKind::kData : ErrorKind::kPeer, [&] { leave_on_failure(group, step); });
   EXPECT_HAS(text, group.rank() == 1 ? "'a.png' is damaged" : "rank 1 left the others: 'a.png' is damaged");
   EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { group.barrier(); }), "this rank has left its group: ");
-  // The first group still lives, on every rank: only what it was told can have ended the wait.
+  // The first group still lives on every rank. So only the message of the rank that left can have ended the wait.
   auto again = join();
   again.barrier();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop that kept its loss.backward() averaged nothing, and its ranks drifted apart without a word.
+// The fault: a loop that called loss.backward() itself averaged nothing, and the ranks' weights drifted apart without a
+// message.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -28,7 +29,7 @@ RANKS_TEST(PlainBackward, IsRefusedWithTheParameterThatGotAGradient, 2) {
     net->zero_grad();
     ddp.backward(net(input).mean(), 2);
     EXPECT_TRUE(at::allclose(net->weight.grad(), torch::ones({1, 3})));
-    // Gradients that are not added to the parameters are nobody's business.
+    // Gradients that are not added to the parameters, as by autograd::grad(), are allowed.
     torch::autograd::grad({net(input).mean()}, {net->weight});
   }
   net(input).mean().backward();

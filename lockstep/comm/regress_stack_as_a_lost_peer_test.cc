@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An error of any kind became "a peer rank was lost" if a function on LibTorch's stack had NCCL in its name.
+// The fault: any error was reported as "a peer rank was lost" if a function in LibTorch's stack trace had NCCL in its
+// name.
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/group_impl.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss of a rank without samples counts nothing, but if it was not finite it made every gradient NaN.
+// The fault: the loss of a rank without samples counts nothing, but a loss that was not finite still made every
+// gradient NaN.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

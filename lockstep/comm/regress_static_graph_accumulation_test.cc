@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A static graph's reducer is made in the middle of the first step. The gradients of that step's earlier batches became
-// views of its buckets, which c10d divides by the number of ranks, while it multiplies other gradients by the inverse.
-// So with three ranks the first step after a resume differed in the last bit from the same step of a run left alone.
+// The fault: a static graph's reducer is made in the middle of the first step. The gradients of that step's earlier
+// batches became views of its buckets, which c10d divides by the number of ranks, while it multiplies other gradients
+// by the inverse. So with three ranks the first step after a resume differed in the last bit from the same step of a
+// run left alone.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

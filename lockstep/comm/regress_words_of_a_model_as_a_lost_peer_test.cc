@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's own exception that spoke of NCCL or of a timeout became "a peer rank was lost".
+// The fault: a model's own exception was reported as "a peer rank was lost" if its text mentioned NCCL or a timeout.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

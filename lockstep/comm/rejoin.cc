@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks meet again. A rank dies, and its parent raises the generation of the run. The survivors learn of the death
 // in two ways. The dead rank's neighbours find their connections closed. All others find them broken by their own
-// watch, because the generation has ended, or by a neighbour that left. Each then destroys what was made with the old
-// connections, asks the store for the present generation, and meets the others there with new connections.
+// watch, because the generation has ended, or by a neighbour that left. Each then destroys the objects that use the
+// old connections, asks the store for the present generation, and connects to the others again.
 //
 // A meeting can fail too, if another rank dies meanwhile. The parent of that rank raises the generation once more,
 // which ends all waits in the store. If no parent does, because only a connection failed, a rank raises it itself.
@@ -29,7 +29,7 @@ constexpr seconds kParentRaisesWithin{10};
 constexpr seconds kRankRaisesAfter{1};
 constexpr milliseconds kSlice{100};
 constexpr seconds kStoreAnswersWithin{5};
-// The passive side of a connection to a rank that has died meanwhile waits without a socket.
+// If a rank dies while ranks connect, the side that would have accepted its connection waits without a socket.
 constexpr seconds kConnectWithin{5};
 
 [[noreturn]] void fail_to_meet(const std::string& fact) {

@@ -12,11 +12,11 @@
 
 namespace lockstep {
 
-/// Lets a rank leave the others and meet them again after one of them died. For sources of comm/ only.
+/// Lets a rank leave the others, and connect to them again after one of them died. Only sources in comm/ use it.
 ///
-/// A run has generations, which the store counts. Whoever starts a dead rank again raises the generation. A thread of
-/// each rank waits for that, and then breaks all connections of the rank, so that its training thread leaves whatever
-/// collective it waits in.
+/// A run has generations, which the store counts. The parent that starts a dead rank again raises the generation. A
+/// thread of each rank waits for that, and then breaks all connections of the rank. So its training thread leaves the
+/// collective in which it waits.
 class Rejoin {
  public:
   /// `ended` is the newest generation that is known to be over. 0 for none.
@@ -26,15 +26,15 @@ class Rejoin {
   Rejoin(const Rejoin&) = delete;
   Rejoin& operator=(const Rejoin&) = delete;
 
-  /// This rank is connected in a generation. From here on the connections break when it ends.
+  /// Call it when this rank is connected in a generation. From then on its connections break when the generation ends.
   void enter(std::uint32_t generation, int rank, c10::intrusive_ptr<BreakableGloo> gloo);
   /// Breaks this rank's connections, so that the others leave too. Call it before the group is destroyed.
   void leave();
 
   /// Waits for a generation after the one that this rank was in, and returns it with its store.
   ///
-  /// Blocks: until then, for some seconds at most.
-  /// Throws: Error(kPeer) if there is none, or if this process is asked to stop meanwhile.
+  /// Blocks: until it begins, for some seconds at most.
+  /// Throws: Error(kPeer) if no generation begins, or if this process is asked to stop meanwhile.
   std::uint32_t next_generation(bool may_raise);
   c10::intrusive_ptr<c10d::Store> store_for(std::uint32_t generation) const;
 
@@ -47,7 +47,7 @@ class Rejoin {
   std::shared_ptr<StoreConnections> connections_;
   std::string own_address_;
   MeshLimits limits_;
-  std::uint32_t generation_;  ///< The one that this rank is in, or was in last.
+  std::uint32_t generation_;  ///< The generation that this rank is in, or was in last.
   std::mutex mutex_;          ///< Guards live_ against the thread of watch_.
   c10::intrusive_ptr<BreakableGloo> live_;
   std::unique_ptr<GenerationWatch> watch_;

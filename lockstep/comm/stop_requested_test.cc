@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group::stop_requested(): a loop of the user's own stops on every rank after the same step.
+// Tests Group::stop_requested(). With it a user's own loop stops on every rank after the same step.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

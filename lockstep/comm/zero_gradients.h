@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// While it lives, a backward pass adds zeros to the gradients, and no more. A loss that counts nothing may not be
-/// finite, and 0 times NaN is NaN.
+/// While an object of this class lives, a backward pass adds only zeros to the gradients. A loss that counts nothing
+/// may not be finite, and 0 times NaN is NaN.
 class ZeroGradients {
  public:
   /// `parameters` must outlive this object.

@@ -43,8 +43,8 @@ struct Failure {
   std::exception_ptr error;
 };
 
-/// A batch on its way. `claimed`, `finished` and `failure` are guarded by State::mutex. Ids and memory belong to the
-/// claimant of the row until it is finished.
+/// A batch that is being read. State::mutex guards `claimed`, `finished` and `failure`. Until a row is finished, its id
+/// and memory belong to the thread that has claimed it.
 struct Task {
   LoadedBatch batch{};
   EpochOrder order;
@@ -66,7 +66,7 @@ struct Task {
   }
 };
 
-/// The position of a batch.
+/// The position of a batch: its epoch and its first index in the epoch's order.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t place = 0;
@@ -74,7 +74,8 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-// Enough chunks that workers end a batch at nearly the same time, few enough that claiming them costs nothing.
+// A batch has so many chunks that workers end it at nearly the same time, but so few that claiming them costs almost
+// nothing.
 constexpr std::int64_t kChunksPerThread = 4;
 
 void require(bool holds, const std::string& fact, const std::string& hint = {}) {
@@ -177,7 +178,7 @@ Task* BatchReader::State::unclaimed_task() {
 void BatchReader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
   const Chunk chunk = task.claim();
   ++decoding;
-  // Each worker that found work wakes the next, so the caller pays for one wake-up only.
+  // Each worker that found work wakes the next worker, so the caller wakes only one.
   const bool is_more_left = unclaimed_task() != nullptr;
   lock.unlock();
   if (is_more_left) work_added.notify_one();
@@ -207,7 +208,7 @@ std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) co
   }
 }
 
-/// Appends batches until `count` are on their way.
+/// Appends tasks until `count` batches are being read.
 void BatchReader::State::schedule(int count) {
   while (static_cast<int>(tasks.size()) < count) {
     Task task = task_at(scheduled);
@@ -254,7 +255,8 @@ Task BatchReader::State::task_at(Position position) const {
   return task;
 }
 
-/// A batch that failed does not count, so seeking to it reads it again.
+/// True if the front task is the batch at `position`. A batch that failed does not count, so a seek to it reads it
+/// again.
 bool BatchReader::State::is_first_task(Position position) {
   const std::lock_guard lock(mutex);
   if (tasks.empty() || tasks.front().failure) return false;

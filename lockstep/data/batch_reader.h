@@ -80,20 +80,21 @@ class BatchReader {
   /// Returns the number of global batches in an epoch.
   std::int64_t batches() const;
 
-  /// Makes `batch` of `epoch` the next one. batches() stands for the epoch's end. Workers begin with it at once. The
-  /// cost is the same for any batch, since nothing before it is read. Without a call, the first is batch 0 of epoch 0.
+  /// Makes `batch` of `epoch` the next one. `batch` may be batches(), which is the end of the epoch. Workers begin with
+  /// it at once. The cost is the same for any batch, since nothing before it is read. Without a call, the first is
+  /// batch 0 of epoch 0.
   ///
   /// Blocks: until no worker uses the batches read ahead, at most for the time of reading one sample; not at all if
-  /// `batch` is the next already.
+  ///         `batch` is already the next one.
   /// Throws: Error(kUsage) if there is no such batch; what the allocator throws.
   void seek(std::int64_t epoch, std::int64_t batch);
 
   /// Makes the next batch begin at index `place` of the epoch's order, and cuts the rest of the epoch into batches from
-  /// there. So a run whose global_batch has changed continues without missing or repeating a sample.
+  /// there. So a run can resume with another global_batch without missing or repeating a sample.
   void seek_place(std::int64_t epoch, std::int64_t place);
 
   /// Returns the next batch, or nothing after an epoch's last one. The call after that begins the following epoch.
-  /// Blocks: until it is decoded.
+  /// Blocks: until the batch is decoded.
   /// Throws: the source's read() errors, as described above; the allocator's.
   std::optional<LoadedBatch> next();
 

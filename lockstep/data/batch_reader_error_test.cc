@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// A sample is its own id.
+/// A source in which each sample holds its own id.
 class Numbers : public SampleSource {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}

@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-/// A sample holds a hash of its key, so that a row tells which reading filled it.
+/// A source in which each sample holds a hash of its key. So a row shows by which key it was read.
 class HashSource : public SampleSource {
  public:
   explicit HashSource(std::int64_t size) : size_(size) {}
@@ -64,7 +64,7 @@ BatchMemory heap_memory(std::int64_t samples) {
   return {.fields = {block->data(), block->data() + samples * 8}, .owner = block};
 }
 
-/// Returns the ids of a batch, after checking that each row is that of its id.
+/// Returns the ids of a batch. Checks that each row holds the sample with its id.
 std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t seed) {
   for (std::size_t row = 0; row < batch.ids.size(); ++row) {
     std::uint64_t hash = 0;
@@ -75,7 +75,7 @@ std::vector<std::int64_t> checked_ids(const LoadedBatch& batch, std::uint64_t se
   return batch.ids;
 }
 
-/// The ids that a batch must hold.
+/// Returns the ids that a batch must hold.
 std::vector<std::int64_t> wanted_ids(std::int64_t size, const BatchReaderOptions& options, std::int64_t epoch,
                                      std::int64_t batch) {
   const IndexRange part = part_of(global_batch_places(size, batch, options.global_batch), options.shard);
@@ -110,7 +110,8 @@ TEST(BatchReader, GivesTheSameBatchesForAnyRanksWorkersAndPrefetch) {
   }
 }
 
-/// The samples of one epoch over all ranks, batch for batch and rank for rank, as evaluation goes through them.
+/// Returns the samples of one epoch over all ranks, batch by batch and within a batch rank by rank, as evaluation reads
+/// them.
 std::vector<std::int64_t> evaluated_ids(const SampleSource& source, std::int64_t global_batch, int world) {
   std::vector<std::unique_ptr<BatchReader>> ranks;
   for (int rank = 0; rank < world; ++rank) {

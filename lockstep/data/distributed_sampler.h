@@ -42,7 +42,7 @@ class DistributedSampler {
   /// Throws: Error(kUsage) if an option is out of range.
   DistributedSampler(std::int64_t samples, DistributedSamplerOptions options);
 
-  /// Makes the first part of `epoch` the next one. Without a call it is that of epoch 0.
+  /// Makes next() continue with the first batch of `epoch`. Before any call, that is epoch 0.
   void set_epoch(std::int64_t epoch);
 
   /// Returns this rank's part of the next global batch, or nothing at the epoch's end, on all ranks alike.

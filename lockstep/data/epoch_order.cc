@@ -10,8 +10,8 @@
 namespace lockstep {
 namespace {
 
-// One word's step of mixed(). With the first word's step taken once for each round, an entry costs six of these, not
-// twelve.
+// The step of mixed() for one word. The step for the first word is computed once for each round. So an entry costs six
+// such steps and not twelve.
 constexpr std::uint64_t stepped(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -58,7 +58,8 @@ void EpochOrder::take(std::int64_t begin, std::span<std::int64_t> to) const {
   LOCKSTEP_ASSERT(begin >= 0 && begin <= size_ && static_cast<std::int64_t>(to.size()) <= size_ - begin);
   std::iota(to.begin(), to.end(), begin);
   if (!shuffle_) return;
-  // All first rounds come before any walk. Without a branch between them the processor overlaps several.
+  // First every entry is permuted once, and after that the walks follow. The first loop has no branch, so the processor
+  // computes several entries at once.
   for (std::int64_t& id : to) id = static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(id)));
   const auto size = static_cast<std::uint64_t>(size_);
   for (std::int64_t& id : to) {

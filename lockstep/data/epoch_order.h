@@ -17,8 +17,7 @@ namespace lockstep {
 /// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002 (cycle walking).
 class EpochOrder {
  public:
-  /// `shuffle` false gives 0, 1, 2…
-  /// Throws: Error(kUsage) if size < 0.
+  /// Makes the order of one epoch. If `shuffle` is false, it is 0, 1, 2… Throws: Error(kUsage) if size < 0.
   EpochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch, bool shuffle = true);
 
   std::int64_t size() const { return size_; }

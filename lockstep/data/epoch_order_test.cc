@@ -92,7 +92,7 @@ TEST(EpochOrder, StoresNothingForTenThousandMillionSamples) {
   EXPECT_NE(order[0], order[1]);
 }
 
-/// Of n equally likely cells, the chi-square statistic in standard deviations from what chance gives.
+/// Returns the chi-square statistic of n equally likely cells, in standard deviations from its expected value.
 double chi_square_deviation(const std::vector<int>& counts) {
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   const double expected = total / static_cast<double>(counts.size());

@@ -13,8 +13,8 @@ namespace lockstep {
 inline constexpr std::int64_t kPlaceNumbers = 1;
 inline constexpr std::int64_t kMovedPlaceNumbers = 4;
 
-/// Yields sample indices only, as one field "place" I64 [1] or [4]. It is used if the samples are cached on the device.
-/// `source` and its FixedSamples must outlive it.
+/// Yields sample indices only, as one field "place" I64 [1] or [4]. A loader uses it if the samples are cached on the
+/// device. `source` and its FixedSamples must outlive it.
 std::unique_ptr<SampleSource> index_source(const SampleSource& source, FixedSamples fixed);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With a batch of one, three samples at most were read at once, however many workers there were.
+// The fault: with a batch of one sample, at most three samples were read at once, however many workers there were.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// A reading ends once `wanted` of them are under way at once, or when it is clear that there never will be.
+/// A source whose read() returns once `wanted` threads are in read() at the same time, or after a time if that never
+/// happens.
 class Crowd : public SampleSource {
  public:
   explicit Crowd(int wanted = 0) : wanted_(wanted) {}

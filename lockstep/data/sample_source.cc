@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Bytes of one number of a safetensors type. 0 for an unknown one.
+/// Returns the bytes of one number of a safetensors type. 0 for an unknown type.
 std::size_t number_bytes(const std::string& dtype) {
   if (dtype == "U8" || dtype == "I8" || dtype == "BOOL") return 1;
   if (dtype == "U16" || dtype == "I16" || dtype == "F16" || dtype == "BF16") return 2;

@@ -35,8 +35,8 @@ struct Field {
   std::size_t bytes() const;
 };
 
-/// Names one reading of a sample. All random choices in a reading are drawn from it alone, so the pixels are the same
-/// with any number of ranks and workers.
+/// The key of one read of a sample. All random choices in the read are drawn from this key alone, so the pixels are the
+/// same with any number of ranks and workers.
 struct SampleKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
@@ -55,11 +55,12 @@ struct PixelMove {
 
 class SampleSource;
 
-/// A source in two parts. One is the samples that are the same in every read, the other is the random choice of one
-/// read.
+/// A source split into two parts: samples that are the same in every read, and the random choice that each read makes
+/// among their pixels.
 struct FixedSamples {
   std::shared_ptr<const SampleSource> samples;  ///< May be the source itself, which must then outlive it.
-  /// Returns the part that a reading takes of field 0, [channels, height, width]. Null if it takes samples as they are.
+  /// Returns the part of field 0, [channels, height, width], that a read takes. Null if every read takes the whole
+  /// sample.
   std::function<PixelMove(const SampleKey&)> move{};
   int margin = 0;  ///< The most pixels by which a part reaches beyond the image.
 };
@@ -74,7 +75,8 @@ class SampleSource {
 
   /// Decodes one sample. `to[f]` has room for fields()[f].bytes() and lies in the batch's own memory.
   ///
-  /// Threads: called by several at once. Throws: Error(kData), Error(kIo).
+  /// Threads: several may call it at once. Throws: Error(kData) if the sample is damaged, Error(kIo) if it cannot be
+  ///          read.
   virtual void read(const SampleKey& key, std::span<std::byte* const> to) const = 0;
 
   /// Returns a name for people, such as a file's path or "t10k-images-idx3-ubyte #17".
@@ -86,15 +88,15 @@ class SampleSource {
   /// True if read() is a copy within memory. An extra thread would then cost more than it saves.
   virtual bool is_in_memory() const { return false; }
 
-  /// True if samples come one after the other, whatever their ids. Readers then take them in order, unshuffled, on the
-  /// caller's thread.
+  /// True if samples can only be read one after the other, whatever their ids. Readers then take them in this order,
+  /// unshuffled, on the caller's thread.
   virtual bool is_stream() const { return false; }
 
-  /// Returns the samples to keep in memory, or nothing if chance changes more than the choice of pixels.
+  /// Returns the samples to keep in memory. Returns nothing if random transforms do more than choose pixels.
   virtual std::optional<FixedSamples> fixed() const { return {}; }
 
  protected:
-  /// Returns fixed() of a source whose read() gives the same in every epoch.
+  /// Returns fixed() for a source whose read() gives the same bytes in every epoch.
   FixedSamples itself() const { return {.samples = {std::shared_ptr<const void>(), this}}; }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The interface to a kind of device, its facts, its memory, and work that LibTorch does not offer alike for all.
+/// The interface to a kind of device: its facts, its memory, and operations for which LibTorch has no common call.
 ///
 ///     const auto& device = world.device();
 ///     const auto runtime = device.backend->runtime();
@@ -47,8 +47,8 @@ struct DeviceMemory {
   std::int64_t peak = 0;       ///< The largest `held` since forget_peak().
 };
 
-/// Work on a device that is recorded once and then replayed with one call. A replay reads and writes the same memory as
-/// the recorded work, with the same arguments.
+/// Work on a device that is recorded once and then replayed with one call. A replay uses the same memory and the same
+/// arguments as the recorded work.
 class StepGraph {
  public:
   virtual ~StepGraph() = default;
@@ -61,7 +61,8 @@ class StepGraph {
   virtual void replay() = 0;
 };
 
-/// Operations of a kind of device that ATen does not dispatch. A process has one object. The CPU's is cpu_backend().
+/// Operations on a kind of device that ATen does not dispatch by itself. A process has one such object for each kind.
+/// The CPU's is cpu_backend().
 ///
 /// Threads: const functions are safe.
 class DeviceBackend {
@@ -71,13 +72,13 @@ class DeviceBackend {
   virtual c10::DeviceType type() const = 0;
   virtual RuntimeFacts runtime() const = 0;
 
-  /// Returns the devices that this process sees, by index. None if all are hidden from it.
+  /// Returns the devices that this process sees, by index. Empty if all devices are hidden from it.
   /// Throws: Error(kEnvironment) if LibTorch cannot use the driver, with the message of device_error().
   virtual std::vector<DeviceFacts> devices() const = 0;
 
   /// Makes `index` this thread's device and runs a small product on it. So a device, driver or library that cannot
   /// compute is found before anything else is done.
-  /// Blocks: until it is done. Throws: Error(kEnvironment), with the message of device_error().
+  /// Blocks: until the product is computed. Throws: Error(kEnvironment), with the message of device_error().
   virtual void prepare(int index) const = 0;
 
   virtual DeviceMemory memory(int index) const = 0;
@@ -89,24 +90,25 @@ class DeviceBackend {
   virtual void synchronize(int index, const std::function<void()>& look) const = 0;
   void synchronize(int index) const { synchronize(index, {}); }
 
-  /// Marks the place that this thread's current stream has come to. The returned function does not block, and returns
-  /// true once the device has done all that came before the mark.
+  /// Marks the present end of this thread's current stream. The returned function does not block, and returns true once
+  /// the device has done all that came before the mark.
   virtual std::function<bool()> mark(int index) const = 0;
 
-  /// Gives the device the memory back that its allocator keeps and nothing holds.
+  /// Frees the memory that the device's allocator has cached and that no tensor uses.
   virtual void give_back_memory(int index) const = 0;
 
-  /// Returns a stream that copies while the device computes. Null if there is nothing to copy to.
+  /// Returns a stream that copies while the device computes. Null for a CPU, which needs no copy.
   virtual std::unique_ptr<CopyStream> copy_stream(int index) const = 0;
 
   /// Returns an empty recording. Null if work cannot be recorded.
   virtual std::unique_ptr<StepGraph> step_graph(int index) const = 0;
 
-  /// Names a range of this thread's time for the maker's profiler (NVTX, ROCTX). Costs next to nothing without one.
+  /// Names a range of this thread's time for the maker's profiler (NVTX, ROCTX). If no profiler runs, it costs almost
+  /// nothing.
   virtual void push_range(const char* name) const = 0;
   virtual void pop_range() const = 0;
 
-  /// Returns the maker of collectives for such devices. Null if Gloo serves.
+  /// Returns the object that makes collectives between such devices. Null if collectives go through Gloo.
   virtual const CollectiveMaker* collectives() const = 0;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kKiB = 1024;
 
-// The number after `label` in a file of lines such as "MemAvailable:   123 kB".
+// Returns the number after `label` in a file with lines such as "MemAvailable:   123 kB".
 std::int64_t kib_of(const char* file, const std::string& label) {
   std::istringstream lines(text_or_nothing(file));
   for (std::string line; std::getline(lines, line);) {
@@ -47,7 +47,7 @@ class CpuBackend final : public DeviceBackend {
             .peak = kib_of("/proc/self/status", "VmHWM")};
   }
 
-  // Source: proc(5), clear_refs: 5 resets the peak to what is held now.
+  // Writing 5 to clear_refs resets the peak of the memory to its present size. Source: proc(5).
   void forget_peak(int) const override { std::ofstream("/proc/self/clear_refs") << "5"; }
 
   void synchronize(int, const std::function<void()>&) const override {}

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// On NVIDIA devices that are shown to one task alone (--gpus-per-task) cannot copy to each other.
+// NVIDIA devices that are visible to one task each (--gpus-per-task) cannot copy to each other directly.
 constexpr const char* kAskHint =
     "ask the scheduler for as many devices on each node as it has tasks (--gpus-per-node), seen by all of them";
 constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on CPU all the same";
@@ -34,8 +34,8 @@ int index_of(const DeviceRequest& request, int visible) {
       "start as many tasks on each node as it has devices, or set trainer.share_device = true");
 }
 
-// Without these, LibTorch converts each channels_last tensor before each of MIOpen's convolutions. Other tensors are
-// not affected. Source: ATen/native/ConvUtils.h, miopen_conv_suggest_memory_format().
+// Without these variables LibTorch converts each channels_last tensor before each convolution of MIOpen. Tensors in
+// other layouts are not affected. Source: ATen/native/ConvUtils.h, miopen_conv_suggest_memory_format().
 void set_miopen_layout() {
   for (const char* name : {"PYTORCH_MIOPEN_SUGGEST_NHWC", "PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM"}) {
     ::setenv(name, "1", /*overwrite=*/0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The device that a rank computes on, and how it is chosen.
+/// The device on which a rank computes, and how it is chosen.
 ///
 ///     auto world = lockstep::join({.accelerator = lockstep::Accelerator::kAuto});
 ///     const lockstep::RankDevice& device = world.device();
@@ -25,18 +25,18 @@ enum class Accelerator { kAuto, kCpu, kGpu };
 /// Returns the accelerator of that name. Throws: Error(kRecipe) for another name than auto, cpu, gpu.
 Accelerator accelerator_named(const std::string& name);
 
-/// The device that a rank computes on, ready for use.
+/// The device on which a rank computes. It is ready for use.
 struct RankDevice {
   c10::Device device{c10::kCPU};
   DeviceFacts facts{.name = "CPU"};
   int visible = 1;  ///< Devices that this process sees.
   const DeviceBackend* backend = &cpu_backend();
 
-  /// True if work is done when the call that asks for it returns.
+  /// True if work is complete when the call that starts it returns.
   bool is_cpu() const { return backend->type() == c10::kCPU; }
   int index() const { return facts.index; }
   DeviceMemory memory() const { return backend->memory(index()); }
-  /// "NVIDIA H200 (sm_90, 139.8 GiB), 0000:3b:00.0, GPU-1f0c…"
+  /// Returns a description, such as "NVIDIA H200 (sm_90, 139.8 GiB), 0000:3b:00.0, GPU-1f0c…".
   std::string description() const;
 };
 
@@ -57,11 +57,11 @@ struct NodeDevices {
 };
 NodeDevices this_node();
 
-/// Chooses the device for one rank. That is the one that its launcher gave it. Otherwise it is index 0 if the rank sees
-/// one device, and the local rank if it sees several.
+/// Chooses the device for one rank. It is the device that the launcher gave to the rank. Otherwise it is index 0 if the
+/// rank sees one device, and the local rank if it sees several.
 ///
-/// Throws: Error(kEnvironment) if the node has GPUs that cannot be used, or fewer than ranks. The run never changes to
-/// the CPU silently.
+/// Throws: Error(kEnvironment) if the node has GPUs that cannot be used, or fewer GPUs than ranks. The run never
+/// changes to the CPU silently.
 RankDevice chosen_device(const DeviceRequest& request, const NodeDevices& node);
 
 /// True if the node has a GPU driver loaded, even if LibTorch cannot use it.

@@ -34,7 +34,7 @@ bool is_device_failure(const std::exception& error) {
 
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device) {
   const std::string_view words = error.what();
-  // The lines after the first are advice to LibTorch's developers, and the place that threw it.
+  // Only the first line is for users. The lines after it are advice for developers, and the place in LibTorch's source.
   const auto said = std::string(first_line(words));
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
     return Error(ErrorKind::kEnvironment, device.description() + " ran out of memory (" + said + ")",

@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// True if LibTorch threw `error` because a device or its memory gave out.
+/// True if LibTorch threw `error` because a device failed or its memory was exhausted.
 bool is_device_failure(const std::exception& error);
 
 /// Converts an exception of LibTorch that a failed device caused to an Error(kEnvironment) that a user can act on.
 /// Returns nothing for any other exception.
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device);
 
-/// Calls `work`. A failure of the device leaves it as such an Error.
+/// Calls `work`. If the device fails, the exception is converted as device_error() does.
 template <typename Work>
 decltype(auto) naming_device_failures(const RankDevice& device, Work&& work) {
   try {

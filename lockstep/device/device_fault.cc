@@ -72,7 +72,7 @@ struct Sign {
   DeviceFault fault;
 };
 
-// As cudaGetErrorString() and hipGetErrorString() have them.
+// Parts of the messages that cudaGetErrorString() and hipGetErrorString() return.
 constexpr auto kSigns = std::to_array<Sign>({{"no kernel image is available", DeviceFault::kNoKernels},
                                              {"invalid device function", DeviceFault::kNoKernels},
                                              {"device kernel image is invalid", DeviceFault::kNoKernels},

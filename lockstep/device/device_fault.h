@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Why devices cannot be used, whatever their maker's runtime calls it.
+/// The reason why devices cannot be used. CUDA and ROCm have different words for the same reason.
 enum class DeviceFault {
   kOldDriver,     ///< The driver serves an older runtime than LibTorch was built with.
   kNoDriver,      ///< The kernel's part is not there or does not answer.
@@ -25,7 +25,7 @@ enum class DeviceFault {
   kOther,
 };
 
-/// The facts for the message. Unknown ones are empty.
+/// The facts for the message. An unknown fact is empty.
 struct FaultFacts {
   std::string kind{};     ///< "CUDA", "ROCm"
   std::string driver{};   ///< "12.4"
@@ -35,10 +35,10 @@ struct FaultFacts {
   std::string said{};     ///< The runtime's own words.
 };
 
-/// Finds the fault that the message of a LibTorch exception describes, by the runtime's words in it.
+/// Finds the fault that the message of a LibTorch exception describes, by the words of CUDA or ROCm in it.
 DeviceFault find_fault(std::string_view words);
 
-/// An Error(kEnvironment) that a person can act on. `otherwise` ends the hint.
+/// Returns an Error(kEnvironment) whose hint says what a user can do. `otherwise` is the end of the hint.
 Error device_error(DeviceFault fault, const FaultFacts& facts,
                    std::string_view otherwise = "or set trainer.accelerator = \"cpu\"");
 

@@ -18,7 +18,7 @@ at::ScalarType scalar_type_of(std::string_view dtype);
 /// Returns the dtype of a torch type. Throws: Error(kUsage) for a type without such a name.
 std::string dtype_name(at::ScalarType type);
 
-/// The memory of a contiguous tensor on the CPU.
+/// Returns the memory of a contiguous tensor on the CPU.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor);
 
 /// Copies memory that holds a tensor into a new tensor.

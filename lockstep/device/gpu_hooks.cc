@@ -9,15 +9,16 @@
 
 // How LibTorch finds its code for GPUs. It calls getCUDAHooks(), and its own function of that name keeps its first
 // answer for the rest of the process. torch::manual_seed(), the first line of most programs, calls it. So LibTorch
-// would remember that there is no such code, from before our library brings it.
-// Both of LibTorch's libraries look the function up by its name in the program. A program that is linked with this file
-// therefore has ours instead, which answers again once the library is loaded. In a program that hides its symbols (a
-// Python extension) LibTorch's own stays in use, and load_gpu_backend() says what to do.
+// would remember that there is no code for GPUs, from before liblockstep_cuda.so or liblockstep_hip.so brings it. Both
+// of LibTorch's libraries look the function up by its name in the program. A program that is linked with this file
+// therefore uses the function in this file, which looks again once the library is loaded. In a program that hides its
+// symbols, such as a Python extension, LibTorch uses its own function. Then load_gpu_backend() throws an error that
+// says what to do.
 
 namespace lockstep {
 namespace {
 
-// Set after the library has registered what LibTorch asks for, and never taken back.
+// True once the library has registered its code with LibTorch. It never becomes false again.
 std::atomic<bool> has_loaded = false;
 
 }  // namespace

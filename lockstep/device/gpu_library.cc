@@ -50,7 +50,8 @@ std::string gpu_library_name() {
 
 const DeviceBackend& load_gpu_backend(const std::string& library, std::span<const fs::path> folders) {
   const fs::path place = place_of(library, folders);
-  // LibTorch's own libraries must find each other's symbols, as they do in a program that is linked with them.
+  // The libraries are loaded with RTLD_GLOBAL. So LibTorch's libraries find each other's symbols, as in a program that
+  // is linked with them.
   void* handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) refuse_unloadable(place);
   const auto entry = reinterpret_cast<decltype(&lockstep_gpu_backend_2)>(::dlsym(handle, "lockstep_gpu_backend_2"));

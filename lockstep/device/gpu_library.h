@@ -13,14 +13,14 @@ namespace lockstep {
 /// liblockstep_hip.so. Since it is separate, a program starts on a node without a driver, and one build serves login
 /// and compute nodes.
 
-/// "liblockstep_cuda.so" on a node with NVIDIA's driver, "liblockstep_hip.so" on one with AMD's.
+/// Returns "liblockstep_cuda.so" on a node with NVIDIA's driver, and "liblockstep_hip.so" on a node with AMD's.
 std::string gpu_library_name();
 
-/// Loads `library` from the first of `folders` that has it, or else from where the system's loader finds it. It stays
-/// loaded until the process ends.
+/// Loads `library` from the first of `folders` that has it, or else from where the system's loader finds it. The
+/// library stays loaded until the process ends.
 ///
-/// LibTorch may have been asked for a device before, and have had none.
-/// Throws: Error(kEnvironment) if there is none, if it cannot be loaded, or if LibTorch does not see it.
+/// This works even if LibTorch was asked for a device before and found none. Throws: Error(kEnvironment) if there is no
+/// such library, if it cannot be loaded, or if LibTorch does not see its code.
 const DeviceBackend& load_gpu_backend(const std::string& library, std::span<const std::filesystem::path> folders);
 
 /// Returns the backend of this node's GPUs. It is loaded once, from beside the program or from the folder of libraries

@@ -19,7 +19,8 @@ namespace {
 
 using Guard = c10::impl::VirtualGuardImpl;
 
-// Large enough that the host's part of a copy is hidden, and small enough to pin without asking.
+// The bytes of a chunk. Chunks are so large that the device copies one while the host handles another, and so small
+// that pinning them does no harm.
 constexpr std::size_t kChunk = std::size_t{16} << 20;
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// A tensor on a device, which is dense and does not overlap itself, and host memory of from.nbytes() bytes.
+/// One copy: from a dense tensor on a device to host memory of from.nbytes() bytes.
 struct HostCopy {
   at::Tensor from;
   void* to = nullptr;
@@ -30,9 +30,9 @@ class HostFetch {
  public:
   explicit HostFetch(const c10::Device& device);
 
-  /// The copies from here on wait for the work on this thread's current stream. The host does not.
+  /// Copies that begin later wait for the present work on this thread's current stream. The host does not wait.
   void begin();
-  /// Copies the tensors' memory, as it lies there. Blocks: until all of it is there.
+  /// Copies the bytes of the tensors in the order of their memory. Blocks: until all bytes are on the host.
   void fetch(const std::vector<HostCopy>& copies);
 
  private:
@@ -47,7 +47,8 @@ void for_each_chunk(std::size_t total, std::size_t chunk,
                     const std::function<void(int i, std::size_t offset, std::size_t bytes)>& start,
                     const std::function<void(int i, std::size_t offset, std::size_t bytes)>& finish);
 
-/// The part of one of several blocks of memory that lies in a range of all of them, laid one after the other.
+/// A part of one block of memory. Several blocks are numbered as if they followed each other without gaps. A range of
+/// these numbers consists of such parts.
 struct BlockPart {
   std::size_t block = 0;
   std::size_t offset = 0;    ///< In the block.

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Two chunks of memory stand between, as with a device: a chunk that is started too early overwrites another.
+// Copies through two chunks of memory, as HostFetch does. If a chunk is started too early, it overwrites another one.
 TEST(Chunks, PassThroughTwoBuffersInOrderWhateverTheLength) {
   for (std::size_t total = 0; total <= 41; ++total) {
     std::string from, to(total, '?');

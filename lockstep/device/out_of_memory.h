@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// The largest memory that a batch of one size took.
+/// The peak of memory for a batch of one size.
 struct BatchPeak {
   std::int64_t batch = 0;
   std::int64_t bytes = 0;
 };
 
-/// The largest batch below `tried` that fits into `usable` bytes, if memory grows with the batch along the line through
-/// the two peaks that were measured. Nothing if not even one sample does, or nothing is known.
+/// Returns the largest batch below `tried` that fits into `usable` bytes, assuming that memory grows linearly with the
+/// batch through the two measured peaks. Nothing if not even one sample fits, or if no peak is known.
 std::optional<std::int64_t> largest_batch(const std::vector<BatchPeak>& peaks, std::int64_t tried, std::int64_t usable);
 
 /// The facts known when a device ran out of memory. Units: bytes.

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 TEST(LargestBatch, LiesOnTheLineThroughWhatWasMeasured) {
-  // 2 GiB stay, a sample takes 1/64 GiB: 16 GiB hold (16 - 2) * 64 samples.
+  // A batch needs 2 GiB, and 1/64 GiB for each sample. So 16 GiB are enough for (16 - 2) * 64 samples.
   const std::vector<BatchPeak> peaks = {{128, 4 * kGiB}, {64, 3 * kGiB}};
   EXPECT_EQ(largest_batch(peaks, 1024, 16 * kGiB), 896);
   EXPECT_EQ(largest_batch(peaks, 512, 16 * kGiB), 511) << "the one that failed is not to be tried again";

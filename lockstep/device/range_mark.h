@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Names a range of this thread's time while it lives, for LibTorch's profiler and for the device maker's.
+/// Names a range of this thread's time, from construction to destruction, in LibTorch's profiler and in that of the
+/// device's maker.
 class [[nodiscard]] RangeMark {
  public:
   /// `name` lives as long.

@@ -16,7 +16,7 @@ void StepLead::after_step(const std::function<void()>& look) {
   steps_ = 0;
   marks_.push_back(device_.backend->mark(device_.index()));
   if (marks_.size() <= kMarksAhead) return;
-  // The device has many steps left, so a late wake-up costs nothing.
+  // The thread sleeps while it waits. The device still has many steps to do, so waking up late costs nothing.
   watched_wait(marks_.front(), look, /*awake=*/std::chrono::microseconds(0));
   marks_.pop_front();
 }

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// A device that does a step only when the host asks how far it is.
+/// A fake device. Each time that the host asks how far it is, it does one step.
 struct SlowDevice : testing::FakeBackend {
   SlowDevice() : FakeBackend(1) {}
   std::function<bool()> mark(int) const override {

@@ -35,7 +35,7 @@ class StreamCopies final : public CopyStream {
     return sent;
   }
 
-  // The memory is from this stream's pool. It must not be reused before the other stream is done with it.
+  // The memory comes from this stream's pool. It must not be used again before the other stream has finished with it.
   void receive(const std::vector<at::Tensor>& sent) override {
     const auto current = guard_.getStream(device_);
     done_.block(current);

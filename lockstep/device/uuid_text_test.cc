@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// As `nvidia-smi -L` prints them.
+// The expected texts are as `nvidia-smi -L` prints them.
 TEST(UuidText, IsNvidiaSmis) {
   constexpr std::array<char, 16> kBytes{'\x5d', '\x5b', '\xa0', '\xd6', '\xd3', '\x3d', '\x2b', '\x2c',
                                         '\x52', '\x4d', '\x9e', '\x3d', '\x8d', '\x2b', '\x8a', '\x77'};

@@ -15,16 +15,19 @@
 namespace lockstep {
 namespace {
 
-// Small enough that the kernel's copy finds in the nearest cache what the checksum has just read.
+// The bytes of one write. They are so few that, when the kernel copies them, they are still in the processor's cache
+// from computing the checksum.
 constexpr std::size_t kBatchBytes = std::size_t{128} << 10U;
 constexpr std::size_t kBatchParts = IOV_MAX;
 
-// Writes past the page cache begin at whole blocks, in the file and in memory. Only the last of a file does not.
+// A direct write (O_DIRECT) must begin at a multiple of a block, in the file and in memory, and must have whole blocks.
+// So the file's last bytes are written in the usual way.
 constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kBufferBytes = std::size_t{16} << 20U;
 constexpr std::uint64_t kLargeBytes = 2 * kBufferBytes;
 
-// Network file systems send what the page cache holds in many requests at once; one writer alone cannot.
+// True on ext4 and XFS. On a network file system direct writes are slower: the page cache sends many requests at once,
+// while one writer sends one after the other.
 bool lies_on_a_local_disk(int fd) {
   constexpr long kXfs = 0x58465342;  // Not in linux/magic.h everywhere.
   struct statfs found {};
@@ -85,7 +88,7 @@ void HashedFile::write_parts() {
   while (!left.empty()) {
     const ssize_t put = ::writev(fd_, left.data(), static_cast<int>(left.size()));
     if (put < 0 && errno == EINTR) continue;
-    // A disk with larger blocks than ours.
+    // The disk has larger blocks than kBlockBytes, so write in the usual way.
     if (put < 0 && errno == EINVAL && is_direct_ && set_direct(false)) continue;
     if (put < 0) throw io_error("write", path_, errno);
     auto gone = static_cast<std::size_t>(put);
@@ -94,7 +97,7 @@ void HashedFile::write_parts() {
       gone -= left.front().iov_len;
       left = left.subspan(1);
     }
-    // The rest after a short write begins in the middle of a block.
+    // After a short write, the rest may begin in the middle of a block. So it is written in the usual way.
     if (is_direct_ && !left.empty() && !set_direct(false)) throw io_error("write", path_, errno);
     if (gone > 0) {
       left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + gone;

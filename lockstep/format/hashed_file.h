@@ -37,13 +37,13 @@ struct WrittenFile {
 /// and a third of the CPU time (docs/measured/direct-writes.md), and leaves training data in the cache.
 class HashedFile {
  public:
-  /// `fd` is open for writing, at offset 0, and stays open. `path` is for messages. `expected` is the approximate size
-  /// in bytes, or 0 if that is not known.
+  /// Begins a file. `fd` is open for writing, at offset 0, and stays open. `path` is for messages. `expected` is the
+  /// approximate size in bytes, or 0 if it is unknown.
   HashedFile(int fd, std::filesystem::path path, std::uint64_t expected = 0);
 
-  /// Throws: Error(kIo), here or in finished().
+  /// Adds a part to the file. Throws: Error(kIo) if writing fails, here or in finished().
   void append(std::span<const std::byte> part);
-  /// Writes the parts that are left. Nothing is synced.
+  /// Writes the parts that are left, and returns size and checksum. The file is not synced.
   WrittenFile finished();
 
  private:

@@ -26,7 +26,7 @@ std::string made_up(std::size_t bytes) {
 
 class HashedFileTest : public ::testing::Test {
  protected:
-  // Parts of many sizes, the first ones as a header's.
+  // Returns parts of many sizes. The first ones have the size of a header.
   WrittenFile write(const std::string& text, std::uint64_t expected) {
     const auto file = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     HashedFile out(file.get(), path_, expected);
@@ -65,7 +65,7 @@ TEST_F(HashedFileTest, OfAnExpectationThatIsWrongIsTheSameToo) {
   }
 }
 
-// Later writes are not this object's matter.
+// Writes of others after this object's end must be unaffected.
 TEST_F(HashedFileTest, LeavesTheDescriptorAsItWas) {
   const auto file = open_file(path_, O_WRONLY | O_CREAT, 0600);
   HashedFile out(file.get(), path_, kLarge);

@@ -43,7 +43,7 @@ std::string type_name(std::byte type) {
   }
 }
 
-/// Bytes of the dimensions that follow the magic number.
+/// Returns the number of bytes of the dimensions, which follow the magic number.
 std::size_t dimension_bytes(std::span<const std::byte, kMagicBytes> magic, const std::string& name) {
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0}) {
     fail(name, "the magic number starts with " + hex_byte(magic[0]) + " " + hex_byte(magic[1]) + ", want 0x00 0x00",
@@ -75,7 +75,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::size_t product(std::span<const std::int64_t> shape, const std::string& name) {
   std::size_t bytes = 1;
-  // Checks the first dimension last. Even without items, the bytes of one item must be a valid number.
+  // The first dimension, the number of items, comes last. Even if it is 0, the size of one item must not overflow.
   for (auto size = shape.rbegin(); size != shape.rend(); ++size) {
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(*size), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -85,7 +85,7 @@ std::size_t product(std::span<const std::int64_t> shape, const std::string& name
   return bytes;
 }
 
-/// Unpacks gzip members one after the other, as much as is asked for and never more.
+/// Unpacks gzip members one after the other, and never more bytes than the caller asks for.
 class Inflater {
  public:
   Inflater(std::span<const std::byte> packed, const std::string& name) : packed_(packed), name_(name) {
@@ -96,7 +96,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Fills `out` as far as the stream goes. Returns the bytes unpacked.
+  /// Unpacks into `out` until it is full or the stream ends. Returns the number of bytes unpacked.
   std::size_t read(std::span<std::byte> out) {
     std::size_t filled = 0;
     while (filled < out.size() && step(out.subspan(filled), filled)) {
@@ -104,14 +104,14 @@ class Inflater {
     return filled;
   }
 
-  /// True if the last member was read to its end, where its length and sum are checked.
+  /// True if the last member was read to its end, where zlib checks its length and checksum.
   bool complete() const { return ended_; }
 
  private:
-  // zlib counts in 32 bits.
+  // zlib counts bytes in 32 bits, so a call gets at most this many.
   static constexpr std::size_t kMost = std::size_t{1} << 30U;
 
-  /// False at the end of the stream.
+  /// Unpacks some bytes. Returns false at the end of the stream.
   bool step(std::span<std::byte> out, std::size_t& filled) {
     if (ended_) {
       if (packed_.empty()) return false;
@@ -182,7 +182,7 @@ IdxArray parse_gzip(std::span<const std::byte> packed, const std::string& name) 
   IdxArray array{.shape = shape_of(dimensions), .bytes = {}};
   const std::size_t wanted = product(array.shape, name);
   const std::string want = ", want " + std::to_string(wanted) + " for " + shape_text(array.shape);
-  // Deflate packs at most 1032 bytes into one, so a small file cannot make us reserve much memory.
+  // One byte of deflate unpacks to at most 1032 bytes. This check keeps a small file from reserving much memory.
   constexpr std::size_t kBestRatio = 1032;
   if (wanted / kBestRatio > packed.size()) {
     fail(name, "the file is cut short: " + std::to_string(packed.size()) + " bytes of gzip unpack to at most " +
@@ -191,7 +191,7 @@ IdxArray parse_gzip(std::span<const std::byte> packed, const std::string& name) 
   array.bytes.resize(wanted);
   const std::size_t got = inflater.read(array.bytes);
   if (got < wanted) fail(name, "the file is cut short: unpacked, " + std::to_string(got) + " bytes of data" + want);
-  // Asking for one byte more also makes zlib check the sums at the stream's end.
+  // Asking for one byte more makes zlib reach the end of the stream, where it checks the checksum.
   std::array<std::byte, 1> more{};
   if (inflater.read(more) != 0) {
     fail(name, "the file is too long: unpacked, more than " + std::to_string(wanted) + " bytes of data" + want);

@@ -24,14 +24,14 @@ struct IdxArray {
   std::size_t item_bytes() const;  ///< Returns the bytes of one of the N items.
 };
 
-/// Reads `path`, plain or gzipped. The first two bytes decide which, not the name.
+/// Reads `path`, plain or gzipped. The first two bytes of the file decide which, not its name.
 ///
-/// Throws: Error(kIo) if it cannot be read; Error(kData) with the value found and wanted, if the magic number is wrong,
-/// the type is not unsigned bytes, or the file is shorter or longer than its header says.
+/// Throws: Error(kIo) if the file cannot be read; Error(kData) with the value found and wanted, if the magic number is
+/// wrong, the type is not unsigned bytes, or the file is shorter or longer than its header says.
 /// Source: "The IDX file format", on the MNIST database's page.
 IdxArray read_idx(const std::filesystem::path& path);
 
-/// Does the same with bytes in memory. `name` is for messages. The fuzzer calls it.
+/// Reads an array from bytes in memory. `name` is for messages. The fuzzer calls this function.
 IdxArray parse_idx(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace lockstep

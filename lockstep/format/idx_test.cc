@@ -129,7 +129,8 @@ TEST(Idx, RefusesGzipThatIsDamagedOrCutShort) {
 }
 
 TEST(Idx, ReservesAndUnpacksNoMoreThanTheHeaderPromises) {
-  // 4 TB promised by a hundred bytes, and a stream that would unpack to 64 MB though it promises 6 bytes.
+  // A file of a hundred bytes whose header promises 4 TB, and a stream that would unpack to 64 MB although its header
+  // promises 6 bytes.
   EXPECT_HAS(refusal_of(gzipped(idx_of({1024, 65535, 65535}, kSix))), "bytes of gzip unpack to at most");
   EXPECT_HAS(refusal_of(gzipped(idx_of({3, 2}, std::string(64'000'000, 'x')))), "more than 6 bytes of data");
 }

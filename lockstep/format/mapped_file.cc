@@ -13,7 +13,8 @@
 namespace lockstep {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // O_NONBLOCK, so that a pipe in the file's place is an error and not a wait for its writer.
+  // If a named pipe has the file's name, a plain open() would wait for a writer. With O_NONBLOCK it returns, and the
+  // pipe is an error.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) throw io_error("open", path, errno);
   struct stat status {};

@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-/// A regular file's bytes, mapped into memory for reading. Spans of them stay valid if the object is moved.
+/// A regular file's bytes, mapped into memory for reading. Spans of these bytes stay valid if the object is moved.
 ///
 /// Do not map a file that is still being written. If a file becomes shorter, the system kills the process that reads
 /// the missing part.
 class MappedFile {
  public:
   MappedFile() = default;
-  /// Throws: Error(kIo) if it cannot be opened or mapped, or is not a regular file.
+  /// Throws: Error(kIo) if the file cannot be opened or mapped, or is not a regular file.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// The place of an optimizer among those of a training.
+/// The index of an optimizer among the optimizers of a training, and their number.
 struct OptimizerPlace {
   std::size_t index = 0;
   std::size_t count = 1;
@@ -23,11 +23,12 @@ struct OptimizerTensor {
   bool operator==(const OptimizerTensor&) const = default;
 };
 
-/// Returns the name of such a tensor in a snapshot, "fc.weight.exp_avg" if there is one optimizer. With several it is
-/// "1/fc.weight.exp_avg" for the second.
+/// Returns the tensor's name in a snapshot. If there is one optimizer, it is such as "fc.weight.exp_avg". With several
+/// optimizers, the second one has "1/fc.weight.exp_avg".
 std::string optimizer_tensor_name(const OptimizerTensor& tensor, std::size_t optimizers);
 
-/// Returns what optimizer_tensor_name() named so among as many optimizers, or nothing if it names nothing so.
+/// Returns the tensor to which optimizer_tensor_name() gives this name, with this number of optimizers. Nothing if it
+/// is no such name.
 std::optional<OptimizerTensor> parsed_optimizer_tensor(std::string_view name, std::size_t optimizers);
 
 }  // namespace lockstep

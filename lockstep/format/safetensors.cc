@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The reference reader's own limit.
+// The largest header that the reference implementation reads.
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
@@ -124,7 +124,7 @@ std::vector<std::int64_t> parsed_shape(const Json& value, const std::string& whe
   return shape;
 }
 
-/// Returns the bytes of `shape` at `width` bytes an element, or nothing on overflow.
+/// Returns the bytes of a tensor of this shape with `width` bytes an element, or nothing on overflow.
 std::optional<std::uint64_t> bytes_of(std::size_t width, std::span<const std::int64_t> shape) {
   std::uint64_t bytes = width;
   for (const auto size : shape) {

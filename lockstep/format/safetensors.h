@@ -37,19 +37,21 @@ std::size_t dtype_bytes(std::string_view dtype, const std::string& where = "safe
 /// every tensor is aligned in the file as PyTorch's reader wants it. Tensors of one width keep the order given. Each
 /// entry's bytes must fit its dtype and shape, and no two entries may have the same name.
 ///
-/// Throws: Error(kIo); Error(kBug) if the entries break these rules.
+/// Throws: Error(kIo) if writing fails; Error(kBug) if the entries break these rules.
 /// Source: the safetensors format: u64 header length, JSON padded with spaces to 8 bytes, data.
 WrittenFile write_safetensors(int fd, const std::filesystem::path& path, std::span<const TensorEntry> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file, mapped into memory. The object must outlive its entries, which point into the mapping. In
-/// another writer's file a tensor may be unaligned, so copy it with memcpy.
+/// A safetensors file, mapped into memory. The object must outlive its entries, which point into the mapping. In files
+/// of other programs a tensor may be unaligned, so copy it with memcpy.
 class SafetensorsFile {
  public:
-  /// Throws: Error(kIo) if it cannot be opened; Error(kData) with the tensor, the value found and the value wanted, if
-  /// the header is cut short, too long or no JSON, or if its offsets, dtypes or sizes are wrong or tensors overlap.
+  /// Throws: Error(kIo) if the file cannot be opened; Error(kData) with the tensor, the value found and the value
+  ///         wanted, if the header is cut short, too long or not JSON, or if its offsets, dtypes or sizes are wrong or
+  ///         tensors overlap.
   static SafetensorsFile open(const std::filesystem::path& path);
-  /// Does the same with bytes, which must outlive the object. `name` is for messages. The fuzzer calls it.
+  /// Reads a safetensors file from bytes in memory, which must outlive the object. `name` is for messages. The fuzzer
+  /// calls this function.
   static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& name);
 
   /// Returns the tensors in the order of their data.

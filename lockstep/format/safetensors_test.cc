@@ -25,7 +25,7 @@ const std::filesystem::path kGolden = lockstep::testing::source_root() / "tests/
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// A file's bytes: the header with its length in front, then the data.
+/// Returns the bytes of a file: the header's length, the header, then the data.
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -70,7 +70,7 @@ TEST(Safetensors, WritesTheBytesThatPythonWrites) {
   const TemporaryFolder folder;
   for (const std::string name : {"mixed.safetensors", "empty.safetensors"}) {
     const auto golden = SafetensorsFile::open(kGolden / name);
-    // Narrow dtypes first: putting the wide ones in front is the writer's business.
+    // Narrow dtypes come first here. The writer must put the wide ones in front.
     std::vector<TensorEntry> tensors = golden.tensors();
     std::ranges::stable_sort(tensors, {}, [](const TensorEntry& tensor) { return dtype_bytes(tensor.dtype); });
     const auto written = write_to(folder.path() / name, tensors, golden.metadata());

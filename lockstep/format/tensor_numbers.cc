@@ -21,7 +21,7 @@ double small_float(std::uint32_t bits) {
   const std::uint32_t exponent = bits >> kMantissa & kMost;
   const std::uint32_t mantissa = bits & ((1U << kMantissa) - 1);
   const double sign = (bits >> (kExponent + kMantissa) & 1U) != 0 ? -1 : 1;
-  // E4M3 has no infinity, and one NaN of each sign only.
+  // The format E4M3 has no infinity, and only one NaN of each sign.
   if constexpr (kExponent == 4) {
     if ((bits & 0x7fU) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
   } else if (exponent == kMost) {
@@ -83,7 +83,7 @@ const Decoder& decoder_of(std::string_view dtype) {
   return *found;
 }
 
-/// Two large whole numbers may be equal as doubles, so their difference is taken on the integers.
+/// Two different large integers may be equal as doubles, so their difference is computed on integers.
 double wide_difference(std::string_view dtype, const std::byte* a, const std::byte* b) {
   std::uint64_t x = 0;
   std::uint64_t y = 0;

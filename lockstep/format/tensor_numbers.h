@@ -17,7 +17,7 @@ void decode_numbers(std::string_view dtype, std::span<const std::byte> bytes, st
 /// Returns the number of elements in `bytes`, as decode_numbers() counts them.
 std::size_t count_numbers(std::string_view dtype, std::span<const std::byte> bytes);
 
-/// The difference of two tensors of one shape, element by element.
+/// The result of comparing two tensors of one shape, element by element.
 struct TensorDifference {
   std::size_t numbers = 0;
   std::size_t different = 0;   ///< Bits differ, or values if the dtypes do.
@@ -25,7 +25,7 @@ struct TensorDifference {
   double max_abs = 0;          ///< Of a - b.
 };
 
-/// Shape: a and b have the same one; dtypes may differ, complex with others excepted.
+/// Compares two tensors. Their dtypes may differ, but a complex tensor can only be compared with another complex one.
 TensorDifference tensor_difference(const TensorEntry& a, const TensorEntry& b);
 
 }  // namespace lockstep

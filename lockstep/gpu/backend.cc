@@ -40,7 +40,7 @@ void require(Status status, const DeviceFacts* device = nullptr) {
   if (status == kSuccess) return;
   forget_error();
   const auto facts = facts_of(words_of(status), device);
-  // The runtime calls a driver that is not there an old one, too.
+  // If there is no driver, the runtime also reports that the driver is too old. So this checks for the driver itself.
   const bool has_none = fault_of(status) == DeviceFault::kOldDriver && facts.driver.empty();
   throw device_error(has_none ? DeviceFault::kNoDriver : fault_of(status), facts);
 }

@@ -116,7 +116,7 @@ class Maker final : public CollectiveMaker {
         nccl.shutdown();
       }
     } catch (const std::exception&) {
-      // The run's own outcome stands, whatever becomes of the connections.
+      // A failure to close is ignored, since the result of the run is known already.
       forget_error();
     }
   }

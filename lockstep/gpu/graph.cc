@@ -20,13 +20,13 @@ namespace {
 //   thread, which a capture in the global mode forbids. So the capture is in the thread-local mode. The autograd
 //   engine's threads still take part in it, since they queue their work on the captured stream.
 // - If a collective in a replayed graph hangs, neither the watchdog nor NCCL's time limit notices, and the watchdog
-//   does not ask NCCL for its threads' failures. So we watch. Each wait of the trainer for the device
+//   does not ask NCCL for its threads' failures. So Lockstep watches by itself. Each wait of the trainer for the device
 //   (Group::await_device(), Group::watch()) asks NCCL itself ten times a second and keeps the time limit. If either
 //   reports a failure, it ends the communicator, which also takes the waiting kernels off the device.
-// - Our code does not poll captured work either. The trainer's own events are recorded after the replay, outside the
+// - Lockstep does not poll captured work either. The trainer's own events are recorded after the replay, outside the
 //   graph.
 
-// In newer versions of LibTorch, pinned memory has its own pools. In older ones this does nothing.
+// In newer versions of LibTorch, pinned memory has its own pools. In older versions this function does nothing.
 template <typename HostAllocator, typename Pool>
 void give_back_pinned(HostAllocator& allocator, const Pool& pool) {
   if constexpr (requires { allocator.release_pool(pool); }) {
@@ -54,9 +54,10 @@ class RecordedStep final : public StepGraph {
   void replay() override { graph_.replay(); }
 
  private:
-  // A capture that failed must be ended before its stream can be used again. If CUDA calls it invalid, capture_end()
-  // stops there, and LibTorch stays in the capture. Memory then goes to the graph's pool, which nobody ever empties,
-  // and drawing a random number fails ("Offset increment outside graph capture encountered unexpectedly").
+  // A capture that failed must be ended before its stream can be used again. If CUDA reports that the capture is
+  // invalid, capture_end() stops there, and LibTorch stays in the capture. Memory then goes to the graph's pool, which
+  // nobody ever empties, and drawing a random number fails ("Offset increment outside graph capture encountered
+  // unexpectedly").
   void abandon() {
     if (succeeds([&] { graph_.capture_end(); })) return;
     // Nothing is released twice, since each first call fails at the step that capture_end() reached.
@@ -67,14 +68,14 @@ class RecordedStep final : public StepGraph {
 #if LOCKSTEP_TORCH_VERSION >= 209
     succeeds([&] { give_back_pinned(*at::getHostAllocator(at::kCUDA), pool_); });
 #endif
-    // A copy of the generator's state is in no capture.
+    // A copy of the generator's state does not belong to any capture.
     succeeds([&] {
       auto generator = at::globalContext().defaultGenerator({at::kCUDA, index_});
       generator.graphsafe_set_state(generator.clone());
     });
   }
 
-  // A failure here has its cause in the exception that is already in flight.
+  // A failure here is a consequence of the exception that is being thrown already, so it is ignored.
   static bool succeeds(const std::function<void()>& work) {
     try {
       work();

@@ -67,7 +67,8 @@ inline std::string architecture_of(const Properties& properties) {
 inline std::string version_text(int version) {
   return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100);
 }
-/// Returns the unique id in the form of ROCR_VISIBLE_DEVICES. Its sixteen digits are the field's bytes.
+/// Returns a device's unique id in the form that ROCR_VISIBLE_DEVICES uses. Its sixteen digits are the bytes of the
+/// UUID field.
 inline std::string uuid_of(const Properties& properties) {
   return "GPU-" + std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }

@@ -16,7 +16,7 @@ namespace lockstep {
 namespace {
 
 using Words = std::vector<std::string>;
-/// Options by name, each with the place of the word that holds its value.
+/// Maps an option's name to the index of the word that holds its value.
 using Options = std::map<std::string, std::size_t>;
 
 /// Returns where the options of `accelerate launch` begin, also after set-up commands or a container's words.
@@ -43,14 +43,14 @@ bool has_any(const Options& options, std::initializer_list<const char*> names) {
   return std::ranges::any_of(names, [&options](const char* name) { return options.contains(name); });
 }
 
-/// Returns the number of processes of all nodes, if each was told to start `own`.
+/// Returns the number of processes on all nodes, if each node starts `own` processes.
 int all_processes(int own, const AccelerateNode& at) {
   const bool is_all = own > at.devices && own == at.devices * at.nodes;
   return is_all ? own : own * at.nodes;
 }
 
-/// Makes `command` count the processes of all nodes, by its option or the devices. Returns the further options that
-/// this requires.
+/// Changes `command` so that its number of processes is that of all nodes. The number comes from its option, or from
+/// the number of devices. Returns the options that must be added.
 Words told_of_all(Words& command, const Options& options, const AccelerateNode& at) {
   Words added;
   int own = at.devices;
@@ -65,7 +65,7 @@ Words told_of_all(Words& command, const Options& options, const AccelerateNode& 
   }
   if (own < 1) return {};
   added.push_back("--num_machines=" + std::to_string(at.nodes));
-  // With one device a node, Accelerate would see no reason for it.
+  // With one device on each node, Accelerate would not choose a multi-GPU launch by itself.
   if (!has_any(options, {"multi-gpu", "use-fsdp", "use-megatron-lm"})) added.emplace_back("--multi_gpu");
   return added;
 }

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// The second of two nodes of four devices, after `line` was split at its spaces.
+/// Splits `line` at its spaces and returns the command for the second of two nodes with four devices each.
 std::string told(const std::string& line, AccelerateNode at = {2, 1, {"10.0.0.1", 12345}, 4, false}) {
   return joined(with_accelerate_nodes(split(line, ' '), at), " ");
 }

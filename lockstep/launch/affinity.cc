@@ -26,19 +26,19 @@ std::string name_devices(const std::vector<std::string>& names) {
   return "devices " + joined(before, ", ") + " and " + names.back();
 }
 
-/// Keeps the launcher's binding, and notes how much of it is near.
+/// Returns the launcher's binding unchanged, with a note on how many of its CPUs are near the devices.
 Binding keep_near(const CpuSet& allowed, const CpuSet& near, const std::string& devices) {
   Binding kept = as_found(allowed);
   if (near != allowed) kept.why += ", " + std::to_string(near.size()) + " of them nearest to " + devices;
   return kept;
 }
 
-/// Returns the number of CPUs that Slurm was asked for by -c, as Slurm counts them. 0 if it was not asked.
+/// Returns the number of CPUs that Slurm was asked for by -c, as Slurm counts them. 0 if there was no -c.
 std::size_t given_cpus(const Environment& env) {
   return static_cast<std::size_t>(std::max(0, env.get_int("SLURM_CPUS_PER_TASK").value_or(0)));
 }
 
-/// Adds the other hardware threads of each core if the launcher gave this task both threads of its cores.
+/// Adds the second hardware thread of each core, if the launcher's binding has both threads of its cores.
 CpuSet with_given_threads(const CpuSet& cpus, const CpuSet& allowed, const Topology& topology) {
   if (allowed.empty() || common(topology.threads_of_core(*allowed.begin()), allowed).size() < 2) return cpus;
   CpuSet all = cpus;
@@ -46,7 +46,8 @@ CpuSet with_given_threads(const CpuSet& cpus, const CpuSet& allowed, const Topol
   return all;
 }
 
-/// Returns nothing if the site has no masks, or if it is unknown which of the node's devices are this task's.
+/// Returns the CPUs in the site's masks for this task's devices. Returns nothing if the site has no masks, or if this
+/// task's devices are unknown.
 std::optional<Binding> by_masks(const Placement& at, const Environment& env, const TaskSettings& settings,
                                 const Topology& topology, const CpuSet& allowed) {
   const auto numbers = device_numbers(at, env, static_cast<int>(settings.cpu_masks.size()));
@@ -72,13 +73,13 @@ std::optional<Binding> by_masks(const Placement& at, const Environment& env, con
   return binding;
 }
 
-/// How the tasks of this node with the same near CPUs share them.
+/// How several tasks of this node divide the CPUs that are near to all of them.
 struct Sharing {
   int index = 0;
   int parts = 1;
 };
 
-/// Returns the GPUs that only this task of the node has. Empty if they are unknown.
+/// Returns the GPUs with these `indices`, in their order. Empty if one of them is unknown.
 std::vector<Gpu> gpus_of_task(const Environment& env, const std::vector<Gpu>& gpus, const std::vector<int>& indices) {
   std::vector<Gpu> own;
   for (const int index : indices) {
@@ -89,19 +90,19 @@ std::vector<Gpu> gpus_of_task(const Environment& env, const std::vector<Gpu>& gp
   return own;
 }
 
-/// True if the launcher gave each task separate CPUs, and not all of the node's.
+/// True if the launcher bound this task to no more cores than SLURM_CPUS_PER_TASK. Other tasks then have other cores.
 bool is_share(const CpuSet& allowed, const Environment& env, const Topology& topology) {
   const auto per_task = env.get_int("SLURM_CPUS_PER_TASK");
   return per_task && topology.cores_of(allowed) <= *per_task;
 }
 
-/// The devices of one task, as far as the kernel describes them.
+/// The CPUs near the devices of one task, and the names of these devices.
 struct NearDevices {
   CpuSet cpus{};        ///< Near any of them. Empty if the kernel does not say.
   std::string names{};  ///< "device 3 (0000:c6:00.0)".
 };
 
-/// If no variable speaks of devices at all, as on a workstation, all of the machine's are visible.
+/// If no variable is set that limits devices, as on a workstation, all devices of the machine are visible.
 NearDevices devices_near(const Placement& at, const Environment& env, const Topology& topology,
                          const std::vector<Gpu>& gpus) {
   const int visible = shown_devices(env).value_or(static_cast<int>(gpus.size()));
@@ -119,7 +120,8 @@ NearDevices devices_near(const Placement& at, const Environment& env, const Topo
   return near;
 }
 
-/// Counts the tasks of this node that are near the same CPUs, and those of them that come before this one.
+/// Counts the tasks of this node whose devices are near the same CPUs. Also counts how many of them have a lower local
+/// rank than this one.
 Sharing sharing_of(const Placement& at, const Environment& env, const Topology& topology, const std::vector<Gpu>& gpus,
                    const CpuSet& near) {
   if (shown_devices(env) == 1 || shows_own_devices(env, at.local_rank)) return {};

@@ -20,17 +20,17 @@ struct Binding {
   bool may_widen = false;  ///< True if it may hold CPUs outside of that, as a site's own masks do.
 };
 
-/// Returns the CPUs for one task. First come the site's masks for all of its devices, joined. Without masks it is the
-/// CPUs of `allowed` nearest to those devices, divided if several tasks of the node have the same ones near. Otherwise
-/// it is `allowed` itself. A task never gets fewer CPUs than the launcher gave it (SLURM_CPUS_PER_TASK), since fewer
-/// cores cost more than far ones.
+/// Returns the CPUs for one task. First come the site's masks for all of its devices, joined. Without masks they are
+/// the CPUs of `allowed` that are nearest to those devices. If the same CPUs are nearest for several tasks of the node,
+/// the tasks divide them. Otherwise the result is `allowed`. A task never gets fewer CPUs than the launcher gave it
+/// (SLURM_CPUS_PER_TASK), since fewer cores cost more than far ones.
 ///
 /// Throws: Error(kEnvironment) if a mask is not a hexadecimal number.
 Binding binding_of(const Placement& at, const Environment& env, const TaskSettings& settings, const Topology& topology,
                    const CpuSet& allowed);
 
-/// Binds this process. If the job's cgroup does not allow all of a site's mask, `allowed` is kept, and the returned
-/// binding says so.
+/// Binds this process to the CPUs. If the job's cgroup does not allow all CPUs of a site's mask, the process keeps
+/// `allowed`, and the returned binding says so.
 Binding applied(const Binding& binding, const CpuSet& allowed);
 
 /// "CPUs 1-7 (7 cores, NUMA 0), nearest to device 0 (0000:d1:00.0)".

@@ -188,10 +188,10 @@ TEST(Affinity, CoresThatSlurmDealtOverTheSocketsAreDealtAnewByTheDevices) {
   EXPECT_EQ(list_of(third.cpus), "32-47");
   const auto first = binding_of(local(0, 4, 0), Environment(variables), {}, node.topology(), cpus_of_list("0-15"));
   EXPECT_FALSE(first.is_change);
-  // Somebody has bound this task since.
+  // Somebody has bound this task to other CPUs in the meantime.
   const auto moved = binding_of(local(1, 4, 1), Environment(variables), {}, node.topology(), cpus_of_list("48-63"));
   EXPECT_HAS(moved.warning, "are all far from device 1");
-  // Which devices the others have cannot be told.
+  // The devices of the other tasks are unknown.
   variables["SLURM_LOCALID"] = "1";
   variables["SLURMD_TRES_BIND"] = "gpu:per_task:1";
   const auto own = binding_of(local(1, 4, 0), Environment(variables), {}, node.topology(), cpus_of_list("32-47"));

@@ -41,11 +41,12 @@ namespace {
 
 constexpr std::array kAskingToStop = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
 
-/// True if the child does not get this signal by itself when this process does.
+/// True if this process must pass the signal on to its child. False if whoever sent the signal to this process sends it
+/// to the child too.
 ///
-/// Slurm's process trackers differ. The one by cgroups signals a step's tasks and not their children, the others signal
-/// all. Other launchers signal the processes that they started. A terminal interrupts its whole foreground group, and a
-/// second SIGINT would mean to leave at once.
+/// Slurm's process trackers differ. The one that uses cgroups signals a step's tasks but not their children. The others
+/// signal all processes of the step. Other launchers signal the processes that they started. A terminal interrupts its
+/// whole foreground group, and a child that gets a second SIGINT ends at once.
 bool must_be_passed_on(int signal, const Environment& env) {
   if (env.get("SLURM_STEP_ID")) return text_or_nothing("/proc/self/cgroup").find("/step_") != std::string::npos;
   return signal != SIGINT;
@@ -82,7 +83,8 @@ class LastLines {
   std::string line_;
 };
 
-/// Writes all of the text, or as much as somebody reads. A problem with a log is no reason to end the program.
+/// Writes the text, and stops without an error if nobody reads it. A log that cannot be written must not end the
+/// program.
 void write_out(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto put = ::write(fd, text.data(), text.size());
@@ -107,7 +109,7 @@ class ChildStream {
   void close_writer() { write_.reset(); }
   int fd() const { return read_.get(); }
 
-  /// Copies the available output. Closes itself at the end of the stream.
+  /// Copies the output that is available now. At the end of the stream it closes the pipe.
   void pass_on() {
     std::array<char, 1 << 14> buffer{};
     while (read_) {
@@ -164,7 +166,7 @@ int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environm
                  const std::function<void(pid_t)>& each_second) {
   constexpr std::chrono::milliseconds kSecond{1000};
   auto next = Clock::now() + kSecond;
-  // A signal from before the child existed reached this process alone.
+  // A signal that came before the child existed has reached this process only, so it is passed on.
   bool is_first = true;
   int status = 0;
   while (true) {
@@ -177,7 +179,7 @@ int wait_for_end(pid_t child, int signals, ChildStreams& streams, const Environm
     const auto ended = ::waitpid(child, &status, WNOHANG);
     streams.pass_on();
     if (ended == child || (ended < 0 && errno != EINTR)) return status;
-    // A negative descriptor is not polled.
+    // poll() ignores an entry whose descriptor is negative.
     std::array<pollfd, 3> events = {pollfd{signals, POLLIN, 0}, pollfd{streams.errors.fd(), POLLIN, 0},
                                     pollfd{streams.output ? streams.output->fd() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -225,7 +227,8 @@ ProgramEnd attended(const std::string& program, const std::vector<std::string>& 
   const auto broken_pipe = ::signal(SIGPIPE, SIG_IGN);
   const int status = wait_for_end(child, signals.get(), streams, env, each_second);
   ::signal(SIGPIPE, broken_pipe);
-  // One that reaches this process a moment after the child, which heeded it and has ended, must not end this process.
+  // A stop signal can reach this process a moment after it reached the child. The child has obeyed it and has ended. It
+  // must not end this process too.
   for (const int signal : kAskingToStop) ::signal(signal, SIG_IGN);
   ignores_signals = true;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);

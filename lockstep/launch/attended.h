@@ -18,17 +18,18 @@ struct ProgramEnd {
   std::vector<std::string> last{};  ///< The last lines that it wrote to standard error.
 };
 
-/// Runs `command` as a child, which dies with this process, and waits for it. `program` is the path of its first word,
-/// `env` its variables. Its standard error goes through this process, unchanged. With a `log`, a descriptor that
-/// appends, so does its standard output, and both are also written there. Signals that ask to stop are passed on if
-/// they are sent to this process alone, or came before the child existed. A SIGINT outside a Slurm step comes from the
-/// terminal, which sends it to both.
+/// Runs `command` as a child process and waits for it. If this process dies, the child dies too. `program` is the path
+/// of the command's first word, and `env` has the child's variables. The child's standard error goes through this
+/// process, unchanged. If `log` is given, a descriptor opened for appending, the child's standard output goes through
+/// this process too, and both streams are also written to the log. Signals that ask to stop are passed on to the child
+/// if they were sent to this process alone, or came before the child existed. Outside a Slurm step a SIGINT is not
+/// passed on, since a terminal sends it to both.
 ///
-/// Once the program has ended, this process ignores those signals, since they were the program's.
+/// Once the program has ended, this process ignores those signals, since they were meant for the program.
 ///
-/// `each_second` is called about once a second with the child's number. It must not throw.
+/// `each_second` is called about once a second with the child's process id. It must not throw.
 ///
-/// Blocks:  until the program has ended. Processes that it leaves behind are not waited for.
+/// Blocks:  until the program has ended. Processes that the program leaves behind are not waited for.
 /// Throws:  Error(kEnvironment) if no process can be started.
 ProgramEnd attended(const std::string& program, const std::vector<std::string>& command, const Environment& env,
                     int log = -1, const std::function<void(pid_t)>& each_second = {});

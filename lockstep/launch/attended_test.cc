@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// attended() leaves its process deaf to what asks to stop; the tests after these are not.
+/// After attended() a process ignores signals that ask to stop. This restores the handlers for the tests that follow.
 class AttendedProgram : public ::testing::Test {
  protected:
   void TearDown() override {
@@ -87,7 +87,7 @@ TEST_F(AttendedProgram, GetsASignalThatCameBeforeItStood) {
   ::sigaddset(&early, SIGUSR1);
   ::sigprocmask(SIG_BLOCK, &early, &before);
   ::raise(SIGUSR1);
-  // The program inherits the mask, so the signal waits for it too: bit 10 of what is pending.
+  // The program inherits the signal mask, so SIGUSR1 (bit 10 of the mask) is pending in the program too.
   const auto end =
       attended("/bin/bash", {"bash", "-c", "while ! grep -q 'ShdPnd:.*2..$' /proc/$$/status; do :; done; exit 9"},
                Environment{{"PATH", "/usr/bin:/bin"}});

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// Returns the mask that was there.
+// Returns the signal mask from before the call.
 sigset_t change(int how) {
   sigset_t warnings;
   sigset_t before;

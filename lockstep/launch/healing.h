@@ -10,12 +10,13 @@
 
 namespace lockstep {
 
-/// Set for a process that is started in a dead rank's place. The generation of the run in which it meets the others.
+/// The variable of a process that is started in a dead rank's place. Its value is the generation of the run in which
+/// this process connects to the others.
 inline constexpr const char* kGenerationVariable = "LOCKSTEP_GENERATION";
 
-/// How often ranks are started again.
+/// Limits on how often ranks are started again.
 struct HealingLimits {
-  int most = 100;                             ///< Of one run.
+  int most = 100;                             ///< Healings of one run.
   std::chrono::milliseconds window{120'000};  ///< A rank that dies twice within this time is not started again. 0 for
                                               ///< no such limit.
 };
@@ -28,10 +29,10 @@ class Healing {
  public:
   explicit Healing(const HealingLimits& limits) : limits_(limits) {}
 
-  /// True if a process that ended like this may do better when it is started again. `code` is as a shell reports it.
+  /// True if a process that ended like this may succeed when it is started again. `code` is as a shell reports it.
   static bool is_curable(int code);
 
-  /// Returns why a rank that died now is not started again. Nothing if it is, which then counts.
+  /// Returns why a rank that died now is not started again. Returns nothing if it is started again, and counts this.
   std::optional<std::string> refusal(int rank, Clock::time_point now);
 
   int count() const { return count_; }
@@ -44,7 +45,7 @@ class Healing {
 
   HealingLimits limits_;
   int count_ = 0;
-  std::deque<Death> deaths_;  ///< Within the window.
+  std::deque<Death> deaths_;  ///< The deaths within `window`.
 };
 
 }  // namespace lockstep

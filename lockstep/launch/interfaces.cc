@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kNcclVariable = "NCCL_SOCKET_IFNAME";
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// The first matching interface decides. Of its addresses, an IPv4 one is preferred.
+/// The first interface that matches is taken. If it has an IPv4 address, that one is returned, else an IPv6 address.
 template <typename Fits>
 std::optional<std::string> first_address(std::span<const InterfaceAddress> addresses, Fits fits) {
   const auto first = std::ranges::find_if(addresses, fits);
@@ -110,7 +110,7 @@ std::optional<InterfaceNames> read_interface_names(const std::string& variable, 
     list.remove_prefix(1);
   }
   for (const auto& entry : split(list, ',')) {
-    // Elsewhere ":1" is part of a name, since Linux labels a second address so.
+    // In the other variables ":1" belongs to the name, since Linux labels the second address of an interface so.
     const std::string name(trimmed(variable == kNcclVariable ? split(entry, ':').front() : entry));
     if (!name.empty()) read.names.push_back(name);
   }

@@ -23,7 +23,7 @@ constexpr std::array<std::uint32_t, 8> kNetworkFileSystems = {0x6969,     0x0BD0
                                                               0x00C36400, 0xAAD7AAEA, 0xFF534D42, 0x20030528};
 
 fs::path local_root(const Environment& env, const TaskSettings& settings) {
-  // Many set TMPDIR to a scratch folder that all nodes see, which is what caches must not lie on.
+  // Many users set TMPDIR to a scratch folder on a network file system. Caches must not be there.
   if (const auto own = env.get("TMPDIR"); own && !is_on_network(*own)) return *own;
   return settings.caches.node_local.empty() ? "/tmp" : settings.caches.node_local;
 }
@@ -61,7 +61,8 @@ void make_private_folder(const fs::path& path) {
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0) throw io_error("open", path, errno);
   if (is_private(found)) return;
-  // A program that created its folder again used its own umask. The private folder above kept others out.
+  // A program may have removed and created this folder again, with the mode of its umask. Nobody else could enter
+  // meanwhile, since the folder above is private. So the mode is set again.
   if (found.st_uid == ::geteuid() && lies_in_private_folder(path) && ::fchmod(folder.get(), 0700) == 0) return;
   throw Error(ErrorKind::kEnvironment,
               "'" + path.string() + "' is owned by user " + std::to_string(found.st_uid) + " with mode " +

@@ -13,11 +13,11 @@ namespace lockstep {
 /// It holds caches, and is removed with the job. Creates nothing.
 std::filesystem::path node_folder(const Placement& at, const Environment& env, const TaskSettings& settings);
 
-/// Creates `path` for this user alone, mode 0700. Any of several tasks may come first, and its parent must exist. If
-/// this user's folder already exists in a private folder, it gets that mode too.
+/// Creates `path` for this user alone, mode 0700. Several tasks may call this at once. The parent must exist. If this
+/// user has the folder already, and the parent is private, the folder's mode is set to 0700.
 ///
-/// Throws: Error(kEnvironment) if somebody else owns it, may enter it, or made it a link; Error(kIo) if it cannot be
-///         created.
+/// Throws: Error(kEnvironment) if somebody else owns the folder, may enter it, or made it a link; Error(kIo) if the
+///         folder cannot be created.
 void make_private_folder(const std::filesystem::path& path);
 
 /// True if `path` is on a network file system.

@@ -33,7 +33,7 @@ Pipe made_pipe() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// Reads both pipes to their ends, whichever speaks first.
+/// Reads both pipes to their ends, each as soon as it has data.
 void read_both(const Pipe& out, const Pipe& err, const std::function<void(std::string_view)>& take,
                std::string& errors) {
   std::array<pollfd, 2> ends = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}};
@@ -74,7 +74,7 @@ ProcessResult run_process(const std::vector<std::string>& command, const Environ
 ProcessResult run_process(const std::vector<std::string>& command, const Environment& env,
                           const std::function<void(std::string_view)>& take) {
   LOCKSTEP_ASSERT(!command.empty());
-  // posix_spawnp would look at this process's own PATH.
+  // posix_spawnp() would search this process's PATH, not the PATH of `env`.
   const auto program = program_in_path(command.front(), env);
   if (!program) return {.exit_code = 127, .output = {}, .errors = command.front() + " is not in PATH"};
   Pipe out = made_pipe();

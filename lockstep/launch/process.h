@@ -24,8 +24,8 @@ struct ProcessResult {
 /// Throws: Error(kEnvironment) with the system's reason if no process can be started.
 ProcessResult run_process(const std::vector<std::string>& command, const Environment& env);
 
-/// Does the same, but passes standard output to `take` as it arrives. The result's `output` stays empty. If `take`
-/// throws, the pipe is closed, the process is waited for, and the exception is rethrown.
+/// Runs `command` in the same way, but passes standard output to `take` as it arrives. The result's `output` stays
+/// empty. If `take` throws, the pipe is closed, the process is waited for, and the exception is rethrown.
 ProcessResult run_process(const std::vector<std::string>& command, const Environment& env,
                           const std::function<void(std::string_view)>& take);
 

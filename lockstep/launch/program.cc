@@ -15,7 +15,8 @@
 namespace lockstep {
 namespace {
 
-/// Sets errno if it is not. Entering a folder needs the same permission as running a program.
+/// Sets errno if the path cannot be run. access() alone is not enough, since the permission to enter a folder is the
+/// same as to run a program.
 bool is_program(const std::string& path) {
   if (::access(path.c_str(), X_OK) != 0) return false;
   std::error_code ignored;

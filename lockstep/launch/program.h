@@ -14,23 +14,25 @@ namespace lockstep {
 /// nothing if no folder has it.
 std::optional<std::string> program_in_path(const std::string& name, const Environment& env);
 
-/// The same for a program that must be there.
+/// Returns the same as find_program(), for a program that must exist.
 ///
-/// Throws: Error(kEnvironment) naming PATH, or the path and the reason, if it cannot be started.
+/// Throws: Error(kEnvironment) naming PATH, or the path and the reason, if the program cannot be started.
 std::string found_program(const std::string& name, const Environment& env);
 
-/// Returns pointers to the words, then a null, for exec and posix_spawn. The words must outlive them.
+/// Returns pointers to the words and a null pointer at the end, for exec and posix_spawn. The words must outlive the
+/// pointers.
 std::vector<char*> exec_pointers(const std::vector<std::string>& words);
 
 /// Converts waitpid's status to a shell's, which is the exit code, or 128 + n if signal n ended the process.
 int shell_status(int status);
 
-/// The error for a system that refuses a process or a pipe: `what`, errno's reason, and the way out.
+/// Returns the error for a failed fork() or pipe(). It holds `what`, errno's reason, and the way out.
 Error process_error(const std::string& what);
 
 /// Replaces this process by `command` with exactly these variables. `program` is the path of its first word.
 ///
-/// Throws: Error(kEnvironment) with the system's reason if that fails. Otherwise it does not return.
+/// Throws: Error(kEnvironment) with the system's reason if the program cannot be started. Otherwise the function does
+///         not return.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& command, const Environment& env);
 
 }  // namespace lockstep

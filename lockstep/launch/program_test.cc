@@ -20,7 +20,7 @@ TEST(ProgramInPath, IsInTheFirstFolderThatHasIt) {
   EXPECT_EQ(program_in_path("no-such-program", Environment{{"PATH", "/bin"}}), std::nullopt);
 }
 
-/// How a child ends that is warned at once and answers, if it can, with 75.
+/// Returns the exit status of a child that gets the signal at once, and exits with 75 if its handler runs.
 int ended_after_warning(int warning, bool holds) {
   const pid_t child = ::fork();
   if (child == 0) {

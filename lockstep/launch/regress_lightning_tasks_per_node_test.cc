@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lightning refused every job of several tasks that was not asked for by --ntasks-per-node, under `lockstep exec` too.
+// Lightning refuses a job of several tasks unless --ntasks-per-node was given. It did so under `lockstep exec` too.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// SLURM_NTASKS_PER_NODE of the first task of four in a step with that spread.
+/// Returns the SLURM_NTASKS_PER_NODE of the first of four tasks, in a step with this distribution of tasks to nodes.
 std::optional<std::string> told(const char* spread, int local_world, int nodes, Environment::Map more = {}) {
   more.emplace("SLURM_STEP_TASKS_PER_NODE", spread);
   Placement at;

@@ -9,7 +9,7 @@
 //
 // Files of killed jobs may remain. Their names hold the job and its restart count, so that another start does not read
 // them, and rank 0 removes old ones. Rank 0 checks that the port is free, since another job on the node may have it.
-// The address only says where to connect. Our own ranks also prove by the store's handshake that they belong to the
+// The address only says where to connect. Lockstep's ranks also prove by the store's handshake that they belong to the
 // run.
 #include "lockstep/launch/rendezvous.h"
 
@@ -77,7 +77,8 @@ Endpoint await_published(const RendezvousFile& file, const Environment& env) {
               "node");
 }
 
-/// Removes old files. An agent that was killed, or whose tasks were short, removes nothing itself.
+/// Removes old rendezvous files here. The agent normally removes them, but not if it was killed or its tasks were
+/// short.
 void remove_old_files(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
@@ -91,7 +92,7 @@ Rendezvous published_rendezvous(const Placement& at, const Environment& env, con
   auto file = RendezvousFile::for_program(at, env, folder);
   if (at.rank != 0) return {.master = await_published(file, env)};
   int port = port_of_start(at, env);
-  // The others read the port here, so any will do.
+  // The other ranks read the port from the file, so any free port will do.
   if (!env.get("MASTER_PORT") && !is_free(port)) port = unclaimed_port();
   const Endpoint master{own_address(at, env, settings.network.interfaces), port};
   remove_old_files(folder);
@@ -109,7 +110,7 @@ void check_port(const Placement& at, const Environment& env, int port) {
       "set MASTER_PORT for all ranks to one that is free, for example MASTER_PORT=" + std::to_string(unclaimed_port()));
 }
 
-/// Returns the address if every rank can compute it.
+/// Returns the address if every rank can compute it without a file.
 std::optional<std::string> known_address(const Placement& at, const Environment& env, const TaskSettings& settings) {
   if (const auto given = env.get("MASTER_ADDR")) return given;
   if (at.nodes == 1) return "127.0.0.1";

@@ -66,7 +66,7 @@ void RendezvousFile::publish(const Endpoint& master) {
       write_whole(path_, text, /*durable=*/false);
       return;
     } catch (const Error&) {
-      // Another run may have removed the folder, which was empty, before this one wrote into it.
+      // Another run may have removed the empty folder before this run wrote its file, so both steps are tried again.
       if (attempt == kAttempts || fs::exists(folder)) throw;
     }
   }
@@ -82,7 +82,7 @@ std::optional<Endpoint> RendezvousFile::read() const {
     const auto port = parts.size() == 2 ? parsed_int<int>(parts[1]) : std::nullopt;
     if (port) return Endpoint{parts[0], *port};
   } catch (const Error&) {
-    // Removed since it was looked for.
+    // Another process has removed the file since the folder was listed.
   }
   return std::nullopt;
 }

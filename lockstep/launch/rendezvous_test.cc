@@ -19,7 +19,7 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-/// Two nodes of Slurm whose names nobody can look up.
+/// Slurm's variables for two nodes whose names do not resolve.
 Placement two_nodes(int rank) {
   Placement at;
   at.rank = rank;

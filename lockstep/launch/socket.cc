@@ -49,7 +49,7 @@ std::optional<SocketAddress> parse_numeric(const std::string& address, int port)
   return std::nullopt;
 }
 
-// Names are looked up only if the address is not numeric, since a look-up opens a dozen files.
+// A numeric address needs no name look-up, and a look-up opens a dozen files. So this tries the numeric form first.
 std::vector<SocketAddress> resolve(const std::string& host, int port) {
   if (const auto numeric = parse_numeric(host, port)) return {*numeric};
   addrinfo hints{};
@@ -90,7 +90,7 @@ bool is_connected_to_itself(const FileDescriptor& socket) {
          own.length == peer.length && std::memcmp(&own.storage, &peer.storage, own.length) == 0;
 }
 
-/// One attempt. Empty if the other end does not listen.
+/// Makes one attempt to connect. Returns an empty descriptor if nobody listens at the other end.
 FileDescriptor try_connect(const SocketAddress& to, Deadline until) {
   FileDescriptor socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return socket;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<int, 4> kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
-// A handler can access only globals. This is the only one.
+// A signal handler can access only global variables. This is the only one in Lockstep.
 volatile std::sig_atomic_t g_arrived = 0;
 std::array<struct sigaction, kSignals.size()> g_before{};
 

@@ -5,13 +5,13 @@
 
 namespace lockstep {
 
-/// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask for a stop instead of ending the process. The handler only
-/// sets a flag, which the training reads between steps. A second SIGINT ends the process as usual. There may be one at
-/// a time in a process.
+/// While an object of this class lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask for a stop instead of ending the
+/// process. The handler only sets a flag, which the training reads between steps. A second SIGINT ends the process as
+/// usual. A process may have one such object at a time.
 ///
-/// The destructor restores the handlers from before. But a process whose early signals were blocked, as in `lockstep
-/// train`, ignores SIGTERM, SIGUSR1 and SIGUSR2 from then on. All ranks stop for one rank's signal, and another rank's
-/// own signal may come later, on the way out.
+/// The destructor restores the handlers from before. But a process that blocked early signals, as `lockstep train`
+/// does, ignores SIGTERM, SIGUSR1 and SIGUSR2 from then on. All ranks stop when one of them gets a signal. Another rank
+/// may get its signal later, while it is ending.
 class StopSignals {
  public:
   StopSignals();
@@ -19,9 +19,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// True if one has come.
+  /// True if one of these signals has come.
   static bool arrived();
-  /// Returns its name, such as "SIGTERM". Empty if none has come.
+  /// Returns the name of the signal, such as "SIGTERM". Empty if no signal has come.
   static std::string name();
 
  private:

@@ -36,7 +36,8 @@ TEST(StopSignals, GiveBackTheHandlerThatWasThere) {
   std::signal(SIGUSR1, before);
 }
 
-// All ranks had stopped for the signal of one, and were on their way out, when Slurm's signal killed two of them.
+// A fault that this test keeps out: all ranks had stopped for the signal of one rank and were ending, when Slurm's own
+// signal killed two of them.
 TEST(StopSignals, ThatComeAfterTheStopOfOurOwnProgramEndNothing) {
   testing::in_child([] {
     hold_early_signal();

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<int>;
 
-/// A list of devices in a variable.
+/// A variable that lists devices, and its entries.
 struct DeviceList {
   bool is_set = false;
   bool is_numeric = true;  ///< Every entry is a number.
@@ -36,8 +36,8 @@ DeviceList list_in(const Environment& env, const char* name) {
   return list;
 }
 
-/// Returns the first list that is set, in the order in which the runtimes apply them. HIP counts within ROCm's list, so
-/// a HIP list that differs is a choice among those.
+/// Returns the first list that is set, in the order in which the runtimes apply them. HIP's indices count within ROCm's
+/// list. So a HIP list that differs chooses among the devices of ROCm's list.
 DeviceList visible_list(const Environment& env) {
   DeviceList list = list_in(env, "ROCR_VISIBLE_DEVICES");
   const DeviceList within = list_in(env, "HIP_VISIBLE_DEVICES");
@@ -68,7 +68,7 @@ bool are_same(Numbers a, Numbers b) {
   return a == b;
 }
 
-/// Returns the numbers on the node of a list that may count within a cgroup.
+/// Converts a list of devices, which may count within a cgroup, to the devices' numbers on the node.
 Numbers numbers_on_node(const Placement& at, const Environment& env, const Numbers& shown) {
   const DeviceList step = list_in(env, "SLURM_STEP_GPUS");
   if (step.is_usable() && step.numbers.size() == shown.size()) {
@@ -78,7 +78,7 @@ Numbers numbers_on_node(const Placement& at, const Environment& env, const Numbe
     for (const int index : shown) numbers.push_back(step.numbers[static_cast<std::size_t>(index)]);
     return numbers;
   }
-  // In a cgroup a task's only device is always 0.
+  // In a cgroup, the only device of a task always has number 0, whatever its number on the node.
   if (shown.size() == 1) return shown.front() != 0 || at.local_rank == 0 ? shown : Numbers{};
   return !step.is_usable() || is_from_zero(step.numbers) ? shown : Numbers{};
 }

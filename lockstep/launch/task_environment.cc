@@ -21,7 +21,7 @@ class Builder {
  public:
   Builder(const Placement& at, const Environment& env) : at_(at), all_(env.all()) {}
 
-  /// Sets placement's value, and replaces any other.
+  /// Sets a variable to the value that follows from the placement, and replaces any other value.
   void replace(const std::string& name, const std::string& value) {
     const auto before = all_.find(name);
     if (before != all_.end() && !before->second.empty() && before->second != value) {
@@ -30,12 +30,12 @@ class Builder {
     all_[name] = value;
   }
 
-  /// Sets our value if the user has none. Other values are not touched.
+  /// Sets a variable to Lockstep's value, if the user has not set it.
   bool fill(const std::string& name, const std::string& value) {
     return all_.try_emplace(name, value).second || all_[name] == value;
   }
 
-  /// Sets the site's value like fill(), but notes if the user has another one.
+  /// Sets a variable to the site's value, if the user has not set it. If the user has another value, it adds a note.
   void fill_from_site(const std::string& name, const std::string& value, const std::string& cluster) {
     if (!fill(name, value)) note(name + "='" + all_[name] + "' is kept; " + cluster + " would have '" + value + "'");
   }
@@ -87,8 +87,9 @@ void place_rank(Builder& builder, const Placement& at, const Endpoint& master) {
   builder.replace("MASTER_PORT", std::to_string(master.port));
 }
 
-/// torchrun takes options that are missing from these. Without them each task's torchrun would train a separate model.
-/// Accelerate runs torchrun's code. Source: torch/distributed/argparse_util.py, `env`.
+/// torchrun reads options that are missing on its command line from these variables. Without them the torchrun of each
+/// task would train a separate model. Accelerate runs torchrun's code. Source: torch/distributed/argparse_util.py,
+/// `env`.
 void say_nodes_to_torchrun(Builder& builder, const Placement& at, const TaskFacts& facts) {
   std::size_t devices = 0;
   for (const std::string name : kDeviceLists) devices = std::max(devices, builder.list(name).size());
@@ -101,15 +102,15 @@ void say_nodes_to_torchrun(Builder& builder, const Placement& at, const TaskFact
 }
 
 /// Slurm exports the tasks per node only if it was asked for tasks in these words. Lightning refuses a job of several
-/// tasks without.
+/// tasks if the variable is missing.
 void say_tasks_per_node(Builder& builder, const Placement& at, const Environment& env) {
   const auto spread = env.get("SLURM_STEP_TASKS_PER_NODE");
   const bool is_even = spread && spread->find(',') == std::string::npos && at.local_world * at.nodes == at.world;
   if (at.source == "slurm" && is_even) builder.fill("SLURM_NTASKS_PER_NODE", std::to_string(at.local_world));
 }
 
-/// Cuts each list that shows several tasks the same devices down to this task's own. If ROCm's own list is cut, those
-/// that count within it mean nothing any more.
+/// Cuts each list that shows several tasks the same devices down to this task's own. If ROCm's list is cut, lists that
+/// count within it are no longer valid, and are removed.
 void show_own(Builder& builder, const Placement& at, const Environment& env, const TaskFacts& facts) {
   bool is_told = false;
   for (const std::string name : kDeviceLists) {
@@ -132,8 +133,8 @@ void show_own(Builder& builder, const Placement& at, const Environment& env, con
               std::to_string(at.local_rank));
 }
 
-/// Slurm sets CUDA's and ROCm's lists alike. HIP also reads CUDA's, and counts it within ROCm's. A task with device 3
-/// of both would see none.
+/// Slurm sets CUDA's and ROCm's lists to the same numbers. HIP also reads CUDA's list, and counts it within ROCm's. A
+/// task with number 3 in both lists would see no device.
 void untangle_amd(Builder& builder, const TaskFacts& facts) {
   const auto rocr = builder.list("ROCR_VISIBLE_DEVICES");
   if (facts.gpu_maker != GpuMaker::kAmd || rocr.empty()) return;
@@ -174,7 +175,8 @@ std::filesystem::path own_caches(const Placement& at, const TaskFacts& facts) {
 
 void add_caches(Builder& builder, const Placement& at, const TaskSettings& settings, const TaskFacts& facts) {
   if (facts.caches.empty()) return;
-  // These write new files only, so the node's tasks share what one of them has compiled.
+  // These caches only ever get new files. So the tasks of a node share one folder, and each uses what another has
+  // compiled.
   builder.fill("TRITON_CACHE_DIR", facts.caches / "triton");
   builder.fill("TORCHINDUCTOR_CACHE_DIR", facts.caches / "inductor");
   for (const auto& name : settings.caches.variables) builder.fill(name, own_caches(at, facts));
@@ -186,7 +188,7 @@ void add_caches(Builder& builder, const Placement& at, const TaskSettings& setti
 void add_nccl_log(Builder& builder, const TaskFacts& facts) {
   if (facts.nccl_log.empty() || builder.has("NCCL_DEBUG_FILE")) return;
   builder.set("NCCL_DEBUG_FILE", facts.nccl_log);
-  // INFO of these two says which network was taken, in a few dozen lines.
+  // With level INFO for these two subsystems, NCCL says in a few dozen lines which network it uses.
   if (builder.fill("NCCL_DEBUG", "INFO")) builder.fill("NCCL_DEBUG_SUBSYS", "INIT,NET");
 }
 
@@ -238,8 +240,8 @@ TaskEnvironment task_environment(const Placement& at, const Environment& env, co
   add_caches(builder, at, settings, facts);
   add_nccl_log(builder, facts);
   if (facts.threads > 0) builder.fill("OMP_NUM_THREADS", std::to_string(facts.threads));
-  // Python writes to a file in whole blocks. A log would not move for minutes, and would lose its end if the task is
-  // killed.
+  // Python buffers output to a file in large blocks. Without PYTHONUNBUFFERED a log would show nothing for minutes, and
+  // would lose its end if the task is killed.
   builder.fill("PYTHONUNBUFFERED", "1");
   return std::move(builder).done();
 }

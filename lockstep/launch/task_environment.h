@@ -30,31 +30,32 @@ struct TaskEnvironment {
                                      ///< reason.
 };
 
-/// Returns the variables with the node's devices in the site's order. It does so if they show all devices in the order
-/// of their numbers, as Slurm does, or if --gpu-bind=none has removed the lists. The user's own order stays, and so
-/// does a part of the devices.
+/// Returns the variables with the node's devices in the order that the site's profile gives. The order changes only if
+/// the variables list all devices by number, as Slurm sets them, or if --gpu-bind=none has removed the lists. Another
+/// order is the user's and stays, and so does a list of some of the devices.
 Environment with_device_order(const Environment& env, const TaskSettings& settings);
 
 /// Returns the variables that torchrun would set, this task's device, and the site's variables.
 ///
-/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT are placement's. A value that
-/// differs is replaced, with a note. All other existing values are kept, with a note if the site has another one.
+/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT follow from the placement. A
+/// value that differs is replaced, with a note. Every other variable keeps the user's value, with a note if the site's
+/// value differs.
 ///
 /// Throws: Error(kRecipe) if a site's value has a placeholder that cannot be filled in.
 TaskEnvironment task_environment(const Placement& at, const Environment& env, const TaskSettings& settings,
                                  const TaskFacts& facts);
 
-/// The folders that task_environment() names for caches, which must be made before the task starts.
+/// The cache folders that task_environment() names in variables. They must be created before the task starts.
 struct CacheFolders {
   std::vector<std::filesystem::path> shared{};  ///< Of all tasks of the node.
   std::filesystem::path own{};                  ///< Of this task.
 };
 
-/// All empty if `facts` has no folder for caches.
+/// All paths are empty if `facts` has no folder for caches.
 CacheFolders cache_folders(const Placement& at, const TaskFacts& facts);
 
-/// Returns the path of a rank's NCCL log, in the run folder's logs, or else in the node's folder. Empty if there is
-/// neither.
+/// Returns the path of a rank's NCCL log. It is in the run folder's logs, or else in the node's folder. Empty if there
+/// is neither folder.
 std::filesystem::path nccl_log(const std::filesystem::path& run_dir, const std::filesystem::path& node_folder,
                                int rank);
 

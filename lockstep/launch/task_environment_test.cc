@@ -21,7 +21,7 @@ using testing::message_of;
 
 std::filesystem::path golden() { return lockstep::testing::source_root() / "tests/golden"; }
 
-/// Returns the variables that a rank should get, in the form of task_environments.json.
+/// Returns the variables that a rank gets, in the form of task_environments.json.
 json row_of(const Placement& at, const Environment& env, std::map<std::string, std::set<int>>& derived,
             const std::string& launch) {
   json port = nullptr;

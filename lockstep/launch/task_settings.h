@@ -16,7 +16,7 @@ enum class DeviceVisibility {
   kAll,      ///< All, of which its own is the one with its local rank's index.
 };
 
-/// Variables of a site, used if the user has not set them.
+/// Variables that a site sets for a task, each unless the user has set it.
 struct SiteVariables {
   Environment::Map always{};
   Environment::Map on_one_node{};       ///< Additional variables if all ranks are on one node. They override `always`.
@@ -35,7 +35,8 @@ struct SiteCaches {
   std::vector<std::string> variables{};  ///< Each is to name a folder of the task's own there.
 };
 
-/// The settings of a site's profile for one task. Missing ones come from the job and the machine.
+/// The settings of a site's profile for one task. Settings that the profile lacks are found from the job and the
+/// machine.
 struct TaskSettings {
   std::string cluster = "generic";       ///< Whose settings these are, for messages.
   SiteVariables variables{};             ///< In values, {user} {job} {rank} {local_rank} {node_rank} are filled in.

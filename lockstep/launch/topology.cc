@@ -24,7 +24,7 @@ CpuSet cpus_in(const fs::path& file) {
   }
 }
 
-/// The numbers that follow `prefix` in the names of a folder, in their order.
+/// Returns the numbers of a folder's entries whose names are `prefix` and a number, sorted.
 std::vector<int> numbers_in(const fs::path& folder, std::string_view prefix) {
   std::vector<int> numbers;
   for (const auto& name : names_in(folder)) {
@@ -35,7 +35,7 @@ std::vector<int> numbers_in(const fs::path& folder, std::string_view prefix) {
   return numbers;
 }
 
-/// "key value" lines, as KFD's properties have them.
+/// Parses lines of the form "key value", as in the property files of the KFD driver.
 std::map<std::string, std::uint64_t> properties_in(const std::string& text) {
   std::map<std::string, std::uint64_t> found;
   for (const auto& line : split(text, '\n')) {
@@ -48,7 +48,7 @@ std::map<std::string, std::uint64_t> properties_in(const std::string& text) {
   return found;
 }
 
-/// The entries of a variable that lists visible devices, up to the first that is none.
+/// Returns the entries of a variable that lists visible devices, up to the first invalid one.
 std::vector<std::string> entries_of(const Environment& env, const std::string& name) {
   std::vector<std::string> entries;
   for (const auto& entry : split(env.get(name).value_or(""), ',')) {
@@ -78,7 +78,8 @@ std::vector<Gpu> shown_by(const std::vector<Gpu>& gpus, const std::vector<std::s
 std::vector<Gpu> shown_amd(std::vector<Gpu> gpus, const Environment& env) {
   const auto by_rocr = entries_of(env, "ROCR_VISIBLE_DEVICES");
   if (!by_rocr.empty()) gpus = shown_by(gpus, by_rocr);
-  // HIP counts within ROCR's list. Slurm also sets CUDA's variable, with the same numbers, which then mean nothing.
+  // HIP's indices count within ROCR's list. Slurm also sets CUDA's variable to the same numbers, which must then not be
+  // applied a second time.
   auto by_hip = entries_of(env, "HIP_VISIBLE_DEVICES");
   if (by_hip.empty() && by_rocr.empty()) by_hip = entries_of(env, "CUDA_VISIBLE_DEVICES");
   return by_hip.empty() ? gpus : shown_by(gpus, by_hip);
@@ -88,13 +89,15 @@ std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& e
   const auto by_cuda = entries_of(env, "CUDA_VISIBLE_DEVICES");
   const auto by_slurm = entries_of(env, "SLURM_STEP_GPUS");
   if (!by_slurm.empty() && by_slurm.size() == by_cuda.size()) {
-    // The program reads CUDA's list, so its order decides. Slurm's has the numbers if CUDA's counts within a cgroup.
+    // The program reads CUDA's list, so the order is that of CUDA's list. If that list counts within a cgroup, Slurm's
+    // list has the numbers on the node.
     if (std::ranges::is_permutation(by_cuda, by_slurm)) return shown_by(gpus, by_cuda);
     const bool are_numbers =
         std::ranges::all_of(by_cuda, [](const auto& entry) { return parsed_int<int>(entry).has_value(); });
     return are_numbers ? shown_by(shown_by(gpus, by_slurm), by_cuda) : shown_by(gpus, by_cuda);
   }
-  // There are fewer than in the step, and in a cgroup they would count from 0 again, so they are ambiguous.
+  // CUDA's list has fewer devices than the step. In a cgroup its numbers would count from 0 again, so they are
+  // ambiguous.
   if (!by_slurm.empty() && !by_cuda.empty()) return {};
   return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
 }
@@ -137,7 +140,7 @@ std::vector<Gpu> Topology::amd_gpus() const {
   const fs::path folder = root_ / "sys/class/kfd/kfd/topology/nodes";
   std::vector<Gpu> found;
   for (const int node : numbers_in(folder, "")) {
-    // CPUs are nodes too, and the kernel refuses to show a GPU that the cgroup hides.
+    // KFD lists CPUs as nodes too, and these are skipped. A GPU that the cgroup hides cannot be read.
     const auto properties = properties_in(text_or_nothing(folder / std::to_string(node) / "properties"));
     const auto value = [&](const char* key) {
       const auto it = properties.find(key);

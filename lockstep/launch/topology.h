@@ -25,8 +25,8 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
-/// Facts of this machine from /sys and /proc. It reads on each call, and only what the answer needs, since thousands of
-/// tasks ask at the same moment.
+/// Facts about this machine from /sys and /proc. Each call reads only the files that it needs, since thousands of tasks
+/// call at the same moment.
 class Topology {
  public:
   /// `root` stands for "/" in tests.
@@ -39,18 +39,19 @@ class Topology {
   /// Returns the CPUs nearest to a PCI device. Empty if the kernel does not say, as in a virtual machine.
   CpuSet cpus_near(const std::string& pci) const;
 
-  /// The NUMA domains that `cpus` lie in.
+  /// Returns the NUMA domains to which `cpus` belong.
   std::vector<int> numa_of(const CpuSet& cpus) const;
 
-  /// Returns the number of cores in `cpus`, if each core may have several hardware threads. It takes all cores to be
-  /// alike.
+  /// Returns the number of cores in `cpus`. A core may have several hardware threads, and all cores are assumed to have
+  /// the same number.
   int cores_of(const CpuSet& cpus) const;
 
-  /// Returns the hardware threads of the core that `cpu` belongs to, itself included. Empty if the kernel does not say.
+  /// Returns the hardware threads of the core that `cpu` belongs to, `cpu` included. Empty if the kernel does not
+  /// report them.
   CpuSet threads_of_core(int cpu) const;
 
-  /// Returns the distance between the kernel's numbers of the two threads of a core, whose first is `cpu`. 0 if it has
-  /// one.
+  /// Returns the distance between the kernel's numbers of the two threads of a core, whose first is `cpu`. 0 if the
+  /// core has one thread.
   int sibling_distance(int cpu) const;
 
  private:
@@ -60,9 +61,9 @@ class Topology {
   std::filesystem::path root_;
 };
 
-/// Returns the GPU that is device `index` among those that the environment shows. Nothing if it is unknown.
-/// ROCR_VISIBLE_DEVICES counts within the cgroup. So does CUDA_VISIBLE_DEVICES of a task in a cgroup, while NVIDIA's
-/// driver lists all, so there SLURM_STEP_GPUS decides.
+/// Returns the GPU that is device `index` among those that the environment shows. Returns nothing if it is unknown.
+/// ROCR_VISIBLE_DEVICES counts within the cgroup. CUDA_VISIBLE_DEVICES does so too in a cgroup, but NVIDIA's driver
+/// lists all GPUs of the node. So there the number comes from SLURM_STEP_GPUS.
 std::optional<Gpu> gpu_of_device(const std::vector<Gpu>& gpus, const Environment& env, int index);
 
 }  // namespace lockstep

@@ -15,10 +15,11 @@
 namespace lockstep {
 namespace {
 
-// Large enough for large copies, and small enough that the data in flight is small.
+// The samples that one copy to the device holds. More would need more memory on the host, and fewer would make the
+// copies small and slow.
 constexpr std::int64_t kSamplesAtOnce = 256;
 
-// With the margin on all sides.
+// Returns the shape of a cached field, with the margin on all sides.
 std::vector<std::int64_t> kept_shape(const Field& field, int margin) {
   auto shape = field.shape;
   if (margin > 0) {
@@ -70,7 +71,7 @@ DeviceCache::DeviceCache(const SampleSource& source, const FixedSamples& fixed, 
   planes_ = (at::arange(shape.at(0), numbers) * images.stride(1)).view({1, shape.at(0), 1, 1});
   rows_ = (at::arange(shape.at(1), numbers) * images.stride(2)).view({1, 1, shape.at(1), 1});
   columns_ = at::arange(shape.at(2), numbers).view({1, 1, 1, shape.at(2)});
-  // The number that a mirrored part adds to each column, since the first becomes the last.
+  // Mirroring makes the first column the last one. This is the number that is added to each column for that.
   mirror_ = shape.at(2) - 1 - 2 * columns_;
 }
 
@@ -84,7 +85,7 @@ std::vector<at::Tensor> DeviceCache::gathered(const at::Tensor& places) const {
   return fields;
 }
 
-// Each pixel's place among all that are kept.
+// Gathers the pixels of a batch. Each pixel is found by its index among all cached pixels.
 at::Tensor DeviceCache::moved_pixels(const at::Tensor& places) const {
   const auto& images = fields_[0];
   const auto number = [&](std::int64_t which) { return places.select(1, which).view({-1, 1, 1, 1}); };

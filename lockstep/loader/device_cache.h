@@ -25,8 +25,8 @@ class DeviceCache {
   /// Returns the memory that the samples would take. Units: bytes.
   static std::int64_t bytes_of(const FixedSamples& fixed);
 
-  /// Reads each sample once, with `workers` threads and this one. `fixed` is that of `source`.
-  /// Blocks: until all are there. Throws: the errors of the source's read(), with the sample's name.
+  /// Reads each sample once, with `workers` threads and the calling one. `fixed` is source.fixed(). Blocks: until all
+  /// samples are on the device. Throws: the errors of the source's read(), with the sample's name.
   DeviceCache(const SampleSource& source, const FixedSamples& fixed, const c10::Device& device, int workers);
 
   c10::Device device() const { return fields_[0].device(); }

@@ -23,7 +23,7 @@ std::shared_ptr<const SampleSource> images_with(std::vector<std::string> list) {
   return transformed(std::make_shared<MadeUpImages>(), parsed_transforms(list, "data.transforms"));
 }
 
-// Every batch of some epochs, with samples kept and read anew: the same bytes, in the same order.
+// Compares every batch of some epochs from a cache with the same batch read again. Bytes and order must be the same.
 void expect_same_batches(const std::shared_ptr<const SampleSource>& source) {
   const LoaderOptions options{.global_batch = 4, .shard = {1, 2}, .seed = 9};
   Loader read(source, options), kept(source, options);

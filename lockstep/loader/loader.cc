@@ -60,7 +60,7 @@ void Loader::seek(std::int64_t epoch, std::int64_t first) {
   core_->seek_place(epoch, first);
 }
 
-// Indices are few bytes. Those of several batches are copied at once, so that most steps copy nothing.
+// Copies the indices of several batches to the device at once. They are few bytes, and so most steps copy nothing.
 void Loader::read_places_ahead() {
   constexpr std::size_t kBatchesAtOnce = 16;
   std::vector<at::Tensor> places;

@@ -62,12 +62,12 @@ class Loader {
   void seek(std::int64_t epoch, std::int64_t first = 0);
 
   /// Returns the next batch, or nothing after an epoch's last one. The call after that begins the following epoch.
-  /// Blocks: until it is decoded.
+  /// Blocks: until the batch is decoded.
   std::optional<Batch> next();
 
   /// Reads all samples into `device`'s memory. Call it before the first seek() or next(). Batches then hold only
   /// indices, which are on the device already, and materialize() gathers the samples there. The source must be fixed().
-  /// Blocks: until all are there. Throws: as next().
+  /// Blocks: until all samples are there. Throws: as next().
   void cache_on(const c10::Device& device);
 
   /// Decodes batches from here on into pinned memory. Call it once the device is in use.

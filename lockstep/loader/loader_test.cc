@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kSamples = 10;
 
-// Sample i is [[i, i + 0.5], [-i, epoch]] with target 100 + i.
+// A source in which sample i is [[i, i + 0.5], [-i, epoch]] with target 100 + i.
 class Numbers : public SampleSource {
  public:
   std::int64_t size() const override { return kSamples; }
@@ -121,7 +121,7 @@ TEST(Loader, SeekGoesOnAtAnyPlaceOfTheOrder) {
   }
 }
 
-// A run that is resumed with another global batch goes on at a place that is no multiple of it.
+// A run that resumes with another global batch continues at an index that is no multiple of the new one.
 TEST(Loader, SeekToAPlaceWithinABatchMissesAndRepeatsNothing) {
   const EpochOrder order(kSamples, 7, 2);
   Loader loader(std::make_shared<Numbers>(), {.global_batch = 4, .seed = 7});

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Scaled dot-product attention in `heads` parts of the width. `dropout` is of its weights.
+/// Returns scaled dot-product attention with `heads` heads. `dropout` is the dropout probability of the attention
+/// weights.
 ///
 /// Shape: query, key and value [N, length, width]; returns the same.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::int64_t heads,

@@ -17,7 +17,7 @@ struct SyncHolder : torch::CustomClassHolder {
   std::shared_ptr<StatisticsSync> sync;
 };
 
-// A value for each channel, ready to be broadcast over the rest of `like`.
+// Reshapes a value for each channel so that it broadcasts over the other dimensions of `like`.
 at::Tensor by_channel(const at::Tensor& values, const at::Tensor& like) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
   shape[1] = -1;
@@ -38,7 +38,7 @@ Statistics statistics_of(const at::Tensor& input, const at::Tensor& running_mean
   const auto channels = input.size(1);
   auto total = at::zeros({2 * channels + 1}, input.options().dtype(at::kDouble));
   if (sync->takes_part) {
-    // The running values only choose the type that the kernel counts in, and are discarded.
+    // These running values only determine the type in which the kernel computes. They are discarded.
     const auto [mean, var] =
         at::batch_norm_update_stats(input, at::zeros_like(running_mean), at::zeros_like(running_mean), kMomentum);
     const auto samples = static_cast<double>(input.numel() / channels);
@@ -135,7 +135,7 @@ at::Tensor BatchNorm::synced(const at::Tensor& input) {
   {
     const torch::NoGradGuard no_grad;
     statistics = statistics_of(input, running_mean_, sync_);
-    // One number has no variance. Checking for that here would make every layer wait for the device.
+    // A single number has no variance. A check here would make every layer wait for the device, so there is none.
     const auto unbiased = statistics.count / (statistics.count - 1).clamp_min_(1);
     const double momentum = next_momentum();
     running_mean_.lerp_(statistics.mean, momentum);
@@ -153,7 +153,8 @@ std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_pt
     }
   };
   set(module);
-  // The module itself may be owned in any way, while modules() would need a shared_ptr.
+  // The children are visited by hand. modules() would need a shared_ptr to the module, which may be owned in another
+  // way.
   for (const auto& each : module.modules(/*include_self=*/false)) set(*each);
   return count;
 }

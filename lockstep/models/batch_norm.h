@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// Makes layers compute statistics over the samples of all ranks. Layers share one object, and the owner of the ranks
-/// fills it.
+/// The interface by which BatchNorm layers compute statistics over the samples of all ranks. All layers of a module
+/// share one object. The training implements it.
 struct StatisticsSync {
-  /// Puts in each number's place its sum over all ranks. It is called once a layer in forward and once in backward, by
-  /// every rank in the same order, with a float64 tensor of one dimension on the layer's device.
+  /// Replaces each number by its sum over all ranks. Each layer calls it once in forward and once in backward, on every
+  /// rank in the same order. The tensor is float64, has one dimension, and is on the layer's device.
   std::function<void(at::Tensor&)> sum;
-  /// False if this rank has no samples. It then runs any sample in their place, to take part in the sums, and that
-  /// sample does not count. Its loss must be multiplied by zero. Each layer reads this in forward.
+  /// False if this rank has no samples. The rank then runs any other sample, so that it takes part in the sums, and
+  /// that sample does not count. Its loss must be multiplied by zero. Each layer reads this in forward.
   bool takes_part = true;
 };
 
@@ -31,13 +31,13 @@ class BatchNorm : public torch::nn::Module {
 
   /// Shape: [N, channels, …], floating; returns the same.
   /// Collective: in training, if there is a StatisticsSync; backward too.
-  /// Throws: Error(kRecipe) for one number a channel in training: it has no variance.
+  /// Throws: Error(kRecipe) if a channel has only one number in training, since that has no variance.
   at::Tensor forward(const at::Tensor& input);
 
   void set_sync(std::shared_ptr<StatisticsSync> sync) { sync_ = std::move(sync); }
 
-  /// Restarts the running statistics as the plain mean over training batches until end_mean(). It is torch's layer with
-  /// momentum None.
+  /// Restarts the running statistics as the plain mean over training batches until end_mean(). This is what torch's
+  /// layer does with momentum None.
   void begin_mean();
   void end_mean() { batches_in_mean_.reset(); }
 
@@ -54,7 +54,8 @@ class BatchNorm : public torch::nn::Module {
   std::optional<std::int64_t> batches_in_mean_;
 };
 
-/// Hands `sync` to every BatchNorm in `module`, or takes it away if it is null. Returns how many there are.
+/// Sets the StatisticsSync of every BatchNorm layer in `module`. With null, layers compute over their own rank's
+/// samples again. Returns the number of layers.
 std::int64_t set_statistics_sync(torch::nn::Module& module, const std::shared_ptr<StatisticsSync>& sync);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace {
 
 using testing::message_of;
 
-// Sums over ranks that are threads of one process.
+// A StatisticsSync for ranks that are threads of one process.
 class Ranks {
  public:
   explicit Ranks(std::size_t count) : tensors_(count), met_(static_cast<std::ptrdiff_t>(count)) {}
@@ -47,7 +47,7 @@ struct Result {
   std::vector<at::Tensor> buffers;
 };
 
-// Two layers, so that gradients pass through one to the other; channels lie far from zero.
+// A network of two layers, so that gradients pass through one to the other. The channels' means are far from zero.
 struct Layers : torch::nn::Module {
   explicit Layers(at::ScalarType type) {
     first = register_module("first", std::make_shared<BatchNorm>(kChannels));
@@ -87,7 +87,7 @@ Result result_of(Layers& layers, const at::Tensor& batch, double weight) {
   return result;
 }
 
-// Parts of one batch, each on a rank of its own. A rank without samples runs a stand-in of other numbers.
+// Runs parts of one batch, each on a rank of its own. A rank without samples runs a stand-in sample with other numbers.
 std::vector<Result> results_of(const at::Tensor& batch, const std::vector<std::int64_t>& parts) {
   Ranks ranks(parts.size());
   std::vector<Result> results(parts.size());

@@ -144,7 +144,8 @@ struct Transform : torch::nn::Module {
   torch::nn::LayerNorm norm;
 };
 
-// Both of its parameters are another module's too, under the names that Hugging Face saves them by.
+// Both parameters of this module also belong to another module. They are registered under the names by which Hugging
+// Face saves them.
 struct Decoder : torch::nn::Module {
   Decoder(const at::Tensor& tied_weight, const at::Tensor& tied_bias)
       : weight(register_parameter("weight", tied_weight)), bias(register_parameter("bias", tied_bias)) {}

@@ -33,7 +33,7 @@ class CompiledNetwork final : public Network {
     return plain_->forward(input);
   }
 
-  /// Whole batches are made by the compiled passes, which ask the host for nothing.
+  /// Full batches run through the compiled passes, which need nothing from the host.
   std::string why_not_recorded() const override { return {}; }
 
   void train(bool on) override {
@@ -42,7 +42,7 @@ class CompiledNetwork final : public Network {
   }
 
  private:
-  // The batches of other sizes are an epoch's last one, and those that are tried when memory ran out.
+  // Batches of other sizes are the last one of an epoch, and those that are tried after memory ran out.
   static constexpr int kMostOthers = 4;
 
   [[noreturn]] void refuse(const at::Tensor& input) const {

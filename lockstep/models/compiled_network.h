@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// Which batches of another size than the compiled one are trained by the plain network. With kFew an epoch's last one
-/// is, and many in a row are an error, since the file is then for another recipe. With kAll each of them is.
+/// Which batches the plain network trains, if they have another size than the compiled passes. With kFew it trains the
+/// last batch of an epoch. Many such batches in a row are an error, since the file then belongs to another recipe. With
+/// kAll it trains all of them.
 enum class OtherBatches { kFew, kAll };
 
 /// Returns `plain` with compiled training. torch.compile's Inductor compiled the forward and backward pass ahead of
@@ -17,8 +18,9 @@ enum class OtherBatches { kFew, kAll };
 /// `plain` itself evaluates, and trains batches of another size than the compiled one.
 ///
 /// The file holds machine code. It is loaded and run with the first batch that is trained. forward() then throws:
-/// Error(kIo) if there is no such file; Error(kData) if it is not such a file or fits another network; Error(kRecipe)
-/// if it was compiled for another device, precision or layout; Error(kEnvironment) for another LibTorch.
+/// Error(kIo) if there is no such file; Error(kData) if the file has no compiled passes, or those of another network;
+/// Error(kRecipe) if they were compiled for another device, precision or layout; Error(kEnvironment) if they were
+/// compiled for another LibTorch.
 std::shared_ptr<Network> make_compiled_network(const std::filesystem::path& file, std::shared_ptr<Network> plain,
                                                OtherBatches others = OtherBatches::kFew);
 

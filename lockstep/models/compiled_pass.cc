@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How gradients are handed over while backward still runs. python/lockstep_host/passes.py cuts the backward graph into
-// stages. Each stage is a node of autograd's graph, made from the last stage to the first:
+// How gradients are handed over while the backward pass still runs. python/lockstep_host/passes.py cuts the backward
+// graph into stages. Each stage is a node of autograd's graph, made from the last stage to the first:
 //
 //     parameters of stage 1 ─→ [stage 1] ─ token ─→ [stage 0] ─→ output
 //                                parameters of stage 0 ───┘
 //
-// The forward pass has run by then, so the nodes compute nothing on the way up, and a token without elements joins
-// them. Backward visits them in the other direction. A stage takes its values from those that all stages share, adds
-// its own, drops what no later stage takes, and returns the gradients that it gives. Autograd accumulates these before
-// it goes on to the next stage, which is when the reducer sends a full bucket.
+// The forward pass has run by then. So the nodes compute nothing when they are made, and a token without elements joins
+// them. Backward visits them in the other direction. A stage takes the values that it needs from those that all stages
+// share, and adds its own. Then it drops the values that no later stage needs, and returns its gradients. Autograd
+// accumulates these gradients before the next stage runs. At that moment the reducer sends a full bucket.
 #include "lockstep/models/compiled_pass.h"
 
 #include <ATen/autocast_mode.h>
@@ -39,7 +39,7 @@ struct Input {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> stride;
 
-  /// True if `tensor` lies as this says. How far apart the only entry of a dimension lies means nothing.
+  /// True if `tensor` has this layout. The stride of a dimension with one entry does not matter.
   bool is_laid_out_as(const at::Tensor& tensor) const {
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] != 1 && tensor.stride(static_cast<std::int64_t>(i)) != stride[i]) return false;
@@ -60,7 +60,7 @@ void from_json(const nlohmann::json& json, Input& input) {
   LOCKSTEP_ASSERT(input.shape.size() == input.stride.size());
 }
 
-/// One stage of backward. Values are numbered as passes.py says.
+/// One stage of backward. Values have the numbers that passes.py gave them.
 struct Stage {
   std::vector<std::size_t> takes;
   std::vector<std::size_t> gives;
@@ -82,7 +82,7 @@ void from_json(const nlohmann::json& json, Gradient& gradient) {
   json.at(1).get_to(gradient.parameter);
 }
 
-/// The facts that passes.py records.
+/// The facts about a compiled network that passes.py records.
 struct Facts {
   std::string torch;
   std::string device;     ///< "cpu", "cuda"
@@ -136,11 +136,11 @@ Facts facts_of(Package& forward, const std::string& file) {
 
 std::string name_of_stage(std::size_t number) { return "backward" + std::to_string(number); }
 
-/// A stage of backward, with what follows from the facts.
+/// A stage of backward, with lists that are derived from the facts.
 struct LoadedStage {
   Stage values;
-  std::vector<std::size_t> ends;    ///< Values that no later stage takes.
-  std::vector<Gradient> gradients;  ///< Those that are ready at its end.
+  std::vector<std::size_t> ends;    ///< Values that no later stage needs.
+  std::vector<Gradient> gradients;  ///< Gradients that are ready at the stage's end.
   std::unique_ptr<Package> package;
 };
 
@@ -151,9 +151,9 @@ std::string precision_of(at::ScalarType type) {
 /// The values of one backward pass, which its stages share.
 struct Values : torch::CustomClassHolder {
   const CompiledPass::Impl* pass = nullptr;
-  std::vector<at::Tensor> all;          ///< By number. Undefined before a stage gives it, and after its last use.
-  std::vector<std::uint32_t> versions;  ///< Of those that forward saved.
-  at::Tensor output;                    ///< Of the network, until its node is made.
+  std::vector<at::Tensor> all;  ///< By number. A value is undefined before its stage has run, and after its last use.
+  std::vector<std::uint32_t> versions;  ///< Versions of the tensors that the forward pass saved.
+  at::Tensor output;                    ///< The network's output, until its node is made.
 };
 
 }  // namespace
@@ -181,8 +181,8 @@ struct CompiledPass::Impl {
 
 namespace {
 
-// A node of autograd's graph for one stage. Its inputs are the parameters of its gradients, and the token of the stage
-// that backward runs next, if there is one.
+// The node of autograd's graph for one stage. Its inputs are the parameters whose gradients it computes, and the token
+// of the stage that backward runs next, if there is one.
 struct StageNode : torch::autograd::Function<StageNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const c10::intrusive_ptr<Values>& values,
                             std::size_t number, at::TensorList inputs) {
@@ -199,7 +199,7 @@ struct StageNode : torch::autograd::Function<StageNode> {
     auto& values = static_cast<Values&>(*held);
     const auto number = static_cast<std::size_t>(ctx->saved_data["number"].toInt());
     if (number == 0) values.pass->add_tangent(values, tangents.front());
-    torch::autograd::variable_list gradients(2);  // Of the values and the number.
+    torch::autograd::variable_list gradients(2);  // For the arguments `values` and `number`, which have no gradient.
     for (auto& each : values.pass->run_stage(values, number)) gradients.push_back(std::move(each));
     if (number + 1 < values.pass->stages.size()) {
       gradients.push_back(at::empty({0}, gradients.back().options().dtype(at::kFloat)));
@@ -229,7 +229,7 @@ void CompiledPass::Impl::load_stages(const std::filesystem::path& path) {
     stages.push_back({facts.stages[number], {}, {}, opened(path, name_of_stage(number))});
   }
   LOCKSTEP_ASSERT(!stages.empty());
-  // A gradient that is the output's own belongs to the first stage.
+  // If a gradient is the output's gradient itself, it belongs to the first stage.
   for (const auto& gradient : facts.gradients) {
     LOCKSTEP_ASSERT(gradient.parameter < facts.parameters.size());
     const auto by = given_by.find(gradient.value);
@@ -253,7 +253,7 @@ std::vector<at::Tensor> CompiledPass::Impl::found(const torch::OrderedDict<std::
             (tensor == nullptr ? "none" : dtype_name(tensor->scalar_type()) + " " + shape_text(tensor->sizes())),
         kCompile);
   }
-  // Tied weights have several names here, and one in Python.
+  // A tied weight has several names in C++, but only one in Python.
   const auto count = [](const std::vector<at::Tensor>& all) {
     std::set<const void*> distinct;
     for (const auto& each : all) distinct.insert(each.unsafeGetTensorImpl());
@@ -266,7 +266,7 @@ std::vector<at::Tensor> CompiledPass::Impl::found(const torch::OrderedDict<std::
               kCompile);
 }
 
-// Machine code does not check its inputs.
+// The compiled code does not check its inputs, so this does.
 void CompiledPass::Impl::require_circumstances(const at::Tensor& batch) {
   const auto type = batch.device().type();
   const auto refuse = [this](const std::string& what, const std::string& wanted, const std::string& is) {
@@ -293,7 +293,7 @@ void CompiledPass::Impl::require_circumstances(const at::Tensor& batch) {
 }
 
 void CompiledPass::Impl::set_buffers(const std::vector<at::Tensor>& values) {
-  // One call for all of a type.
+  // One call converts all tensors of one type.
   std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> by_type;
   for (std::size_t i = 0; i < values.size(); ++i) {
     auto& [to, from] = by_type[buffers[i].scalar_type()];
@@ -339,7 +339,7 @@ void CompiledPass::Impl::add_tangent(Values& values, const at::Tensor& tangent) 
   values.all.push_back(laid_out.copy_(tangent));
 }
 
-// Returns the gradients that the stage gives, in the order of its parameters.
+// Returns the gradients that the stage computes, in the order of its parameters.
 std::vector<at::Tensor> CompiledPass::Impl::run_stage(Values& values, std::size_t number) const {
   const auto& stage = stages[number];
   std::vector<at::Tensor> taken;

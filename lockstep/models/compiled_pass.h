@@ -11,16 +11,18 @@
 
 namespace lockstep {
 
-/// Loads a file's machine code and throws it away.
-/// Throws: as CompiledPass, apart from what concerns a network.
+/// Checks that a file's machine code can be loaded here.
+/// Throws: as CompiledPass does, but for errors about the network.
 void require_loadable(const std::filesystem::path& file);
 
 /// The compiled forward and backward pass of one network on batches of one shape, from a file that
-/// python/lockstep_host/passes.py wrote. Backward hands its gradients over in stages.
+/// python/lockstep_host/passes.py wrote. Backward hands over its gradients in stages.
 class CompiledPass {
  public:
   /// Loads the file's machine code. `network` is the one that it was compiled from.
-  /// Throws: Error(kData) if it is not such a file or fits another network; Error(kEnvironment) for another LibTorch.
+  /// Throws: Error(kData) if the file has no compiled passes, or those of another network; Error(kEnvironment) if it
+  /// was
+  ///         compiled for another LibTorch.
   CompiledPass(const std::filesystem::path& file, const Network& network);
   ~CompiledPass();
   CompiledPass(const CompiledPass&) = delete;
@@ -33,9 +35,9 @@ class CompiledPass {
   /// Returns the number of stages in which backward hands over its gradients.
   std::size_t stages() const;
 
-  /// Returns the network's output, whose backward is the compiled one and can run once. The network's buffers are
-  /// updated. This object must outlive the output's graph.
-  /// Throws: Error(kRecipe) if it was compiled for another device, precision or layout.
+  /// Runs the compiled forward pass, updates the network's buffers, and returns the output. Its backward is the
+  /// compiled one, and can run once. This object must outlive the output's graph. Throws: Error(kRecipe) if the network
+  /// was compiled for another device, precision or layout.
   at::Tensor run(const at::Tensor& batch);
 
   struct Impl;

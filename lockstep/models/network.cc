@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// Linear layers fc1, fc2, … with ReLU between them.
+// A network of linear layers fc1, fc2, … with ReLU between them.
 struct Mlp : Network {
   explicit Mlp(const NetworkOptions& options) {
     std::int64_t width =
@@ -42,7 +42,8 @@ struct Mlp : Network {
   std::vector<torch::nn::Linear> layers;
 };
 
-// Two convolutions with pooling, and two linear layers. The convolutions have 3×3 kernels, 16 and 32 channels.
+// A network of two convolutions with pooling and two linear layers. The convolutions have 3×3 kernels, and 16 and 32
+// channels.
 struct Cnn : Network {
   explicit Cnn(const NetworkOptions& options) {
     const auto& shape = options.input_shape;

@@ -24,7 +24,7 @@ struct Network : torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   /// Returns the reason why a device cannot record forward() in training once and replay it. Empty if it can. See
-  /// Module::why_not_recorded(). Unless overridden, the reason is that nothing is known of the network.
+  /// Module::why_not_recorded(). Unless overridden, the reason is that Lockstep knows nothing about the network.
   virtual std::string why_not_recorded() const;
 };
 
@@ -81,7 +81,7 @@ std::vector<std::string> network_names();
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
 
 /// Registers the parameters, buffers and children of `from` with `to` under the same names. If `from` were registered
-/// as a child, its name would stand before each of them.
+/// as a child, each name would have the child's name as a prefix.
 void adopt(torch::nn::Module& to, const torch::nn::Module& from);
 
 /// Converts weights and floating buffers to `type`. Integer buffers, such as BatchNorm's counter, are unchanged.

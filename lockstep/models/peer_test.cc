@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our models give the results of torchvision's and Hugging Face's. tests/golden/models/make_peers.py made the numbers.
+// Compares models with those of torchvision and Hugging Face. tests/golden/models/make_peers.py wrote their numbers.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -54,7 +54,7 @@ at::Tensor filled(const std::string& name, at::IntArrayRef shape, std::int64_t n
   return v.mul_(0.2).add_(is_norm_of_channels && !has(name, ".bn2.") ? 0.4 : 0.8);
 }
 
-// Each tensor once, by its first name, as Python's named_parameters() gives them.
+// Returns each tensor once, by its first name, as Python's named_parameters() does.
 std::vector<std::pair<std::string, at::Tensor>> parameters_of(const Network& network) {
   std::vector<std::pair<std::string, at::Tensor>> out;
   for (const auto& item : network.named_parameters()) {
@@ -180,7 +180,8 @@ void expect_step(Network& network, const Case& test, const at::Tensor& batch, co
   const auto rows = wanted.at("gradients").get<std::vector<std::vector<double>>>();
   ASSERT_EQ(parameters.size(), rows.size());
   double floor = 0;
-  // A gradient that is zero but for rounding, such as that of attention's key bias, is measured by the others.
+  // Some gradients are zero except for rounding, such as that of attention's key bias. Their error is compared with the
+  // size of the other gradients.
   for (const auto& each : rows) floor = std::max(floor, 1e-2 * each[0]);
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -195,7 +196,7 @@ void expect_step(Network& network, const Case& test, const at::Tensor& batch, co
 void expect_peer(const Case& test, const Json& wanted, at::ScalarType type, double tolerance) {
   const auto network = make_network(test.options);
   expect_entries(*network, wanted.at("entries"));
-  // In float32 first, as there: both types then start from the same weights.
+  // The model is made in float32 first, as in make_peers.py. So both types start from the same weights.
   fill(*network, test.last_norm);
   convert_floating(*network, type);
   const auto batch = test.batch(wanted.at("input_number"), type);
@@ -298,7 +299,7 @@ TEST(Bert, StartsAsHuggingFacesDoes) {
     } else if (parameter.numel() > 1000) {
       EXPECT_NEAR(parameter.std().item<double>(), 0.02, 0.0005) << name;
       EXPECT_NEAR(parameter.mean().item<double>(), 0, 0.0005) << name;
-      // Of a normal distribution, not a uniform one of that width.
+      // The numbers must come from a normal distribution, and not from a uniform one with the same width.
       EXPECT_GT(parameter.abs().max().item<double>(), 0.06) << name;
     }
   }

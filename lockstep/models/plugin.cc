@@ -28,7 +28,7 @@ void require_same(const std::string& file, const char* what, const std::string& 
 
 }  // namespace
 
-// The library stays open until the process ends, since the network's code is in it.
+// The library is never closed, since it has the network's code.
 std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, const NetworkOptions& options) {
   const auto name = file.string();
   if (!std::filesystem::exists(file)) {

@@ -20,10 +20,10 @@
 
 namespace lockstep {
 
-/// Loads a network from a shared library, one of whose sources has LOCKSTEP_NETWORK_PLUGIN(Net).
+/// Loads a network from a shared library. One source of this library must have LOCKSTEP_NETWORK_PLUGIN(Net).
 ///
-/// The library must be built against the LibTorch that `lockstep-train` runs on, since another one lays tensors out
-/// differently. This is checked before any of its code is called.
+/// The library must be built with the same LibTorch as `lockstep-train`, since another version may have another layout
+/// of its classes. This is checked before any of its code is called.
 /// Throws: Error(kIo) if the library cannot be read; Error(kEnvironment) for another LibTorch, Lockstep or C++ standard
 /// library, and what the network's constructor throws.
 std::shared_ptr<Network> make_plugin_network(const std::filesystem::path& file, const NetworkOptions& options);

@@ -17,7 +17,7 @@ using testing::message_of;
 
 const NetworkOptions kDigits{.name = "plugin:FILE", .input_shape = {1, 8, 8}, .classes = 10};
 
-// The tests are run with LOCKSTEP_BIN set; by hand they find the plugins beside themselves.
+// ctest sets LOCKSTEP_BIN. If the test is started by hand, the plugins are in the folder of the test program.
 std::filesystem::path built(const std::string& name) {
   const auto* folder = std::getenv("LOCKSTEP_BIN");
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();

@@ -39,7 +39,7 @@ struct Convolution {
   }
 };
 
-// `downsample` brings a block's input to the shape of its output.
+// `downsample` converts a block's input to the shape of the block's output.
 struct Projection : torch::nn::Module {
   explicit Projection(const Convolution& convolution)
       : conv(register_module("0", convolution.make())),
@@ -54,7 +54,7 @@ struct Projection : torch::nn::Module {
 struct Block : torch::nn::Module {
   Block(std::int64_t from, std::int64_t width, std::int64_t stride, const Depth& depth) {
     const auto to = width * depth.expansion();
-    // Made first and registered last, as in torchvision, so that the same seed gives the same weights.
+    // The layer is made first and registered last, as in torchvision, so that the same seed gives the same weights.
     if (stride != 1 || from != to) downsample = std::make_shared<Projection>(Convolution{from, to, 1, stride});
     if (depth.is_bottleneck) {
       add({from, width, 1});

@@ -20,7 +20,8 @@ namespace {
 
 const char* const kExport = "export it with python/export_model.py, which scripts it in training mode";
 
-// Operators with a mode, and the index of the argument that says it. The argument is true in training.
+// The TorchScript operators that behave differently in training, each with the index of its argument for this. The
+// argument is true in training.
 struct ModalOperator {
   const char* name;
   const char* argument;
@@ -57,7 +58,7 @@ void require_free_mode(const torch::jit::Module& module, const std::string& file
   look_at_each(module, [&](const torch::jit::Node& node) {
     for (const auto& modal : kModal) {
       if (node.kind() != c10::Symbol::fromQualString(modal.name)) continue;
-      // Instance normalisation without running statistics takes the input's in either mode.
+      // Instance normalisation without running statistics uses those of the input in both modes.
       const auto mode = torch::jit::toIValue(node.namedInput(modal.argument));
       if (!mode || !mode->isBool()) continue;
       if (node.kind() == c10::Symbol::fromQualString("aten::instance_norm") && mode->toBool()) continue;
@@ -78,7 +79,8 @@ bool is_one_of(const std::string& name, std::initializer_list<std::string_view> 
 }
 
 // Returns why a repeated recording of this operation would differ. Empty if it would not. Only operations that a device
-// would record without an error matter. A wait for a copy, or a shape that depends on numbers, it refuses itself.
+// records without an error are checked here. For a wait for a copy, or a shape that depends on numbers, recording
+// itself fails.
 std::string what_breaks(const torch::jit::Node& node) {
   const std::string name = node.kind().toQualString();
   const auto inputs = node.inputs();
@@ -106,7 +108,7 @@ std::string what_breaks(const torch::jit::Node& node) {
 }
 
 // Rebuilds the module's tree over the same tensors, as a torch::nn::Module. The code that registers, counts and saves
-// parameters knows only that kind.
+// parameters works only with torch::nn::Module.
 void mirror(const torch::jit::Module& from, torch::nn::Module& to) {
   for (const auto& each : from.named_parameters(/*recurse=*/false)) {
     to.register_parameter(each.name, each.value, each.value.requires_grad());
@@ -155,8 +157,7 @@ torch::jit::Module loaded(const std::filesystem::path& file) {
   }
 }
 
-// Runs one forward of two samples of zeros, of the data's own type. It is best to find wrong shapes before a run is
-// under way.
+// Runs one forward of two samples of zeros, of the data's own type. So wrong shapes are found before the run begins.
 void require_shapes(ScriptNetwork& network, const std::string& file, const NetworkOptions& options) {
   auto shape = options.input_shape;
   shape.insert(shape.begin(), 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/golden/script/make.py wrote the models, and what Python makes of them.
+// Compares TorchScript models with Python. tests/golden/script/make.py wrote the models and their expected outputs.
 #include "lockstep/models/script_network.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(ScriptNetwork, ShowsBothShapesWhereTheyDisagree) {
   EXPECT_HAS(refusal(ErrorKind::kData, golden("tied.pt"), larger), "cannot take a batch of [2, 1, 28, 28]");
 }
 
-// Of a model whose forward() is `body`. It has a weight, a number and a list.
+// Returns the result for a model whose forward() is `body`. The model has a weight, a number and a list.
 std::string why_not_recorded(const std::string& body) {
   torch::jit::Module model("Model");
   model.register_parameter("weight", at::ones({64, 10}).set_requires_grad(true), /*is_buffer=*/false);
@@ -117,7 +117,7 @@ TEST(ScriptNetwork, RefusesAFileThatIsNone) {
   EXPECT_HAS(refusal(ErrorKind::kData, folder.path() / "text.pt"), "is no TorchScript model");
 }
 
-// It was probed with float zeros, and had to make one row of classes of a sample.
+// The fault: every model was tried with zeros in float, and had to return one row of classes for each sample.
 TEST(ScriptNetwork, OfTextIsProbedWithIds) {
   const testing::TemporaryFolder folder;
   const auto file = folder.path() / "text.pt";

@@ -24,7 +24,7 @@ nlohmann::ordered_json described(const std::string& name, const at::Tensor& tens
           {"trained", tensor.requires_grad()}};
 }
 
-// Tied weights count once, under their first name, as in Python.
+// A tied weight counts once, under its first name, as in Python.
 nlohmann::ordered_json described_once(const torch::OrderedDict<std::string, at::Tensor>& named,
                                       torch::jit::Stack& inputs) {
   auto all = nlohmann::ordered_json::array();
@@ -54,7 +54,7 @@ TracedNetwork trace_network(Network& network, const at::Tensor& batch) {
     const auto [state, outputs] =
         torch::jit::tracer::trace(inputs, run, [](const at::Tensor&) { return std::string(); });
     torch::jit::Module module("Traced");
-    // A method's first argument is its module.
+    // The first argument of a TorchScript method is its module.
     state->graph->insertInput(0, "self")->setType(module.type());
     auto* function = module._ivalue()->compilation_unit()->create_function(
         c10::QualifiedName(*module.type()->name(), "forward"), state->graph);

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// A record of what a network computes in training, from which python/lockstep_host/compile.py compiles it.
+/// A record of a network's operations in training. python/lockstep_host/compile.py compiles the network from it.
 struct TracedNetwork {
   std::string archive;  ///< A TorchScript module in PyTorch's format, with the facts as an extra file.
   std::string text;     ///< The operations and the facts. Networks that compute the same have the same text.

@@ -17,14 +17,14 @@ torch::nn::LayerNorm layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-6));
 }
 
-// As torch.nn.init.trunc_normal_, with mean 0, cut at -2 and 2.
+// Fills a tensor as torch.nn.init.trunc_normal_ does, with mean 0, cut at -2 and 2.
 void fill_truncated_normal(const at::Tensor& tensor, double std) {
   const torch::NoGradGuard no_grad;
   const double bound = std::erf(2 / std / std::sqrt(2.0));
   tensor.detach().uniform_(-bound, bound).erfinv_().mul_(std * std::sqrt(2.0)).clamp_(-2, 2);
 }
 
-// Named as in torch's MultiheadAttention. It does not return attention weights.
+// Attention whose parameters have the names of torch's MultiheadAttention. It does not return attention weights.
 struct SelfAttention : torch::nn::Module {
   explicit SelfAttention(const VitOptions& options)
       : heads(options.heads),
@@ -48,7 +48,7 @@ struct SelfAttention : torch::nn::Module {
   torch::nn::Linear out_proj;
 };
 
-// Numbered as torchvision's Sequential of linear, GELU, dropout, linear, dropout.
+// The layers have the numbers of torchvision's Sequential: linear, GELU, dropout, linear, dropout.
 struct FeedForward : torch::nn::Module {
   explicit FeedForward(const VitOptions& options)
       : dropout(options.dropout),
@@ -90,7 +90,7 @@ struct EncoderLayer : torch::nn::Module {
   std::shared_ptr<FeedForward> mlp;
 };
 
-// "encoder.layers" holds layers and nothing else.
+// The module "encoder.layers" has only the layers, without a forward() of its own.
 struct Layers : torch::nn::Module {
   explicit Layers(const VitOptions& options) {
     for (std::int64_t i = 0; i < options.layers; ++i) {

@@ -25,13 +25,14 @@ struct Renamed {
   std::string_view now;
   std::string_view before;
 };
-// TensorFlow's names in Hugging Face's first files, and those of torchvision's ViT before its MLP had numbers.
+// Old names of parameters, and their new names. Hugging Face's first files have TensorFlow's names. Older versions of
+// torchvision's ViT had no numbers in the MLP.
 constexpr std::array<Renamed, 4> kRenamed = {{{"LayerNorm.weight", "LayerNorm.gamma"},
                                               {"LayerNorm.bias", "LayerNorm.beta"},
                                               {".mlp.0.", ".mlp.linear_1."},
                                               {".mlp.3.", ".mlp.linear_2."}}};
 
-// Older files lack the first, and have the second, which holds 0, 1, 2…
+// Buffers that older files lack, or have in addition. Their values are 0, 1, 2 and so on, so they need not be read.
 constexpr std::string_view kCounter = ".num_batches_tracked";
 constexpr std::string_view kPositions = ".position_ids";
 
@@ -60,7 +61,7 @@ void check_patterns(const char* key, const std::vector<std::string>& patterns, c
   }
 }
 
-// Returns the pattern that leaves a parameter's layer out, such as "fc.*" for fc.weight.
+// Returns the pattern that matches all parameters of a parameter's layer, such as "fc.*" for fc.weight.
 std::string pattern_of_layer(const std::string& name) {
   const auto dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(0, dot) + ".*";
@@ -137,7 +138,7 @@ class Loading {
 
   [[noreturn]] void refuse() {
     constexpr std::size_t kShown = 8;
-    // For an entirely different model, a list of layers does not help.
+    // If the file belongs to an entirely different model, a list of layers would not help.
     const bool is_a_few = !layers_.empty() && layers_.size() <= 3;
     std::vector<std::string> quoted;
     for (const auto& layer : layers_) quoted.push_back("\"" + layer + "\"");

@@ -23,17 +23,17 @@ struct LoadedWeights {
 };
 
 /// Copies weights by name into the module's parameters and buffers, from any file or folder that open_weights() knows.
-/// Floating types are converted. Names of older versions of torchvision and Hugging Face are understood, a prefix is
-/// taken off, and of tied weights one is enough.
+/// Floating types are converted. Names of older versions of torchvision and Hugging Face are understood, a prefix of
+/// all names is removed, and for a tied weight one of its names is enough.
 ///
-/// Throws: Error(kIo); Error(kData) naming the tensors that are missing, left over, or of another shape or type: the
-/// module is then as it was; Error(kRecipe) for a pattern that matches no name.
+/// Throws: Error(kIo) if the file cannot be read; Error(kData) naming the tensors that are missing, left over, or of
+///         another shape or type. The module is then unchanged; Error(kRecipe) for a pattern that matches no name.
 LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
                            const WeightsOptions& options = {});
 
 /// Excludes parameters whose names match a pattern from training. Buffers still change.
 ///
-/// Throws: Error(kRecipe) for a pattern that matches no parameter, and if none would be left to train.
+/// Throws: Error(kRecipe) for a pattern that matches no parameter, and if no parameter would be left to train.
 void freeze(torch::nn::Module& module, const std::vector<std::string>& patterns);
 
 }  // namespace lockstep

@@ -58,7 +58,7 @@ void expect_same_weights(const torch::nn::Module& a, const torch::nn::Module& b)
   }
 }
 
-// A linear layer from 2 to 3, and a buffer.
+// A module with a linear layer from 2 to 3, and a buffer.
 struct Small : torch::nn::Module {
   Small() {
     register_module("fc1", torch::nn::Linear(2, 3));

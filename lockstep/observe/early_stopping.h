@@ -27,7 +27,7 @@ class EarlyStopping final : public Listener {
   using Listener::on;
   std::string name() const override { return "early_stopping"; }
   std::string monitor() const override { return options_.monitor; }
-  /// Throws: Error(kRecipe) if validation did not give the metric: those that it gave are listed.
+  /// Throws: Error(kRecipe) if validation did not give the metric. The message lists the metrics that it gave.
   Verdict on(const ValidationEnded& event) override;
   std::map<std::string, double> state() const override;
   void restore(const std::map<std::string, double>& state) override;
@@ -38,9 +38,9 @@ class EarlyStopping final : public Listener {
   std::int64_t waited_ = 0;
 };
 
-/// The value of `monitor`, which `who` (a table of the recipe) waits for.
+/// Returns the value of the metric `monitor`. `who` is the recipe's table that uses the metric, for the message.
 ///
-/// Throws: Error(kRecipe) if validation did not give it: those that it gave are listed.
+/// Throws: Error(kRecipe) if validation did not give this metric. The message lists the metrics that it gave.
 double monitored(const ValidationEnded& event, const std::string& monitor, const std::string& who);
 
 }  // namespace lockstep

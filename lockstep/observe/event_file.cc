@@ -25,8 +25,8 @@ using Lines = std::vector<MetricsLine>;
 constexpr auto kLogged = std::to_array<std::pair<const char*, const char*>>(
     {{"train_loss", "loss"}, {"learning_rate", "learning_rate"}, {"samples_per_second", "samples_per_second"}});
 
-// Returns the largest time in the names of the folder's event files. TensorBoard reads them in the order of their
-// names.
+// Returns the largest time in the names of the folder's event files. TensorBoard reads these files in the order of
+// their names.
 std::int64_t newest_time(const std::filesystem::path& folder) {
   std::int64_t newest = 0;
   std::error_code error;
@@ -53,8 +53,8 @@ Verdict TensorBoardFile::on(const RunStarted& event) {
   if (!file_) {
     throw Error(ErrorKind::kIo, system_fact("create", path_, errno), "check the run folder's permissions and its disk");
   }
-  // The validation of the first step itself may be repeated. TensorBoard can only drop all of that step, so the other
-  // values of the step are written again.
+  // A resumed run may repeat the validation of the step from which it resumes. TensorBoard can only drop all values of
+  // this step, so the other values are written again.
   auto lines = event.first_step > 0 ? metrics_from(folder_ / "metrics.jsonl", event.first_step) : Lines{};
   const bool is_again = std::ranges::any_of(lines, [&](const auto& line) { return is_done_again(line, event); });
   const auto first = is_again ? event.first_step : event.first_step + 1;

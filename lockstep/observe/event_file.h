@@ -20,10 +20,11 @@ namespace lockstep {
 /// Writes a TensorBoard event file. It holds train_loss, learning_rate and samples_per_second for each logged step, and
 /// after each validation epoch_train_loss and the validation's own names.
 ///
-/// Each start of a run writes its own file, opened at RunStarted, whose name sorts after the existing ones. It begins
-/// with a session start. There TensorBoard drops the values of earlier files beyond the step resumed from, so curves
-/// continue without overlap, and no file is changed. This listener must get RunStarted before MetricsFile does, since
-/// that cuts the lines of a validation to be repeated. Each event is one system call, and none is synced.
+/// Each start of a run writes its own file, opened at RunStarted, whose name sorts after the existing ones. The file
+/// begins with a record of a session start. When TensorBoard reads this, it drops values of earlier files beyond the
+/// step resumed from. So curves continue without overlap, and no file is changed. This listener must get RunStarted
+/// before MetricsFile does, since MetricsFile removes the lines of a validation that is repeated. Each event is written
+/// by one system call, without a sync.
 ///
 /// Throws: Error(kIo) if the file cannot be made or written.
 class TensorBoardFile final : public Listener {
@@ -37,7 +38,7 @@ class TensorBoardFile final : public Listener {
   Verdict on(const StepEnded& event) override;
   Verdict on(const ValidationEnded& event) override;
 
-  /// The file, once it is open.
+  /// The path of the file, once it is open.
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -189,7 +189,7 @@ TEST_F(TensorBoardFileTest, AResumedRunGoesOnWithoutOverlap) {
   EXPECT_EQ(read.at("val_loss").size(), 1U);
 }
 
-// A kill after the validation of step 8, whose epoch the snapshot of that step has not closed.
+// The run is killed after the validation of step 8. The snapshot of this step does not count the epoch as completed.
 TEST_F(TensorBoardFileTest, AValidationThatAResumedRunDoesAgainIsThereOnce) {
   {
     MetricsFile metrics(folder_ / "metrics.jsonl");
@@ -238,7 +238,7 @@ TEST_F(TensorBoardFileTest, TheRealTensorBoardSeesTheSameCurves) {
   if (python == nullptr) GTEST_SKIP() << "LOCKSTEP_PEER_PYTHON names no Python that has the package tensorboard";
   run(0, 900);
   run(600, 800);
-  // A kill leaves a record cut short at the end of the newest file.
+  // After a kill the newest file ends with an incomplete record.
   std::filesystem::resize_file(files().back(), std::filesystem::file_size(files().back()) - 3);
   run(700, 1000);
   const auto script = lockstep::testing::source_root() / "tests/tensorboard/read_back.py";

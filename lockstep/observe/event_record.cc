@@ -41,7 +41,7 @@ void put_bytes(std::string& out, std::uint64_t field, std::string_view bytes) {
   out += bytes;
 }
 
-// Field numbers of tensorflow/core/util/event.proto and framework/summary.proto.
+// Field numbers from tensorflow/core/util/event.proto and framework/summary.proto.
 namespace event_field {
 constexpr std::uint64_t kWallTime = 1;
 constexpr std::uint64_t kStep = 2;

@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// The bytes of a TensorBoard event file. It is a sequence of TFRecords, each with one `Event` message of TensorFlow's
-/// event.proto. Only the few fields that Lockstep writes are known here, so no protobuf library is linked.
+/// Makes the bytes of a TensorBoard event file. The file is a sequence of TFRecords, each with one `Event` message of
+/// TensorFlow's event.proto. Only the few fields that Lockstep writes are known here, so no protobuf library is linked.
 
-/// CRC-32C (Castagnoli). Source: RFC 3720, appendix B.4.
+/// Returns the CRC-32C (Castagnoli) of `data`. Source: RFC 3720, appendix B.4.
 std::uint32_t crc32c(std::string_view bytes);
 
 /// Returns a checksum for bytes that hold checksums themselves, rotated and offset. Source: TensorFlow,
@@ -22,7 +22,7 @@ std::uint32_t masked_crc32c(std::string_view bytes);
 /// data's masked CRC-32C.
 std::string event_record(std::string_view data);
 
-/// The event that each file opens with. Wall times are seconds since 1970.
+/// Returns the event with which each file begins. Wall times are seconds since 1970.
 std::string version_event(double wall_time);
 
 /// Returns an event that says that a run continues here. A reader drops values of earlier files for `step` and beyond.

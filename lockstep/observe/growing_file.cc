@@ -44,7 +44,7 @@ void GrowingFile::read(const std::function<void(std::string_view)>& take) {
   const std::int64_t head = at_ == 0 ? first_.head_bytes : 0;
   if (status.st_size - at_ > head + first_.tail_bytes) {
     if (head > 0) read_part(file.get(), head, take);
-    // Starts one byte early. If that byte ends a line, the next line is complete.
+    // Reading starts one byte early. If that byte is the end of a line, the next line is complete.
     at_ = status.st_size - first_.tail_bytes - 1;
     is_in_a_line_ = true;
   }

@@ -8,23 +8,23 @@
 
 namespace lockstep {
 
-/// The part to read of a file that is long when it is first read. The middle is skipped.
+/// How much is read from the beginning and the end of a file that is long at the first read. The middle is skipped.
 struct FirstLook {
   std::int64_t head_bytes = std::int64_t{64} << 10;
   std::int64_t tail_bytes = std::int64_t{32} << 20;
 };
 
-/// Reads each line of a file that another process appends to, once. The cost of a read depends on what is new, not on
-/// the file's length.
+/// Reads each line of a file that another process appends to, once. The cost of a read depends on the number of new
+/// bytes, not on the file's length.
 class GrowingFile {
  public:
   explicit GrowingFile(std::filesystem::path path, FirstLook first = {});
 
   const std::filesystem::path& path() const { return path_; }
-  /// Passes each complete line since the last call to `take`, in order and without its end. Passes nothing if there is
-  /// no such file. A file that has become shorter was rewritten, and is read from its start.
+  /// Calls `take` with each complete line that was added since the last call, in order and without the line's end. Does
+  /// nothing if there is no such file. A file that has become shorter was rewritten, and is read from its start.
   ///
-  /// Throws: Error(kIo) if it cannot be read.
+  /// Throws: Error(kIo) if the file cannot be read.
   void read(const std::function<void(std::string_view)>& take);
 
  private:

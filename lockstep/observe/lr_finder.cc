@@ -29,7 +29,7 @@ Verdict LrFinder::on(const StepEnded& event) {
   return Verdict::kContinue;
 }
 
-// The derivative is numpy.gradient's, central and one-sided at both ends.
+// The derivative is computed as in numpy.gradient: by central differences, and by one-sided ones at both ends.
 std::optional<double> LrFinder::suggestion() const {
   if (points_.size() < kSkippedFirst + kSkippedLast + 2) return std::nullopt;
   const auto first = kSkippedFirst;
@@ -58,7 +58,8 @@ std::string LrFinder::chart(int columns) const {
     low = std::min(low, each.smoothed);
     high = std::max(high, each.smoothed);
   }
-  // If the rate is far too large, the curve's end is huge. The relevant part lies below the start.
+  // If the rate is far too large, losses at the end of the curve are huge. The chart shows only the part near and below
+  // the first loss.
   high = std::min(high, low + 1.5 * (points_.front().smoothed - low));
   const double span = high > low ? high - low : 1;
   const double from = std::log(points_.front().lr);

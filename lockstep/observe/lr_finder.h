@@ -15,12 +15,12 @@ struct RatePoint {
   double smoothed = 0;  ///< An exponential mean of the losses so far, its start corrected.
 };
 
-/// Watches a learning-rate range test. That is a short training whose rate rises by the same factor in each step, with
-/// a loss logged in each. It ends the test once the loss has grown to `stop_factor` times its minimum, or is not a
-/// number.
+/// Watches a learning-rate range test. That is a short training whose rate rises by the same factor in each step, and
+/// which logs every loss. This listener ends the test once the loss has grown to `stop_factor` times its minimum, or is
+/// NaN.
 ///
-/// Source: Smith, Cyclical Learning Rates (2017); smoothing and end are those of Lightning's Tuner.lr_find, the
-/// suggestion that of its versions up to 2.5. tests/golden/finders says why, and holds numpy's numbers.
+/// Source: Smith, Cyclical Learning Rates (2017); smoothing and end are as in Lightning's Tuner.lr_find, and the
+///         suggestion is as in Lightning up to 2.5. tests/golden/finders explains why, and has numpy's numbers.
 class LrFinder final : public Listener {
  public:
   explicit LrFinder(double stop_factor = 4) : stop_factor_(stop_factor) {}
@@ -34,7 +34,7 @@ class LrFinder final : public Listener {
   /// Returns the rate at which the loss fell fastest from one step to the next. Nothing if there were too few steps.
   std::optional<double> suggestion() const;
 
-  /// Smoothed loss over rate, the suggestion marked, in lines of at most `columns` characters.
+  /// Returns a chart of smoothed loss over rate, with the suggestion marked, in lines of at most `columns` characters.
   std::string chart(int columns) const;
 
  private:

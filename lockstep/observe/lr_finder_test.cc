@@ -18,7 +18,7 @@ nlohmann::json golden() {
   return nlohmann::json::parse(text_of_file(lockstep::testing::source_root() / "tests/golden/finders/rates.json"));
 }
 
-// Feeds losses until the finder has had enough; returns how many it kept.
+// Passes losses to the finder until it stops the test. Returns the number of losses that it recorded.
 void feed(LrFinder& finder, const nlohmann::json& losses) {
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const StepEnded step{.learning_rate = 1e-8 * std::pow(1e8, static_cast<double>(t) / 100), .loss = losses[t]};

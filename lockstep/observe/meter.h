@@ -7,11 +7,12 @@
 
 namespace lockstep {
 
-/// The mean of values that each stand for a number of samples. Ranks add up `sum` and `weight` to get the mean of all.
+/// A weighted mean. Each value is the mean over some samples, and their number is its weight. To get the mean over all
+/// ranks, add up the `sum` and the `weight` of all.
 class WeightedMean {
  public:
-  /// Adds the `mean` over `weight` samples. A weight of 0 adds nothing, whatever the mean, since a rank without samples
-  /// has none.
+  /// Adds the `mean` over `weight` samples. With weight 0 the mean is ignored, since a rank without samples has no
+  /// mean.
   void add(double mean, std::int64_t weight) {
     if (weight != 0) add_sum(mean * static_cast<double>(weight), weight);
   }
@@ -24,7 +25,7 @@ class WeightedMean {
 
   double sum() const { return sum_; }
   std::int64_t weight() const { return weight_; }
-  /// NaN if nothing was added.
+  /// Returns the mean. NaN if nothing was added.
   double mean() const;
 
  private:
@@ -32,14 +33,14 @@ class WeightedMean {
   std::int64_t weight_ = 0;
 };
 
-/// Samples a second since the last time that it was asked.
+/// Measures samples per second since the last call of rate().
 class IntervalRate {
  public:
   void add(std::int64_t samples, double seconds) {
     samples_ += samples;
     seconds_ += seconds;
   }
-  /// Returns 0 if no time has passed. Starts over.
+  /// Returns the rate since the last call, and begins again. Returns 0 if no time has passed.
   double take();
 
  private:
@@ -48,13 +49,13 @@ class IntervalRate {
 };
 
 /// Measures samples per second over about the last `window_seconds` of added time, and up to an eighth more. It needs
-/// constant memory and time, and no clock.
+/// constant memory and time, and reads no clock.
 class Throughput {
  public:
   explicit Throughput(double window_seconds) : bucket_seconds_(window_seconds / static_cast<double>(kBuckets)) {}
 
   void add(std::int64_t samples, double seconds);
-  /// 0 if no time has passed.
+  /// Returns samples per second. 0 if no time has passed.
   double per_second() const;
 
  private:

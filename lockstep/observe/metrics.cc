@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string line_of(const Json& object) {
-  // Paths may hold bytes that are not UTF-8. A line with a replacement character is better than none.
+  // Paths may hold bytes that are not UTF-8. JSON cannot hold them, so they are replaced. A line with a replacement
+  // character is better than no line.
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -49,14 +50,15 @@ bool is_validation_from(const MetricsLine& line, double first_epoch) {
   return epoch != line.values.end() && epoch->second >= first_epoch;
 }
 
-// The part of a file that stays when a run continues.
+// The part of metrics.jsonl that stays when a run is resumed.
 struct KeptPart {
   off_t bytes = 0;
   std::string snapshots;  ///< Lines behind these bytes that stay all the same.
 };
 
-// Returns the part of `text` that stays. It ends with the last complete line of a step and epoch that the run continues
-// from. A snapshot's line appears once it is on disk, maybe some steps after its own step.
+// Returns the part of `text` that stays. It ends with the last complete line up to the step and epoch from which the
+// run continues. The line of a snapshot is written once the snapshot is on disk, which may be some steps after its own
+// step.
 std::optional<KeptPart> kept_of(std::string_view text, const RunStarted& start) {
   std::string snapshots;
   std::size_t end = text.rfind('\n');
@@ -73,8 +75,8 @@ std::optional<KeptPart> kept_of(std::string_view text, const RunStarted& start) 
   return std::nullopt;
 }
 
-// Returns the part of a file that stays. Steps only grow along the file, except for snapshots. So the place is searched
-// from the end, and a resumed run reads as little of a long file as of a short one.
+// Returns the part of a file that stays. Steps only grow along the file, except for snapshots. So the end of this part
+// is searched from the end of the file. A resumed run then reads no more of a long file than of a short one.
 KeptPart kept_part(int fd, const RunStarted& start, const std::filesystem::path& path) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size < 0) fail("seek", path);
@@ -153,7 +155,7 @@ Verdict MetricsFile::on(const ValidationEnded& event) {
 }
 
 Verdict MetricsFile::on(const SnapshotWritten& event) {
-  // By name alone, so that a run folder can be moved.
+  // Only the snapshot's name is written and not its path, so that the run folder can be moved.
   write(line_of({{"event", "snapshot"},
                  {"step", event.step},
                  {"time", seconds_now()},
@@ -203,7 +205,7 @@ std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::in
     const auto text = text_at(file.get(), from, static_cast<std::size_t>(size - from), path);
     lines.clear();
     bool has_earlier = false;
-    // A window that begins within a line holds a part of it, which is no object.
+    // If the window begins within a line, its first line is incomplete, and is no JSON object.
     for (const auto& each : split(text, '\n')) {
       auto line = parsed_metrics(each);
       if (!line) continue;
@@ -239,7 +241,7 @@ std::optional<MetricsLine> parsed_metrics(std::string_view text) {
 
 namespace {
 
-// Removes lines that a later start has repeated, or repeats now.
+// Removes the lines that a later start has written again, or will write again.
 void drop_repeated(std::vector<MetricsLine>& lines) {
   double first_epoch = std::numeric_limits<double>::infinity();
   std::vector<MetricsLine> kept;

@@ -21,10 +21,11 @@ namespace lockstep {
 /// keys.
 ///
 /// The file is opened at RunStarted. Lines with a step beyond the one resumed from are removed then, and so is a last
-/// line that a crash cut short, so curves continue without overlap. Each line is one system call, and none is synced.
+/// line that a crash cut short, so curves continue without overlap. Each line is written by one system call, without a
+/// sync.
 ///
-/// Throws: Error(kIo) if the file cannot be read, cut or written; Error(kEnvironment) if a file of that name is there
-/// that is none of ours, which is then left as it is.
+/// Throws: Error(kIo) if the file cannot be read, cut or written; Error(kEnvironment) if there is a file of this name
+///         that Lockstep did not write. That file stays unchanged.
 class MetricsFile final : public Listener {
  public:
   explicit MetricsFile(std::filesystem::path path, WallClock now = std::chrono::system_clock::now);
@@ -51,19 +52,20 @@ class MetricsFile final : public Listener {
 struct MetricsLine {
   std::string event;      ///< "run_started", "step", "validation", "snapshot" or "run_ended".
   std::int64_t step = 0;  ///< Steps done when it was written.
-  /// Its numbers by key, those of nested objects as "metrics.val_loss". A number that was not finite is NaN.
+  /// The numbers of the line by key. Numbers in nested objects have keys such as "metrics.val_loss". A number that was
+  /// not finite is NaN.
   std::map<std::string, double> values;
   std::map<std::string, std::string> texts;
 };
 
-/// Returns nothing if `text` is not a complete line of ours.
+/// Parses a line of metrics.jsonl. Returns nothing if `text` is not a complete line of this file.
 std::optional<MetricsLine> parsed_metrics(std::string_view text);
 
-/// True if `line` is of a validation whose epoch `start` does not take for completed, so that it validates it again.
+/// True if `line` is of a validation that the start `start` repeats, because it does not count that epoch as completed.
 bool is_done_again(const MetricsLine& line, const RunStarted& start);
 
-/// Returns the last lines of a file, from this step on. Nothing if there is no such file. The cost depends on these
-/// lines only, not on what comes before them.
+/// Returns the last lines of a file, from this step on. Nothing if there is no such file. The cost depends on the
+/// number of these lines, not on the length of the file.
 ///
 /// Throws: Error(kIo) if the file cannot be read.
 std::vector<MetricsLine> metrics_from(const std::filesystem::path& path, std::int64_t step);
@@ -73,11 +75,11 @@ struct Metrics {
   std::vector<std::int64_t> damaged;  ///< Numbers, from 1, of lines before the last that hold no object of ours.
 };
 
-/// Reads what a live or dead run has written until now. It leaves out an incomplete last line. If a later start did not
-/// count an epoch as completed (`first_epoch` of its line), it also leaves out that epoch's validation, since that
-/// start repeats it.
+/// Reads the metrics.jsonl of a run, which may still be running. An incomplete last line is left out. If a later start
+/// did not count an epoch as completed (`first_epoch` of its line), it also leaves out that epoch's validation, since
+/// that start repeats it.
 ///
-/// Throws: Error(kIo) if the file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if the file cannot be read. Lines that are not understood are skipped.
 Metrics read_metrics(const std::filesystem::path& path);
 
 }  // namespace lockstep

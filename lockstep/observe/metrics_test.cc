@@ -27,7 +27,7 @@ class MetricsTest : public ::testing::Test {
     return MetricsFile(path(), [] { return std::chrono::system_clock::time_point{}; });
   }
 
-  // A run from `first` that logs each of its steps up to `last`.
+  // Writes the metrics of a run that starts after step `first` and logs each step up to and including `last`.
   void run(std::int64_t first, std::int64_t last) const {
     MetricsFile metrics = file();
     metrics.on(RunStarted{.name = "digits", .run_dir = folder_, .first_step = first});
@@ -126,7 +126,7 @@ TEST_F(MetricsTest, AResumedRunGoesOnWithoutOverlap) {
   EXPECT_EQ(read.lines[7].step, 6);
 }
 
-// A snapshot is told once it is on disk, while later steps are done already.
+// The event of a snapshot comes once the snapshot is on disk. Later steps may have been made by then.
 TEST_F(MetricsTest, AResumedRunKeepsTheLateLineOfASnapshotAndNotTheStepsBeforeIt) {
   const auto snapshot = [](std::int64_t step) { return SnapshotWritten{.step = step, .path = "step"}; };
   {
@@ -164,7 +164,7 @@ TEST_F(MetricsTest, AFreshStartInAnOldFolderDropsTheOldCurve) {
   EXPECT_EQ(logged_steps(), (std::vector<std::int64_t>{1, 2}));
 }
 
-// The epochs of the validations that a reader is told of.
+// Returns the epochs whose validations a reader of the file gets.
 std::vector<double> validated_epochs(const std::filesystem::path& path) {
   std::vector<double> epochs;
   for (const auto& line : read_metrics(path).lines) {
@@ -173,7 +173,8 @@ std::vector<double> validated_epochs(const std::filesystem::path& path) {
   return epochs;
 }
 
-// Two epochs of 29 steps, and a kill after the second validation, whose epoch the snapshot of step 58 has not closed.
+// The run has two epochs of 29 steps, and is killed after the second validation. The snapshot of step 58 does not count
+// that epoch as completed.
 TEST_F(MetricsTest, AValidationThatAResumedRunDoesAgainIsCut) {
   {
     MetricsFile metrics = file();
@@ -193,7 +194,7 @@ TEST_F(MetricsTest, AValidationThatAResumedRunDoesAgainIsCut) {
   EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0, 1}));
 }
 
-// The last line is a snapshot's, so the file keeps all of them.
+// The last line is that of a snapshot, so the file keeps all lines.
 TEST_F(MetricsTest, AReaderLeavesOutAValidationThatALaterStartDoesAgain) {
   {
     MetricsFile metrics = file();
@@ -210,7 +211,7 @@ TEST_F(MetricsTest, AReaderLeavesOutAValidationThatALaterStartDoesAgain) {
   EXPECT_EQ(validated_epochs(path()), (std::vector<double>{0, 1}));
 }
 
-// Starts of before there was such a key say nothing of what they do again.
+// Older versions did not write this key, so their lines do not tell which validations they repeat.
 TEST_F(MetricsTest, AStartThatDoesNotTellItsFirstEpochLeavesNothingOut) {
   const std::string validation = R"({"event":"validation","step":29,"epoch":0,"metrics":{}})"
                                  "\n";

@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-// Fields of /proc/PID/stat. The state is the third, the start time the 22nd. The second, the name, may hold any
-// character.
+// Fields of /proc/PID/stat. The state is the third, the start time the 22nd. The second field is the program's name,
+// which may have any character.
 struct ProcessStat {
   std::string state;
   std::uint64_t started = 0;
@@ -83,7 +83,7 @@ std::optional<ProcessIdentity> ProcessIdentity::from_json(std::string_view text)
 }
 
 Liveness liveness(const ProcessIdentity& other, const ProcessIdentity& self) {
-  // The scheduler starts a job again only after it has ended the start before.
+  // The scheduler starts a job again only after the earlier start has ended, so a process of that start is dead.
   if (!self.job.empty() && other.job == self.job && other.restarts < self.restarts) return Liveness::kDead;
   const bool same_machine = !self.boot.empty() && other.boot == self.boot;
   if (!same_machine || self.pid_namespace.empty() || other.pid_namespace != self.pid_namespace) {

@@ -20,14 +20,14 @@ struct ProcessIdentity {
   std::string job{};            ///< The scheduler's job id. Empty outside a job.
   std::int64_t restarts = 0;    ///< Number of times that the scheduler has requeued that job.
 
-  /// Identifies this process, in the job that `env` describes. Facts that the system does not give stay empty.
+  /// Identifies this process, in the job that `env` describes. Facts that the system does not report stay empty.
   static ProcessIdentity of_process(const Environment& env);
 
-  /// "process 4711 on n1, job 56", for an error's fact.
+  /// Returns a text such as "process 4711 on n1, job 56", for the fact of an error.
   std::string described() const;
 
   std::string to_json() const;
-  /// Returns nothing if `text` does not hold a complete identity.
+  /// Parses an identity. Returns nothing if `text` is not a complete one.
   static std::optional<ProcessIdentity> from_json(std::string_view text);
 
   bool operator==(const ProcessIdentity&) const = default;
@@ -36,7 +36,8 @@ struct ProcessIdentity {
 enum class Liveness { kAlive, kDead, kUnknown };
 
 /// Returns whether `other` lives, as far as `self` can tell. The answer is exact if both are on one machine and in one
-/// process-id namespace. An earlier start of the same job is dead. All else is unknown.
+/// process-id namespace. A process of an earlier start of the same job is dead. In all other cases the answer is
+/// unknown.
 Liveness liveness(const ProcessIdentity& other, const ProcessIdentity& self);
 
 }  // namespace lockstep

@@ -40,14 +40,14 @@ std::string plural(std::int64_t count, std::string_view noun) {
   return grouped(count).append(" ").append(noun).append(count == 1 ? "" : "s");
 }
 
-// "3/10", or "3" if the total is not known.
+// Returns "3/10", or "3" if the total is unknown.
 std::string of_total(std::int64_t value, std::int64_t total) {
   std::string text = grouped(value);
   if (total > 0) text.append("/").append(grouped(total));
   return text;
 }
 
-// Accuracies first, then what else was validated, then the rest.
+// Returns the metrics in the order of the display: accuracies first, then other metrics of validation, then the rest.
 std::vector<std::string> metric_texts(const std::map<std::string, double>& metrics) {
   std::vector<std::pair<int, std::string>> ranked;
   for (const auto& [name, value] : metrics) {
@@ -116,7 +116,8 @@ Verdict Progress::on(const StepEnded& event) {
     const auto now = now_();
     if (now - drawn_at_ >= kBetweenDraws) draw(now);
   }
-  // On a terminal the live line shows the loss. Its lines stay only if there are too many epochs to print.
+  // On a terminal the live line shows the loss already. So a line for a logged loss is printed only if there are too
+  // many epochs to print a line for each.
   if (event.loss && !(options_.is_terminal && epochs_are_few_)) {
     print_sparsely(losses_are_few_, [&] {
       std::vector<std::string> parts = {step_text(), epoch_text(event.epoch), "loss " + number(*event.loss),

@@ -24,9 +24,9 @@ struct ProgressOptions {
 /// Returns options that fit the file descriptor and the user's environment. NO_COLOR, TERM and COLUMNS are respected.
 ProgressOptions progress_options(int fd, std::int64_t log_every, const Environment& env);
 
-/// Shows people how far the run is. Rank 0 alone should have one.
+/// Shows people how far a training is. Only rank 0 should have one.
 ///
-/// Shows a training's progress. On a terminal it draws one live line, at most 10 times a second, and prints a line for
+/// On a terminal it draws one live line, at most 10 times a second, and prints a line for
 /// each epoch. Elsewhere it only prints lines, one for each epoch and for each logged loss. A run with more than 100 of
 /// either prints one every 5 seconds at most, so that 10 000 epochs of one step do not fill a log. A write that fails
 /// is ignored.

@@ -29,7 +29,7 @@ class ProgressTest : public ::testing::Test {
     return Progress(options, [this] { return now_; });
   }
 
-  // One step that takes `seconds`.
+  // Makes one step that takes `seconds`.
   void step(Progress& progress, double seconds, std::optional<double> loss = std::nullopt) {
     now_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     step_.step += 1;

@@ -14,10 +14,10 @@ namespace lockstep {
 nlohmann::json answer_of(const std::vector<RankSight>& ranks, const std::optional<WatchVerdict>& verdict,
                          const nlohmann::json& views);
 
-/// One entry of its "ranks".
+/// Returns one entry of the answer's list "ranks".
 nlohmann::json object_of(const RankSight& rank);
 
-/// Returns the rank of such an entry. Nothing if it is none.
+/// Parses such an entry. Returns nothing if `entry` is not one.
 std::optional<RankSight> rank_sight_of(const nlohmann::json& object);
 
 }  // namespace lockstep

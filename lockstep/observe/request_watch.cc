@@ -47,7 +47,8 @@ RequestWatch::~RequestWatch() {
   }
 }
 
-// The training's own thread must not wait for a slow file system, and a request not for a slow step.
+// Requests are watched in a separate thread. The training must not wait for a slow file system, and a request must not
+// wait for a slow step.
 void RequestWatch::run() {
   std::unique_lock lock(mutex_);
   while (!is_over_) {
@@ -70,7 +71,8 @@ void RequestWatch::look() {
 }
 
 void RequestWatch::answer_why() {
-  // This thread runs while it looks, so the process's own state says nothing.
+  // While this thread looks, the process is running, so the state in /proc does not show whether the training is
+  // stopped.
   WatchedRank own{.rank = 0, .pid = ::getpid(), .page = sight_of(Page::own().layout()), .state = '?'};
   watch_.look({own}, Clock::now());
   for (const auto& request : open_requests(run_dir_, {"why"})) {
@@ -100,7 +102,7 @@ void RequestWatch::written(const SnapshotWritten& snapshot) {
   });
 }
 
-// A request must not end a training. If the folder cannot be written, there is only a warning.
+// A failure here must not end the training. If the folder cannot be written, it only prints a warning.
 void RequestWatch::answer(const Request& request, const nlohmann::json& answer) const {
   try {
     answer_request(run_dir_, request, answer);

@@ -18,9 +18,9 @@ namespace lockstep {
 /// Looks for requests to a running training once a second, on its own thread, and answers them. Rank 0 has one. If no
 /// parent watches the ranks, it also answers for rank 0 what `lockstep why` asks.
 ///
-/// Requests from before it began are refused, since they were meant for an earlier start of the run.
+/// Requests from before this object was made are refused, since they were meant for an earlier start of the run.
 ///
-/// Threads: all calls are the training thread's. wants_stop() and wants_save() are one atomic read.
+/// Threads: only the training thread may call this. wants_stop() and wants_save() are one atomic read.
 class RequestWatch {
  public:
   explicit RequestWatch(std::filesystem::path run_dir);
@@ -31,12 +31,13 @@ class RequestWatch {
 
   /// True once somebody has asked for a stop.
   bool wants_stop() const { return wants_stop_; }
-  /// True if somebody has asked for a snapshot, and none was begun since.
+  /// True if somebody has asked for a snapshot, and no save has begun since.
   bool wants_save() const { return wants_save_; }
 
-  /// Call it when a save of this step begins. The save serves all requests so far.
+  /// Call it when the save of a snapshot begins, after step `step`. The save serves all requests for a snapshot that
+  /// were seen so far. A later request waits for the next save.
   void begin_save(std::int64_t step);
-  /// Call it when a snapshot is complete on disk. It answers the requests that the snapshot serves.
+  /// Call it when a snapshot is complete on disk. This answers the requests that the snapshot serves.
   void written(const SnapshotWritten& snapshot);
 
  private:

@@ -17,7 +17,7 @@ using testing::TemporaryFolder;
 
 constexpr auto kLong = std::chrono::seconds(60);
 
-// The watch looks each second; a test waits for what it shows, not for a time.
+// The watch looks every second. A test waits for its effect, and not for a fixed time.
 template <typename Condition>
 void wait_for(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + kLong;

@@ -29,7 +29,7 @@ fs::path answer_path(const fs::path& run_dir, const Request& request) {
   return requests_folder(run_dir) / (request.id + ".json");
 }
 
-// Names sort by time. The random part keeps two requests of one moment apart.
+// Names begin with the time, so that they sort by it. A random part distinguishes two requests of the same moment.
 std::string new_id() {
   const auto now =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
@@ -39,7 +39,7 @@ std::string new_id() {
 
 bool is_ours(const fs::path& path) {
   struct stat status {};
-  // A link may lead to a file of ours that somebody else has picked.
+  // A link does not count as this user's file, since somebody else could make a link to such a file.
   if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   return status.st_uid == ::geteuid() || status.st_uid == 0;
 }

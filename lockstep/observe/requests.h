@@ -18,24 +18,24 @@ struct Request {
   std::string kind{};  ///< "stop", "save" or "why".
 };
 
-/// The folder of a run's requests. It need not exist.
+/// Returns the folder of a run's requests. It need not exist.
 std::filesystem::path requests_folder(const std::filesystem::path& run_dir);
 
-/// Writes a request of this kind. Throws: Error(kIo).
+/// Writes a request of this kind. Throws: Error(kIo) if the file cannot be written.
 Request leave_request(const std::filesystem::path& run_dir, const std::string& kind);
 
 /// Withdraws a request that nobody has answered.
 void withdraw_request(const std::filesystem::path& run_dir, const Request& request);
 
-/// Returns the unanswered requests of these kinds, oldest first. Only those of this process's user or of root count,
-/// since a folder may be writable for others.
+/// Returns the unanswered requests of these kinds, oldest first. Only requests by this process's user or by root count,
+/// since others may be able to write into the folder.
 std::vector<Request> open_requests(const std::filesystem::path& run_dir, const std::vector<std::string>& kinds);
 
 /// Answers a request with `answer`, to which "schema", "id" and "request" are added. An answer with "state" "seen"
-/// leaves the request open, any other removes it. Throws: Error(kIo).
+/// leaves the request open, any other removes it. Throws: Error(kIo) if the file cannot be written.
 void answer_request(const std::filesystem::path& run_dir, const Request& request, nlohmann::json answer);
 
-/// Returns the answer so far. Nothing if there is none.
+/// Returns the answer so far. Nothing if there is no answer.
 std::optional<nlohmann::json> answer_to(const std::filesystem::path& run_dir, const Request& request);
 
 /// Waits until a request has an answer, or one other than "seen" if `is_final`. Returns nothing if the time is over.

@@ -12,8 +12,7 @@
 
 namespace lockstep {
 
-/// Decides from outside whether a training must stop, by the end of its job and by requests in its folder. Rank 0 has
-/// one.
+/// Tells a training to stop, at the end of its job or by a request in its run folder. Rank 0 has one.
 class RunControl {
  public:
   /// `run_dir` is empty for a training without a folder, which gets no requests. A job's end in the past was another
@@ -25,7 +24,7 @@ class RunControl {
   /// starts and stops would be requeued for ever.
   std::string reason_to_stop(std::optional<double> longest_step_s) const;
 
-  /// True if somebody has asked for a snapshot, and none was begun since.
+  /// True if somebody has asked for a snapshot, and no save has begun since.
   bool wants_save() const { return requests_ && requests_->wants_save(); }
   void begin_save(std::int64_t step);
   void written(const SnapshotWritten& snapshot);

@@ -38,8 +38,8 @@ RunFolder RunFolder::create(const fs::path& path) {
   make_durable_folder(path);
   make_durable_folder(folder.snapshots());
   make_folder(folder.logs());
-  // On a full disk, folders and empty files can still be created. Only a file with content shows it before the first
-  // step.
+  // On a full disk, folders and empty files can still be created. So this writes a file with content, to find a full
+  // disk before the first step.
   const fs::path probe = path / (".probe-" + std::to_string(::getpid()));
   write_whole(probe, std::string(4096, '\n'), false);
   ::unlink(probe.c_str());

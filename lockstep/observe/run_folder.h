@@ -13,19 +13,20 @@
 
 namespace lockstep {
 
-/// The folder of one run, and the path of each file in it. docs/formats/run-folder.md describes the files. All are
-/// created with the permissions that the umask leaves.
+/// The folder of one run, and the path of each file in it. docs/formats/run-folder.md describes the files. All files
+/// are created with the permissions that the umask allows.
 class RunFolder {
  public:
   /// Creates the folder and its missing parts, and checks by a small file that it is writable. Existing files are
   /// unchanged.
   ///
-  /// Throws: Error(kIo) with the path and the reason, if it cannot be created or written, or if the disk is full.
+  /// Throws: Error(kIo) with the path and the reason, if the folder cannot be created or written, or if the disk is
+  ///         full.
   static RunFolder create(const std::filesystem::path& path);
 
-  /// A folder that a run has made.
+  /// Opens an existing run folder.
   ///
-  /// Throws: Error(kIo) if there is no such folder, or if it does not hold a run.
+  /// Throws: Error(kIo) if there is no such folder, or if it is not a run folder.
   static RunFolder open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -37,7 +38,8 @@ class RunFolder {
   /// "logs/rank-0003.log".
   std::filesystem::path rank_log(std::int64_t rank) const;
 
-  /// Writes the object that `train --json` ends with, and syncs it. From then on the run is finished.
+  /// Writes result.json, the object that `train --json` prints at its end, and syncs it. From then on, the run counts
+  /// as finished.
   ///
   /// Throws: Error(kIo).
   void finish(std::string_view result_json) const;
@@ -54,18 +56,19 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
-/// "trace/rank-0003.pt.trace.json" in the run's folder, which another rank may have made.
+/// Returns a path such as "trace/rank-0003.pt.trace.json" in the run folder. Another rank may have made the folder.
 std::filesystem::path rank_trace(const std::filesystem::path& run_dir, std::int64_t rank);
 
-/// Returns the folder of a run that was given none, `<recipe>-<job>` under $LOCKSTEP_RUNS or else under `runs`. It is
-/// the same each time for one job, so a requeued job finds its run again. Creates nothing.
+/// Returns the default folder of a run in a job: `<recipe>-<job>` under $LOCKSTEP_RUNS or else under `runs`. It is
+/// always the same for one job, so a requeued job finds its run again. Nothing is created.
 std::filesystem::path run_dir_of_job(std::string_view recipe, std::string_view job, const Environment& env);
 
-/// Does the same outside a job, as `<recipe>-<time>`, with "-2", "-3"… if that exists.
+/// Returns the default folder of a run outside a job: `<recipe>-<time>`, with "-2", "-3" and so on behind it if that
+/// exists.
 std::filesystem::path run_dir_at(std::string_view recipe, std::chrono::system_clock::time_point now,
                                  const Environment& env);
 
-/// Returns the folder that holds runs, $LOCKSTEP_RUNS or else `runs`.
+/// Returns the folder in which run folders are made: $LOCKSTEP_RUNS, or else `runs`.
 std::filesystem::path runs_root(const Environment& env);
 
 struct RunEntry {
@@ -73,9 +76,10 @@ struct RunEntry {
   bool is_finished = false;
 };
 
-/// Returns the runs in `root`, sorted by name. Empty if there is no such folder. Other folders are left out.
+/// Returns the runs in `root`, sorted by name. Empty if there is no such folder. Folders that are not run folders are
+/// left out.
 ///
-/// Throws: Error(kIo) if it cannot be read.
+/// Throws: Error(kIo) if the folder cannot be read.
 std::vector<RunEntry> listed_runs(const std::filesystem::path& root);
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ KernelAnswer asked_kernel(int fd) {
   return KernelAnswer::kTaken;
 }
 
-// Another process may have replaced the file between our open and our lock.
+// Another process may have replaced the file between open() and flock() in this process.
 bool is_still_at(int fd, const std::filesystem::path& path) {
   struct stat ours {};
   struct stat there {};
@@ -73,7 +73,8 @@ bool RunLock::try_to_take(const ProcessIdentity& self, LockMethod method) {
   const auto answer = method == LockMethod::kKernel ? asked_kernel(file_.get()) : KernelAnswer::kNoLocksHere;
   if (answer == KernelAnswer::kHeld) {
     if (!holder || liveness(*holder, self) != Liveness::kDead) refuse(path_, holder);
-    // A child of the dead holder, or a lost node, keeps the lock. Leave it that file, and create another.
+    // A child of the dead holder, or a lost node, still has the lock on this file. So the file is removed, and a new
+    // one is created.
     if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse(path_, holder);
     return false;
   }
@@ -115,8 +116,8 @@ bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& sel
 }
 
 RunLock::~RunLock() {
-  // Without the record, nobody mistakes a later process with the same id for the holder. If truncation fails, the start
-  // time tells them apart.
+  // The record is removed, so that nobody takes a later process with the same id for the holder. If this fails, the
+  // start time still distinguishes the two.
   if (file_) [[maybe_unused]]
     const int emptied = ::ftruncate(file_.get(), 0);
 }

@@ -24,15 +24,15 @@ enum class LockMethod {
 /// block a run, the lock is then taken, and taken_from() names the holder for a warning.
 class RunLock {
  public:
-  /// Throws: Error(kEnvironment) naming the holder if another live run has the folder; Error(kIo) if the file cannot be
-  /// written.
+  /// Takes the lock. Throws: Error(kEnvironment) naming the holder if another live run has the folder; Error(kIo) if
+  /// the file cannot be written.
   RunLock(const std::filesystem::path& run_dir, const ProcessIdentity& self, LockMethod method = LockMethod::kKernel);
   /// Gives the folder back.
   ~RunLock();
   RunLock(RunLock&&) noexcept = default;
   RunLock& operator=(RunLock&&) = delete;
 
-  /// The former holder, if it could not be seen whether it still lives.
+  /// Returns the former holder, if it is unknown whether that process still lives.
   const std::optional<std::string>& taken_from() const { return taken_from_; }
 
  private:
@@ -43,10 +43,10 @@ class RunLock {
   std::optional<std::string> taken_from_;
 };
 
-/// Returns the recorded holder of a run folder. Nothing if there is none, or if `self` can tell that it is dead.
+/// Returns the recorded holder of a run folder. Nothing if there is no holder, or if `self` can tell that it is dead.
 std::optional<ProcessIdentity> living_holder(const std::filesystem::path& run_dir, const ProcessIdentity& self);
 
-/// True if the process `self` is recorded as the holder of a run folder, whatever job it takes itself for.
+/// True if the process `self` is recorded as the holder of a run folder. Its job is not compared.
 bool is_held_by(const std::filesystem::path& run_dir, const ProcessIdentity& self);
 
 }  // namespace lockstep

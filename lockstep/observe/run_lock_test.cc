@@ -40,7 +40,7 @@ class RunLockTest : public ::testing::TestWithParam<LockMethod> {
   std::filesystem::path folder_;
 };
 
-// A process that holds what `take` returns until it is killed.
+// Starts a process that calls `take`, and keeps the result until it is killed.
 class Holder {
  public:
   explicit Holder(const std::function<void()>& hold) {

@@ -25,7 +25,7 @@ std::string bar(double part, int width, bool colour) {
 int room_of(int fd, int columns) {
   winsize size{};
   const bool is_told = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // A line as wide as the terminal would wrap on some.
+  // On some terminals a line of the full width wraps, so one column is left free.
   return (is_told ? size.ws_col : columns) - 1;
 }
 

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Returns what is seen of a rank from outside, as lines for people: what it waits for, its Python lines, its native
+/// Returns lines for people from the view of a rank from outside: what the rank waits for, its Python stack, its native
 /// stack. `view` has the keys of an entry of `ranks` (docs/formats/run-folder.md). Other keys are ignored.
 std::vector<std::string> view_lines(const nlohmann::json& view);
 

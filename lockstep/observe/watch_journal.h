@@ -12,22 +12,22 @@
 
 namespace lockstep {
 
-/// Something to say of ranks.
+/// A message about ranks.
 struct WatchNews {
   std::string kind{};  ///< A verdict's name, "goes_on" or "ended".
   std::vector<int> ranks{};
   std::string text{};
-  nlohmann::json views{};  ///< What was seen of these ranks from outside, under their numbers, or null.
+  nlohmann::json views{};  ///< Views of these ranks from outside, by rank, or null.
 };
 
-/// Returns the news that VerdictNews::of() gave as `text`.
+/// Returns the message for a verdict. VerdictNews::of() has made its `text`.
 WatchNews news_of(const std::string& text, const std::optional<WatchVerdict>& verdict);
 
-/// Says `news` on `log` and in the run folder's watch.jsonl (docs/formats/run-folder.md). Without a run folder only the
-/// log hears. A line that cannot be written is left out.
+/// Writes a message to `log` and to the run folder's watch.jsonl (docs/formats/run-folder.md). If there is no run
+/// folder, it is written to the log only. A line that cannot be written is left out.
 void tell_news(const WatchNews& news, const std::filesystem::path& run_dir, const Log& log);
 
-/// Does only the latter.
+/// Writes a message to watch.jsonl only.
 void write_news(const WatchNews& news, const std::filesystem::path& run_dir, const Log& log);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ class WorkBar {
  public:
   using Now = std::function<Clock::time_point()>;
 
-  /// `unit` names the items, such as "images". Empty for bytes.
+  /// `unit` is the name of the items, such as "images". Empty if bytes are counted.
   WorkBar(ProgressOptions options, std::string label, std::string unit = {}, Now now = Clock::now);
   ~WorkBar();
   WorkBar(const WorkBar&) = delete;

@@ -15,7 +15,7 @@ namespace py = pybind11;
 namespace lockstep {
 namespace {
 
-// Returns the settings of [model.args] as keyword arguments. A table within it is a dict.
+// Returns the settings of [model.args] as keyword arguments. A table in them becomes a dict.
 py::dict arguments_of(const Recipe& recipe, const std::string& table) {
   py::dict out;
   for (const auto& [key, setting] : recipe.settings()) {
@@ -59,7 +59,7 @@ using OfOutput = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>
 OfOutput function_of(const Recipe& recipe, const std::string& key, const char* make) {
   const auto name = *recipe.python_name(key);
   try {
-    // A std::function has copies; they share the one object.
+    // A std::function may be copied. All copies share one Python object.
     const auto function = std::make_shared<PythonObject>(in_python([&] {
       return PythonObject(py::module_::import("lockstep_host.modules").attr(make)(name.source, name.object));
     }));

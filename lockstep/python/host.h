@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// The Python that hosts this process.
+/// The interface to the Python interpreter in which this process runs.
 class ThisPython final : public PythonHost {
  public:
   std::shared_ptr<Network> network(const Recipe& recipe, const NetworkOptions& options) override;

@@ -29,7 +29,7 @@ void throw_python_error(py::error_already_set& error) {
     throw Error(kind_with_code(value.attr("code").cast<int>()), value.attr("fact").cast<std::string>(),
                 value.attr("hint").cast<std::string>());
   }
-  // An exception that C code has fetched is not yet joined to its traceback.
+  // When C code fetches an exception, the traceback is separate. This attaches it.
   if (error.trace()) PyException_SetTraceback(value.ptr(), error.trace().ptr());
   throw ModelException(errors.attr("told")(value).cast<std::string>());
 }

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Throws the trainer's exception for `error`. It is Error for a refusal of lockstep_host, else ModelException with the
-/// traceback. The GIL must be held.
+/// Throws the trainer's exception for `error`. If lockstep_host has refused something, that is an Error. Otherwise it
+/// is a ModelException with the traceback. The GIL must be held.
 [[noreturn]] void throw_python_error(pybind11::error_already_set& error);
 
 /// Calls `work` with the GIL held. An exception of Python leaves as throw_python_error() makes it.
@@ -20,7 +20,7 @@ auto in_python(Work&& work) {
   }
 }
 
-/// A Python object that may be let go without the GIL.
+/// A reference to a Python object. It may be destroyed without holding the GIL.
 class PythonObject {
  public:
   explicit PythonObject(pybind11::object object) : object_(std::move(object)) {}

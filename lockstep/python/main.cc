@@ -13,7 +13,8 @@
 
 namespace {
 
-// LibTorch leaves what a backward of Python's threw where Python looks for it, and tells only its words.
+// If a backward function in Python raises an exception, LibTorch leaves it as Python's current exception, and throws
+// only its text in C++.
 void tell_what_is_left() {
   if (PyErr_Occurred() == nullptr) return;
   const pybind11::error_already_set error;

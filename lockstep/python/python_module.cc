@@ -16,8 +16,8 @@ namespace {
 
 std::string key_of(const std::pair<py::handle, py::handle>& item) { return py::cast<std::string>(item.first); }
 
-// A Python module that was registered twice is there twice. Its names are those of its state_dict(). Buffers that a
-// snapshot does not hold go to `passing`.
+// Registers a Python module's tensors under the names of its state_dict(). A module that was registered twice is
+// visited twice. Buffers that are not in snapshots are added to `passing`.
 void mirror(py::handle from, torch::nn::Module& to, std::vector<at::Tensor>& passing) {
   for (const auto& item : py::cast<py::dict>(from.attr("_parameters"))) {
     if (item.second.is_none()) continue;
@@ -43,7 +43,7 @@ void mirror(py::handle from, torch::nn::Module& to, std::vector<at::Tensor>& pas
 
 }  // namespace
 
-// torch.compile wraps a module. Names are the wrapped one's.
+// torch.compile() wraps a module. The names of the wrapped module are used.
 PythonModule::PythonModule(PythonObject module, torch::nn::Module& to)
     : module_(std::move(module)), seed_(py::module_::import("lockstep_host.modules").attr("seed_other_generators")) {
   mirror(py::getattr(*module_, "_orig_mod", *module_), to, passing_);
@@ -54,7 +54,7 @@ void PythonModule::prepare(const at::Tensor& input, bool is_training) {
   if (is_training) seed_other_generators();
 }
 
-// The trainer does not know buffers that no snapshot holds, so they are moved here.
+// The trainer does not know the buffers that are not in snapshots, so they are moved here.
 void PythonModule::follow(const at::Tensor& input) {
   for (auto& each : passing_) {
     const auto type = each.is_floating_point() && input.is_floating_point() ? input.scalar_type() : each.scalar_type();
@@ -63,7 +63,8 @@ void PythonModule::follow(const at::Tensor& input) {
   }
 }
 
-// The trainer seeds LibTorch's generators for each step, so that a resumed run draws what it would have drawn.
+// The trainer seeds LibTorch's generators for each step, so that a resumed run draws the same numbers as an
+// uninterrupted one.
 void PythonModule::seed_other_generators() {
   const auto seed = at::detail::getDefaultCPUGenerator().current_seed();
   if (seed == last_seed_) return;

@@ -16,7 +16,7 @@ class Module;
 
 namespace lockstep {
 
-/// A torch.nn.Module of Python's, and what each call of it needs before.
+/// A Python torch.nn.Module, and the preparation for each call of it.
 class PythonModule {
  public:
   /// Registers the module's parameters and buffers with `mirror`, under Python's names. They stay Python's own tensors.
@@ -26,7 +26,7 @@ class PythonModule {
   /// The GIL must be held, here and below.
   pybind11::handle object() const { return *module_; }
 
-  /// Call it before each call of the module. Moves buffers that no snapshot holds to the input's device and type. In
+  /// Call it before each call of the module. Moves buffers that are not in snapshots to the input's device and type. In
   /// training, seeds Python's and NumPy's generators as LibTorch's are seeded.
   void prepare(const at::Tensor& input, bool is_training);
 
@@ -37,7 +37,7 @@ class PythonModule {
   PythonObject module_;
   PythonObject seed_;
   std::optional<std::uint64_t> last_seed_;
-  std::vector<at::Tensor> passing_;  ///< Buffers that a snapshot does not hold.
+  std::vector<at::Tensor> passing_;  ///< Buffers that are not in snapshots.
 };
 
 }  // namespace lockstep

@@ -49,7 +49,7 @@ PlateauSchedule plateau_of(const py::dict& given) {
 }
 
 OwnSchedule own_schedule(py::object rates) {
-  // A std::function has copies; they share the one object.
+  // Copies of a std::function share one Python object.
   const auto function = std::make_shared<PythonObject>(std::move(rates));
   return {.rates = [function](std::int64_t t) {
     return in_python([&] {

@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// Makes the steps of a module of a lockstep_host.steps.Steps. The GIL must be held.
+/// Makes the steps of a Python module from an object lockstep_host.steps.Steps. The GIL must be held.
 ///
-/// Throws: the steps throw ModelException with the traceback if Python does.
+/// Throws: only the steps throw, a ModelException with the traceback if Python throws.
 std::unique_ptr<OwnSteps> make_python_steps(std::shared_ptr<PythonModule> module, PythonObject steps);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The same tensor as a Python object, and back. The GIL must be held.
+/// Convert a tensor to a Python object and back. Both share its memory. The GIL must be held.
 pybind11::object to_python(const at::Tensor& tensor);
 /// LOCKSTEP_ASSERT: the object is a tensor.
 const at::Tensor& to_tensor(pybind11::handle object);

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The command line of `bench loader`, which `lockstep` hands over to `lockstep-data`.
+/// The command line of `bench loader`, which `lockstep` passes on to `lockstep-data`.
 struct LoaderBenchRequest {
   std::vector<std::string> paths;  ///< Data sets' folders or files, or recipes.
   std::string kind;                ///< As data.kind. If empty, the files tell.
@@ -18,7 +18,7 @@ struct LoaderBenchRequest {
   bool json = false;
 };
 
-/// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
+/// Adds the options to a CLI11 sub-command. It is a template, so that this header does not depend on CLI11.
 template <typename App>
 void bind_options(App& app, LoaderBenchRequest& request) {
   app.add_option("PATH", request.paths, "Data sets or recipes to compare: folders, files or names")->required();

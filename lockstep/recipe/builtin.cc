@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of the comment that opens a file, up to its first full stop or colon.
+/// Returns the text of the comment at the beginning of a file, up to its first full stop or colon.
 std::string opening_sentence(const std::string& text) {
   std::string sentence;
   for (const auto& line : split(text, '\n')) {

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The command line of `eval` or `predict`, which `lockstep` hands over to `lockstep-train`.
+/// The command line of `eval` or `predict`, which `lockstep` passes on to `lockstep-train`.
 struct EvalRequest {
   std::string run;
   std::vector<std::string> sets;  ///< "a.b=v", over the run's own recipe.
@@ -20,7 +20,7 @@ struct EvalRequest {
   bool json = false;
 };
 
-/// Binds the options to a CLI11 sub-command (a template, so that nothing here depends on the parser).
+/// Adds the options to a CLI11 sub-command. It is a template, so that this header does not depend on CLI11.
 template <typename App>
 void bind_options(App& app, EvalRequest& request, bool predicts) {
   app.add_option("FOLDER", request.run, "The run's folder")->required();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/recipe/raw_setting.h"
 
-// toml++ 3.3 asserts a condition that a wrong recipe breaks, before it reports the error. The report is wanted, in
-// debug builds too.
+// toml++ 3.3 has an assertion that fails for some wrong recipes, before it reports the error. The assertion is turned
+// off, so that debug builds report the error too.
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -32,7 +32,7 @@ RawScalar scalar_of(const toml::node& node) {
 std::string cut(std::string text) {
   if (text.size() <= kLongestShown) return text;
   std::size_t end = kLongestShown;
-  // Not in the middle of a UTF-8 character.
+  // The text must not be cut in the middle of a UTF-8 character.
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return text.substr(0, end) + "…";
 }
@@ -95,7 +95,7 @@ std::size_t end_of_string(std::string_view toml, std::size_t from) {
   std::size_t at = from + (is_long ? 3 : 1);
   while (at < toml.size()) {
     if (is_long && toml.substr(at).starts_with(mark)) {
-      // Up to two quotes before the last three are the string's own.
+      // Before the last three quotes, up to two quotes may belong to the string.
       return std::min(toml.find_first_not_of(quote, at), at + 5);
     }
     if (!is_long && (toml[at] == quote || toml[at] == '\n')) return at + 1;
@@ -190,7 +190,7 @@ std::vector<RawSetting> raw_settings(const SettingsText& text) {
 }
 
 RawValue raw_value(std::string_view typed) {
-  // A line break could smuggle in a second key, and then the text is no value.
+  // A text with a line break is not a value, since a second key could follow it.
   for (const std::string& line : {std::string("x = ").append(typed), std::string("x = ").append(toml_quoted(typed))}) {
     if (stray_character(line)) continue;
     try {

@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-/// One TOML value that is not a list. It holds nothing for a value that no setting takes, such as a date or a table.
+/// One TOML value that is not a list. It is empty for a value that no setting can have, such as a date or a table.
 using RawScalar = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
 
-/// A value as a source gave it, before the schema has seen it.
+/// A value as it was read from a source, before it is checked against the schema.
 struct RawValue {
   std::variant<RawScalar, std::vector<RawScalar>> data;
   std::string shown;                 ///< The value for messages, such as "'abc' (text)", "3.5 (a number)" or "a
@@ -32,7 +32,7 @@ struct RawSetting {
   std::filesystem::path base;  ///< The folder that a relative path starts from. Empty for the current folder.
 };
 
-/// A file of settings, held as text.
+/// The text of a file of settings, and its name.
 struct SettingsText {
   std::string_view toml;
   std::string name;              ///< The text's name for messages and origins, such as "digits.toml".
@@ -40,7 +40,7 @@ struct SettingsText {
   SettingSource source = SettingSource::kRecipe;
 };
 
-/// The settings in `text`, in no particular order. Keys are not checked against the schema, tables are.
+/// Returns the settings in `text`, in no particular order. Tables are checked against the schema, but keys are not.
 ///
 /// Throws: Error(kRecipe) with file and line for text that is not TOML, for an unknown table, and for more than 1 MiB.
 std::vector<RawSetting> raw_settings(const SettingsText& text);
@@ -51,10 +51,10 @@ std::vector<RawSetting> raw_settings(const SettingsText& text);
 /// Throws: Error(kRecipe) with file and line for text that is not TOML.
 std::vector<RawSetting> flat_settings(const SettingsText& text);
 
-/// `typed` as a TOML value, or else as plain text.
+/// Parses `typed` as a TOML value. If it is none, it is plain text.
 RawValue raw_value(std::string_view typed);
 
-/// `text` as a TOML string in quotes, with whatever must be escaped.
+/// Returns `text` as a TOML string in quotes, with special characters escaped.
 std::string toml_quoted(std::string_view text);
 
 }  // namespace lockstep

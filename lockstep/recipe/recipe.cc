@@ -34,7 +34,8 @@ const SettingRow& row_of(std::string_view key) {
   return *rows.front();
 }
 
-/// $XDG_CONFIG_HOME/lockstep/config.toml, by default in ~/.config, if there is one.
+/// Returns the path of the user's file of settings, if it exists: $XDG_CONFIG_HOME/lockstep/config.toml, by default in
+/// ~/.config.
 std::vector<RawSetting> settings_of_user_file(const Environment& env) {
   const auto config = env.get("XDG_CONFIG_HOME");
   const auto home = env.get("HOME");
@@ -109,8 +110,8 @@ const T& held(const Setting& setting) {
   return *value;
 }
 
-/// Rewrites a path so that it means the same in a recipe in another folder. A path that begins with a variable or ~ is
-/// complete already.
+/// Rewrites a path so that it means the same in a recipe in another folder. A path that begins with a variable or ~
+/// does not depend on the recipe's folder, so it is unchanged.
 std::string portable(const Setting& setting, const std::string& text) {
   if (text.starts_with('$') || text == "~" || text.starts_with("~/")) return text;
   return fs::absolute(setting.base / text).lexically_normal().string();
@@ -123,7 +124,7 @@ bool is_file_named(const SettingRow& row, const std::string& text) {
   return std::any_of(names.begin(), names.end(), [&](const auto& name) { return names_file(name, text); });
 }
 
-/// A name of the user's may hold what a bare key cannot.
+/// Returns a key as TOML writes it. A name that the user has chosen may need quotes.
 std::string key_in_toml(const std::string& key) {
   const auto quoted = [](const std::string& part) {
     const bool is_bare = std::ranges::all_of(
@@ -139,7 +140,7 @@ std::string value_in_toml(const SettingRow& row, const Setting& setting) {
   if (row.type == SettingType::kPath) return toml_quoted(is_word(row, *text) ? *text : portable(setting, *text));
   if (text == nullptr || !is_file_named(row, *text)) return toml_of(setting.value);
   const auto colon = text->find(':') + 1;
-  // Of Python, a module is no file: it is looked for where Python looks.
+  // A Python module is named without a file, and Python searches for it. So it is not rewritten as a path.
   if (text->starts_with(kPython) && !text->substr(0, text->rfind(':')).ends_with(".py")) return toml_quoted(*text);
   return toml_quoted(text->substr(0, colon) + portable(setting, text->substr(colon)));
 }

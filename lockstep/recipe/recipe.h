@@ -39,44 +39,45 @@ struct Override {
   Origin origin;
 };
 
-/// "trainer.seed=7", as it stands after `--set`.
+/// Parses "trainer.seed=7", the value of `--set`.
 ///
 /// Throws: Error(kUsage) if there is no `=`, or nothing before it.
 Override override_of(std::string_view text);
 
-/// The same of each of several.
+/// Parses several such values.
 std::vector<Override> overrides_of(std::span<const std::string> texts);
 
 struct SettingsText;
 struct SettingRow;
 
-/// The class or function that "python:net.py:Net" or "python:torchvision.models:resnet18" names.
+/// A class or function in Python, as in "python:net.py:Net" or "python:torchvision.models:resnet18".
 struct PythonName {
   std::string source;  ///< A file's absolute path, or the name of a module.
   std::string object;  ///< A class or function in it: "Net".
   bool is_file = false;
 };
 
-/// Whether a required setting may be missing. A run refuses it, a command that only shows a recipe does not.
+/// Whether a required setting may be missing. A run needs every required setting. A command that only shows a recipe
+/// does not.
 enum class Gaps { kRefused, kAllowed };
 
-/// All settings of a run, typed and checked, each with its origin. It holds values only. Its readers decide what they
-/// mean.
+/// All settings of a run, typed and checked, each with its origin. It has values only. The code that reads a value
+/// decides what it means.
 class Recipe {
  public:
-  /// Reads a recipe file, lays it over the user's file, then lays LOCKSTEP_SET of `env` and the overrides over it, by
-  /// the rules of docs/guide/recipes.md.
+  /// Reads a recipe file. Its settings override those of the user's file. LOCKSTEP_SET in `env` overrides the recipe,
+  /// and `overrides` override all of these. docs/guide/recipes.md has the rules.
   ///
   /// Throws: Error(kIo) if the file cannot be read; Error(kRecipe) with file and line for bad TOML, an unknown key (the
   ///         nearest known one named), a wrong type, a value out of range, keys that exclude each other in the same
   ///         source, a value that is missing; Error(kUsage) instead if a flag gave the wrong value.
   static Recipe load(const std::filesystem::path& path, const Environment& env,
                      const std::vector<Override>& overrides = {}, Gaps gaps = Gaps::kRefused);
-  /// The same from text. `name` is for messages, `folder` is what relative paths start from.
+  /// Makes a recipe from text. `name` is for messages. Relative paths begin at `folder`.
   static Recipe parse(std::string_view toml, const std::string& name, const std::filesystem::path& folder,
                       const Environment& env, const std::vector<Override>& overrides = {});
 
-  /// Returns the settings of the other sources if there is no recipe, as for a job of any program.
+  /// Returns the settings of all sources other than a recipe. It is for a job that runs another program.
   static Recipe without_file(const Environment& env, const std::vector<Override>& overrides);
 
   /// "digits" for recipes/digits.toml.
@@ -92,10 +93,10 @@ class Recipe {
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<double> reals(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;  ///< Empty if the key has no value.
-  /// Returns a path with $NAME and ~ expanded, and made absolute from the recipe's folder. If --set gave it, from the
-  /// current folder.
+  /// Returns a path with $NAME and ~ expanded, and made absolute from the recipe's folder. If --set gave the path, it
+  /// begins at the current folder.
   ///
-  /// Throws: Error(kRecipe) if it names a variable that is not set.
+  /// Throws: Error(kRecipe) if the path names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
   /// True if a path's value is not one but the word that its row of the schema permits, such as "auto".
@@ -114,15 +115,15 @@ class Recipe {
   /// Returns the origin, such as "digits.toml:7", "--set" or "default". LOCKSTEP_ASSERT: the key has a value.
   const Origin& origin(std::string_view key) const;
 
-  /// Every setting that has a value, by key.
+  /// Returns every setting that has a value, by key.
   const std::map<std::string, Setting, std::less<>>& settings() const { return settings_; }
 
   /// Returns all settings that have a value, one per line, with the origin as a comment. The text reads back as the
   /// same recipe.
   std::string to_toml() const;
 
-  /// A digest of the settings that decide the result, the same on every rank of one run. Paths and origins are left
-  /// out.
+  /// Returns a digest of the settings that decide what is learnt. It must be the same on every rank of a run. Paths and
+  /// origins are left out.
   std::uint64_t digest() const;
 
   /// Returns notes to show the user once, on keys that a higher source made irrelevant.

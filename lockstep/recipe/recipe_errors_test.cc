@@ -30,7 +30,7 @@ Override set(const std::string& key, const std::string& value) {
   return {.key = key, .value = value, .origin = {SettingSource::kSet, "--set"}};
 }
 
-/// Messages that name no way out of their own end with the one that every refused value has.
+/// If a message has no hint of its own, it ends with the general hint for a refused value.
 void expect_text(const Refusal& found, const std::string& message) {
   const bool has_hint = message.find("\n  hint: ") != std::string::npos || found.text == message;
   EXPECT_EQ(found.text, has_hint ? message : message + "\n  hint: `lockstep recipe ls` explains each key");

@@ -26,7 +26,8 @@ std::vector<fs::path> shipped_recipes() {
   return files;
 }
 
-/// Reads `toml`. Whatever is taken must write and read itself back, whatever is not must be refused by an Error.
+/// Reads `toml` as a recipe. If the recipe is accepted, it must be the same after writing and reading it again. If not,
+/// it must be refused by an Error.
 bool is_taken(const std::string& toml, const std::vector<Override>& overrides = {}) {
   try {
     const Recipe recipe = Recipe::parse(toml, "mutant.toml", "/r", {}, overrides);

@@ -45,7 +45,7 @@ Recipe digits(const std::vector<Override>& overrides = {}, const Environment& en
   return Recipe::parse(kDigits, "digits.toml", "/recipes", env, overrides);
 }
 
-/// A folder of its own, removed with everything in it.
+/// A temporary folder. The destructor removes it with all its files.
 struct Folder {
   Folder() : path(fs::path(::testing::TempDir()) / ("recipe-" + std::to_string(::getpid()))) {
     fs::create_directories(path);

@@ -45,7 +45,7 @@ constexpr SettingTies excluding(std::string_view keys) { return {.excludes = key
 constexpr SettingTies yielding_to(std::string_view keys) { return {.yields_to = keys}; }
 constexpr SettingTies same_as(std::string_view key) { return {.same_as = key}; }
 
-// Folded by hand, since the formatter would give some rows a line for each field.
+// The rows are wrapped by hand, since the formatter would put each field of some rows on a line of its own.
 // clang-format off
 constexpr auto kRows = std::to_array<SettingRow>({
     {"model.name", kText, kMustBeSet, one_of("mlp cnn resnet18 resnet34 resnet50 resnet101 resnet152 vit_b_16 bert python:FILE:CLASS script:FILE plugin:FILE"), "",
@@ -288,7 +288,7 @@ std::string_view leaf_of(std::string_view key) { return key.substr(key.rfind('.'
 
 constexpr std::string_view kAnyName = ".NAME";
 
-/// True if `key` is the row's own, or one of the many that "model.args.NAME" stands for.
+/// True if `key` is the key of this row, or one of the keys for which a row such as "model.args.NAME" stands.
 bool is_key_of(const SettingRow& row, std::string_view key) {
   if (row.key == key) return true;
   if (!stands_for_many(row)) return false;
@@ -376,7 +376,7 @@ bool names_file(std::string_view name, std::string_view text) {
   if (file == std::string_view::npos) return false;
   const auto kind = name.substr(0, file + 1);
   if (!text.starts_with(kind) || text.size() == kind.size()) return false;
-  // A second colon comes before the name of something in a Python file or module.
+  // After a second colon comes the name of a class or function in the Python file or module.
   const auto second = text.rfind(':');
   return name.ends_with(":FILE") || (second > file + 1 && second + 1 < text.size());
 }

@@ -28,7 +28,7 @@ struct SettingRule {
 /// "python:net.py:Net".
 bool names_file(std::string_view name, std::string_view text);
 
-/// The dependencies of a setting on others. Lists are separated by spaces.
+/// How a setting depends on other settings. Keys in a list are separated by spaces.
 struct SettingTies {
   std::string_view only_for = {};   ///< Values of its table's selector that take it. Empty for all.
   std::string_view excludes = {};   ///< Keys that cannot be set beside it.
@@ -36,13 +36,14 @@ struct SettingTies {
   std::string_view same_as = {};    ///< The key that this one is another name for. It then has no other properties.
 };
 
-/// Whether a setting decides what is learnt, and so must be the same on every rank, or only where and how fast.
+/// The role of a setting. Either it decides what is learnt, and must be the same on every rank, or it only decides
+/// where and how fast a run is.
 enum class SettingRole { kDecides, kAside };
 
 inline constexpr std::string_view kMustBeSet = "(must be set)";
 
-/// One row of the table of settings. A key whose default depends on the selector has a row for each; one that ends in
-/// ".NAME" stands for any number of them, each with a name of the user's.
+/// One row of the table of settings. If a key's default depends on the selector, the key has a row for each of its
+/// values. A key that ends in ".NAME" stands for any number of keys, whose names the user chooses.
 struct SettingRow {
   std::string_view key;  ///< "trainer.seed"
   SettingType type = SettingType::kText;
@@ -54,10 +55,10 @@ struct SettingRow {
   SettingRole role = SettingRole::kDecides;
 };
 
-/// Every setting there is, in the order that help shows them. Whatever is not here is an error in a recipe.
+/// Returns the table of all settings, in the order of the help. A key that is not in the table is an error in a recipe.
 std::span<const SettingRow> schema();
 
-/// The keys that most recipes set, for help that starts with them.
+/// Returns the keys that most recipes set. Help shows them first.
 std::span<const std::string_view> common_settings();
 
 /// Returns the rows of one key. Empty if there is no such key.
@@ -66,7 +67,7 @@ std::vector<const SettingRow*> rows_of(std::string_view key);
 /// True for a row such as "model.args.NAME", whose last word stands for any name.
 bool stands_for_many(const SettingRow& row);
 
-/// The tables, "model", "data"…, in the schema's order.
+/// Returns the tables, "model", "data" and so on, in the schema's order.
 std::vector<std::string> setting_tables();
 
 /// Returns the key whose value decides which other keys of `table` apply, such as "model.name" or "data.kind". Nothing
@@ -86,7 +87,7 @@ std::optional<std::string> nearest_setting(std::string_view key);
 /// Describes a valid value of this row, such as "a whole number of steps, at least 1".
 std::string wanted(const SettingRow& row);
 
-/// The words of a list separated by spaces.
+/// Splits a list at its spaces.
 std::vector<std::string> words(std::string_view list);
 
 }  // namespace lockstep

@@ -26,7 +26,7 @@ std::string spelt(const std::string& key, const Setting& setting) {
               (near ? "did you mean " + *near + "? " : "") + "`lockstep recipe ls` lists every setting");
 }
 
-/// The settings that sources gave, each by its one name, the highest source's value of each.
+/// The settings from all sources by key. If several sources set a key, the value of the highest source is kept.
 class Laid {
  public:
   void add(const RawSetting& raw) {
@@ -71,7 +71,7 @@ std::optional<Selected> selected(const Settings& settings, std::string_view tabl
       *key, row.fallback == kMustBeSet ? "" : std::string(row.fallback), {SettingSource::kDefault, "default"}};
 }
 
-/// "sgd takes lr, momentum, …"
+/// Returns a text such as "sgd takes lr, momentum, …".
 std::string what_is_taken(const Selected& choice) {
   std::vector<std::string> keys;
   for (const auto& row : schema()) {
@@ -109,7 +109,7 @@ void keep_to_selection(Settings& settings, std::vector<std::string>& notes) {
   }
 }
 
-/// Of two keys that exclude each other the higher source's stays.
+/// If two keys exclude each other, the one from the higher source stays.
 void keep_one_of_each_pair(Settings& settings, std::vector<std::string>& notes) {
   for (const auto& row : schema()) {
     for (const auto& other_key : words(row.ties.excludes)) {
@@ -152,7 +152,7 @@ void add_defaults(Settled& result) {
   }
 }
 
-/// PyTorch's SGD refuses the same. Here the error can name the line.
+/// PyTorch's SGD refuses this combination too. Here the error can name the line of the recipe.
 void check_nesterov(const Settings& settings) {
   const auto found = settings.find("optimizer.nesterov");
   if (found == settings.end() || !std::get<bool>(found->second.value)) return;

@@ -17,10 +17,10 @@ struct Settled {
   std::vector<std::string> gaps;  ///< Keys that must be set and are not.
 };
 
-/// Lays sources over each other and fills in defaults, by the rules of docs/guide/recipes.md.
+/// Merges the settings of all sources, and fills in defaults, by the rules of docs/guide/recipes.md.
 ///
-/// `raw` is ordered by source, lowest first. Within a source the last of two equal keys holds.
-/// Throws: as Recipe::load does, but for gaps.
+/// `raw` is ordered by source, lowest first. If a source has a key twice, the last value counts. Throws: as
+/// Recipe::load(), but not for missing values.
 Settled settled(const std::vector<RawSetting>& raw);
 
 }  // namespace lockstep

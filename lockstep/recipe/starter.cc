@@ -23,7 +23,7 @@ std::string starter_line(const SettingRow& row, const Recipe& recipe) {
   return line + "  # " + std::string(row.help) + " (" + wanted(row) + ")\n";
 }
 
-/// True if the row says something for what `recipe` has chosen.
+/// True if the setting of this row has an effect for the kinds that `recipe` has chosen.
 bool is_worth_a_line(const SettingRow& row, const Recipe& recipe) {
   if (!row.ties.same_as.empty()) return false;
   const auto selector = selector_of(table_of(row.key));

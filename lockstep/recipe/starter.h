@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Returns a recipe to start from, which runs as it is. Each setting has its help. Those in `overrides` are set, the
+/// Returns a recipe to start from, which runs as it is. Each setting has its help. Settings in `overrides` are set. All
 /// others are comments that show their defaults.
 ///
 /// Throws: as Recipe::parse does.

@@ -28,7 +28,7 @@ std::optional<double> number(const RawScalar& scalar) {
 bool keeps(const SettingRule& rule, double value) { return rule.holds == nullptr || rule.holds(value); }
 
 std::optional<std::string> text_of(const RawSetting& raw) {
-  // `--set model.name=1` is text although TOML would see a number.
+  // In `--set model.name=1` the value is text, although TOML would read it as a number.
   const auto* scalar = std::get_if<RawScalar>(&raw.value.data);
   const auto* text = scalar != nullptr ? std::get_if<std::string>(scalar) : nullptr;
   return text != nullptr ? std::optional(*text) : raw.value.typed;
@@ -117,7 +117,8 @@ SettingValue any_value(const SettingRow& row, const RawSetting& raw) {
 
 std::string toml_number(double value) {
   std::string text = shortest(value);
-  // Without a point TOML reads a whole number, which a real setting takes too, but not past 64 bits.
+  // A number without a point is a whole number in TOML. A setting for real numbers accepts it too, if it fits into 64
+  // bits.
   if (std::abs(value) >= 1e15 && text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
@@ -173,7 +174,7 @@ SettingValue default_value(const SettingRow& row) {
                            .base = {}});
 }
 
-// A value without a type of its own must read back as it was. 1.0 is no whole number.
+// A setting of type kAny must have the same type when it is read back. So 1.0 must not be written as 1.
 std::string toml_of_any(const SettingValue& value) {
   const auto with_point = [](double number) {
     auto text = toml_number(number);

@@ -16,7 +16,7 @@ namespace lockstep {
 /// wanted.
 SettingValue typed_value(const SettingRow& row, const RawSetting& raw);
 
-/// The default of `row`, which has one.
+/// Returns the default of `row`, which must have one.
 SettingValue default_value(const SettingRow& row);
 
 /// Returns `value` as TOML, as a recipe would hold it.
@@ -25,7 +25,7 @@ std::string toml_of(const SettingValue& value);
 /// Formats the value of a row of type kAny, so that it reads back as the same type.
 std::string toml_of_any(const SettingValue& value);
 
-/// Returns kUsage for a flag and kRecipe otherwise, by what the user has to change.
+/// Returns the kind of error for a wrong value: kUsage if a flag gave it, and kRecipe otherwise.
 ErrorKind error_kind(const Origin& origin);
 
 }  // namespace lockstep

@@ -31,7 +31,8 @@
 namespace lockstep {
 namespace {
 
-/// Other threads handle signals. A handler must not run in the middle of this thread's system calls.
+/// This thread blocks all signals, so that other threads handle them. A signal must not interrupt this thread's system
+/// calls.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
@@ -42,7 +43,8 @@ std::array<std::vector<SavedTensor>*, 3> parts_of(SnapshotContent& content) {
   return {&content.model, &content.optimizer, &content.extensions};
 }
 
-/// Memory on the host for a copy of a tensor, laid out as that is. `own` is kept from save to save.
+/// Returns host memory for a copy of a tensor, with the tensor's memory layout. `own` is memory of an earlier save,
+/// which is used again if it fits.
 const at::Tensor& room_for(const at::Tensor& tensor, at::Tensor& own) {
   if (own.defined() && own.sizes() == tensor.sizes() && own.strides() == tensor.strides() &&
       own.scalar_type() == tensor.scalar_type()) {
@@ -52,7 +54,7 @@ const at::Tensor& room_for(const at::Tensor& tensor, at::Tensor& own) {
                                  tensor.options().device(at::kCPU).requires_grad(false));
 }
 
-/// The device that shares tensors with a save, if one does.
+/// Returns the device on which shared tensors of a save are, if there are any on a device.
 std::optional<c10::Device> device_of(SnapshotContent& content) {
   for (auto* part : parts_of(content)) {
     for (const auto& each : *part) {
@@ -62,7 +64,7 @@ std::optional<c10::Device> device_of(SnapshotContent& content) {
   return std::nullopt;
 }
 
-/// The same with host memory of the same shapes in a device's place.
+/// Returns the same content with tensors on the device replaced by host memory of the same shapes.
 SnapshotContent on_host(SnapshotContent content) {
   for (auto* part : parts_of(content)) {
     for (auto& each : *part) {
@@ -182,8 +184,8 @@ void BackgroundSave::work(Job& job) {
   changed_.notify_all();
 }
 
-/// Replaces what the content shares by copies. It uses plain memcpy, since a copy by all of LibTorch's threads would
-/// take cores from the training.
+/// Replaces the content's shared tensors by copies. It copies by memcpy() in this thread, since all of LibTorch's
+/// threads would take cores from the training.
 void BackgroundSave::copy(Job& job) {
   std::size_t index = 0;
   std::vector<HostCopy> from_device;
@@ -206,7 +208,7 @@ void BackgroundSave::copy(Job& job) {
     }
   }
   if (!from_device.empty()) fetch_->fetch(from_device);
-  // Weights that lie channels last are saved in the order of their dimensions.
+  // Weights in channels-last layout are saved in the order of their dimensions.
   for (auto& [saved, own] : copied) *saved = {.name = std::move(saved->name), .tensor = own.contiguous()};
 }
 

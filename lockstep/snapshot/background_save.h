@@ -29,20 +29,21 @@ struct SaveEnd {
 /// Saves snapshots while training continues. A thread copies the tensors that are shared with the model, then writes
 /// and syncs the copy. One save is in flight at a time. Threads: the training thread makes all calls.
 ///
-/// It keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the copy. A save
-/// into a HeldSnapshot has two copies there, and none here but of a device's tensors. Those come on a stream of their
-/// own while the device computes.
+/// A BackgroundSave keeps one copy of all shared tensors from save to save, since fresh pages cost far more than the
+/// copy. A save into a HeldSnapshot has its two copies there. Then this object keeps copies of a device's tensors only.
+/// These are copied on a stream of their own while the device computes.
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::filesystem::path snapshots);
-  /// Saves into this memory, and not to disk. SaveEnd::written stays empty.
+  /// Makes an object that saves into this memory instead of to disk. SaveEnd::written stays empty.
   BackgroundSave(std::filesystem::path snapshots, FileDescriptor memory);
-  /// Waits for the save in flight.
+  /// Waits for the end of a save that has begun.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Prepares the memory for such a content, so that the first save finds it, and checks that the disk has room.
+  /// Prepares the memory for copies of this content, so that the first save finds it ready, and checks that the disk
+  /// has room.
   /// Throws: Error(kIo) as require_room(); Error(kEnvironment) as HeldSnapshot::reserve().
   void prepare(const SnapshotContent& content);
 
@@ -50,13 +51,14 @@ class BackgroundSave {
   /// change until wait_for_copy() has returned. Blocks: until memory is ready, if prepare() was called just before.
   void begin(SnapshotContent content, const WriteOptions& options);
 
-  /// Blocks: until nothing that is shared is read any more. Costs one atomic read if that is so already.
+  /// Returns once the save does not read shared tensors any more. If it has copied them already, the call costs one
+  /// atomic read.
   void wait_for_copy();
 
-  /// Returns how the last save ended, once for each save. Nothing while it is in flight, or if its end was taken
-  /// already.
+  /// Returns the result of the last save, once for each save. Returns nothing while the save runs, or if its result was
+  /// returned before.
   std::optional<SaveEnd> ended();
-  /// Does the same, and waits for the save in flight.
+  /// Waits for the save in flight, and returns its result as ended() does.
   std::optional<SaveEnd> wait();
 
  private:

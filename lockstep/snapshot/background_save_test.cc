@@ -37,7 +37,7 @@ class BackgroundSaveTest : public ::testing::Test {
     optimizer_.zero_grad();
     average_.add_(1);
   }
-  /// The weights that a snapshot holds.
+  /// Returns the weights that a snapshot holds.
   std::string digest_in(const fs::path& snapshot) {
     Net net;
     torch::optim::AdamW optimizer(net.parameters());

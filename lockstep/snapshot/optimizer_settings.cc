@@ -20,7 +20,8 @@ Json settings_of(const torch::optim::SGDOptions& options) {
           {"nesterov", options.nesterov()}};
 }
 
-// AdamOptions and AdamWOptions have the same members and no common base that has them.
+// AdamOptions and AdamWOptions have the same members, but no common base class with these members. So this is a
+// template.
 template <typename Options>
 Json adam_settings_of(const Options& options) {
   const auto [beta1, beta2] = options.betas();

@@ -12,7 +12,8 @@ namespace lockstep {
 /// from a snapshot. The form is {"name": "adam", "groups": [{"settings": {"lr": 0.1, …}, "params": ["fc.weight", …]}]}.
 /// `names` maps each parameter's TensorImpl to its name.
 ///
-/// Throws: Error(kUsage) for an optimizer of a kind unknown here, or a parameter without a name.
+/// Throws: Error(kUsage) if the optimizer is not one of LibTorch's that snapshots support, or if a parameter has no
+///         name.
 std::string optimizer_settings(const torch::optim::Optimizer& optimizer,
                                const std::map<const void*, std::string>& names);
 

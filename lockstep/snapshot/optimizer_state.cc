@@ -13,7 +13,7 @@ namespace {
 
 using torch::optim::OptimizerParamState;
 
-// One kind of state, by PyTorch's names. Undefined tensors are left out.
+// Returns one parameter's state as tensors by PyTorch's names. Undefined tensors are left out.
 using Parts = std::map<std::string, at::Tensor>;
 
 at::Tensor number(std::int64_t value) { return at::full({}, value, at::kLong); }
@@ -51,7 +51,8 @@ bool is_known_part(const std::string& part) {
          part == "max_exp_avg_sq";
 }
 
-// One optimizer's state must not pass for another's, which would silently start from zero.
+// State that another kind of optimizer wrote is an error. Without this check the optimizer would silently start from
+// zero.
 void require_parts(const std::string& name, Parts parts, const std::vector<std::string>& wanted,
                    const std::string& optional = {}) {
   std::vector<std::string> found;
@@ -150,7 +151,8 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const std::map<const 
                       "the snapshot's '" + name + "." + part + "' does not have its parameter's shape",
                       "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
         }
-        // Laid out as the parameter, since fused updates need the same layout for all of its tensors.
+        // The state gets the parameter's memory layout, since fused updates need the same layout for parameter and
+        // state.
         const auto options = tensor.options().device(parameter.device());
         parts[part] = part == "step" ? tensor : at::empty_like(parameter, options).copy_(tensor);
       }

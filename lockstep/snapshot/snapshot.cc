@@ -58,7 +58,7 @@ Json json_of(const MetricSum& sum) { return {to_json_number(sum.total), sum.samp
 
 MetricSum sum_from(const Json& pair) { return {from_json_number(pair.at(0)), pair.at(1)}; }
 
-// A list with a pair for each rank, by name.
+// Returns for each name of a sum a list of pairs, one pair for each rank.
 Json json_of(const std::vector<RankSums>& ranks) {
   Json loss = Json::array();
   Json since_logged = Json::array();
@@ -230,7 +230,7 @@ WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const Sna
   try {
     prune_snapshots(snapshots, {.newest = options.keep, .every = options.keep_every}, path);
   } catch (const Error& error) {
-    // This snapshot is complete, so the run can continue. The next one tries again.
+    // The new snapshot is complete, so the run can continue. The next save tries again to remove the old ones.
     Log(2, "lockstep: ").warning("old snapshots stay: " + std::string(error.fact()));
   }
   return {std::move(path), bytes};

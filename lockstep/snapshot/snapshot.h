@@ -96,17 +96,17 @@ struct SnapshotContent {
 
 /// Copies weights, buffers and optimizer state, and adds the tensors of extensions.
 ///
-/// Throws: Error(kUsage) for an optimizer whose state is of a kind unknown here.
+/// Throws: Error(kUsage) if a snapshot cannot hold the state of this kind of optimizer.
 SnapshotContent content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer, TrainingState state,
                            std::vector<SavedTensor> extensions = {});
 
-/// Does the same, but shares the tensors that only an update of the weights changes. These are parameters, optimizer
-/// state and tensors of extensions, if they are contiguous, or dense and on a device. BackgroundSave uses it and copies
-/// them.
+/// Makes the same content without copying the tensors that only an update of the weights changes: it shares them. These
+/// are parameters, optimizer state and tensors of extensions, if they are contiguous, or dense and on a device.
+/// BackgroundSave uses it and copies them.
 SnapshotContent shared_content_of(const torch::nn::Module& module, torch::optim::Optimizer& optimizer,
                                   TrainingState state, std::vector<SavedTensor> extensions = {});
 
-/// Returns the content of a snapshot's files. The bytes are the content's own.
+/// Returns the content of a snapshot's files, in memory that belongs to the content.
 SnapshotParts snapshot_parts(const SnapshotContent& content);
 
 struct WriteOptions {
@@ -124,44 +124,46 @@ struct WrittenSnapshot {
 /// Writes `snapshots/step-NNNNNNNNNN/` and removes old snapshots. One rank of one program calls it, and
 /// lock_snapshots() keeps others out. Old snapshots that cannot be removed are a warning on standard error.
 ///
-/// Blocks: until it is on disk. Throws: Error(kIo); snapshots saved before are unchanged.
+/// Blocks: until the snapshot is on disk. Throws: Error(kIo) if the snapshot cannot be written. Snapshots saved before
+///         are unchanged.
 WrittenSnapshot write_snapshot(const std::filesystem::path& snapshots, const SnapshotContent& content,
                                const WriteOptions& options = {});
 
 /// Restores weights, buffers and optimizer state from a snapshot.
 ///
-/// Throws: Error(kIo); Error(kData) naming the tensor that is missing, left over or of another shape, with both shapes.
+/// Throws: Error(kIo) if a file cannot be read; Error(kData) naming the tensor that is missing, left over or of another
+///         shape, with both shapes.
 TrainingState restore_snapshot(const std::filesystem::path& snapshot, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer);
 
-/// Returns the numbers as the text of a snapshot's file.
+/// Returns the numbers of a training's state as text, in the form of a snapshot's file.
 std::string state_text(const TrainingState& state);
 
 /// Reads a snapshot's numbers from the text of its file. `file` names it in errors. Throws: Error(kData).
 TrainingState parsed_state(const std::string& text, const std::filesystem::path& file);
 
-/// Restores weights and buffers from a snapshot. They are the averaged ones if the run kept them, as its own validation
-/// used them, else the last ones. If a signal stopped the run before the pass for BatchNorm statistics, averages lack
-/// these and are not used. Returns true if the weights are averaged.
+/// Restores weights and buffers from a snapshot. If the run averaged its weights, they are the averages, which its own
+/// validation used. Otherwise they are the last step's. If a signal stopped the run before the pass for BatchNorm
+/// statistics, averages lack these and are not used. Returns true if the weights are averaged.
 ///
-/// Throws: Error(kIo); Error(kData) as restore_snapshot().
+/// Throws: as restore_snapshot().
 bool restore_weights(const std::filesystem::path& snapshot, torch::nn::Module& module);
 
-/// Returns why the state of a snapshot cannot be read, such as a damaged file or another schema. Nothing if it can. It
-/// is for newest_whole_snapshot(), which then takes the snapshot before it.
+/// Returns why the state of a snapshot cannot be read, such as a damaged file or another schema. Returns nothing if the
+/// state can be read. newest_whole_snapshot() calls this, and then takes the snapshot before.
 std::optional<std::string> state_fault(const std::filesystem::path& snapshot);
 
-/// Returns SnapshotContent::data of a snapshot. Empty if it has none.
+/// Returns SnapshotContent::data of a snapshot. Empty if the snapshot has none.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::string saved_data(const std::filesystem::path& snapshot);
 
-/// Returns the tensors that extensions saved, by name. Empty if there is no such file.
+/// Returns the tensors that extensions saved, by name. Empty if the snapshot has no tensors of extensions.
 ///
 /// Throws: Error(kIo), Error(kData).
 std::map<std::string, at::Tensor> extension_tensors(const std::filesystem::path& snapshot);
 
-/// Hands one tensor after the other to `take`, so that not all need be in memory at once.
+/// Reads one tensor of extensions after the other and passes each to `take`, so that memory need not hold all of them.
 ///
 /// Throws: Error(kIo), Error(kData).
 void for_each_extension_tensor(const std::filesystem::path& snapshot,

@@ -17,7 +17,8 @@ std::filesystem::path locked_folder(const std::filesystem::path& snapshots) {
 }  // namespace
 
 void clear_left_overs(const std::filesystem::path& snapshots, const RunLock& lock) {
-  // On a file system without locks it is unknown whether a holder on another host lives.
+  // The lock was taken from a process that did not release it. It may have been on another host, and may still live if
+  // the file system has no locks. So only stale files are removed.
   if (lock.taken_from()) {
     remove_stale_temporaries(snapshots);
   } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two programs on one snapshot folder both wrote, until one died while it removed what the other had removed.
+// The fault: two programs wrote into one snapshot folder. One of them died when it removed a snapshot that the other
+// had removed already.
 #include "lockstep/snapshot/snapshot_lock.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ void write_whole_below(const std::filesystem::path& snapshots, const std::string
   write_whole(snapshots / name / "model.safetensors", "half");
 }
 
-// A live process that is not this one: the one that started it.
+// Another process that lives: the parent of this one.
 ProcessIdentity another() {
   auto identity = self();
   identity.pid = ::getppid();
@@ -50,7 +51,8 @@ TEST(SnapshotLock, IsTheRunsOwn) {
   message_of(ErrorKind::kEnvironment, [&] { lock_snapshots(folder.path() / "snapshots", another()); });
 }
 
-// Another host's processes cannot be asked. Who holds the lock need not: they are gone, or never wrote here.
+// Nobody can ask whether a process on another host lives. The holder of the lock need not ask, since all other writers
+// have ended.
 TEST(SnapshotLock, ItsHolderRemovesWhatOtherWritersLeftOfAnyHostAndAge) {
   const TemporaryFolder folder;
   const auto snapshots = folder.path() / "snapshots";

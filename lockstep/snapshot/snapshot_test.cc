@@ -173,7 +173,7 @@ TEST(Snapshot, KeepsOnlyTheNewest) {
   EXPECT_EQ(left[1].step, 3);
 }
 
-// An old snapshot that could not be removed ended a run whose new snapshot was whole.
+// The fault: a run ended because an old snapshot could not be removed, although the new one was complete.
 TEST(Snapshot, IsGoodEvenIfAnOldOneCannotBeRemoved) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own an entry that the writer may not remove";
   const TemporaryFolder folder;
@@ -264,7 +264,8 @@ TEST(Snapshot, StateThatIsDamagedOrOfALaterFormatIsRefused) {
   EXPECT_EQ(weights_digest(net), before) << "a refused snapshot changed the weights";
 }
 
-// Such numbers were written as null, and null was refused: one NaN made every snapshot useless.
+// The fault: numbers that are not finite were written as null, and a restore refused null. So one NaN made every
+// snapshot useless.
 TEST(Snapshot, NumbersThatAreNotFiniteComeBack) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

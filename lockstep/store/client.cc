@@ -75,7 +75,7 @@ void StoreClient::send(std::string_view bytes, Deadline until) {
   }
 }
 
-// Receives exactly `count` bytes. If `count` is 0, it receives all available bytes, at least one.
+// Receives exactly `count` bytes. If `count` is 0, it waits for the first byte and receives all that are available.
 std::string StoreClient::receive(std::size_t count, Deadline until) {
   std::string bytes(count == 0 ? 65536 : count, '\0');
   std::size_t done = 0;

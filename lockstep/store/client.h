@@ -43,8 +43,8 @@ std::uint32_t next_generation(StoreClient& client, Clock::time_point until);
 
 /// One connection to the run's store.
 ///
-/// A client of the store. A request that failed with kLate or kLost ends the connection. Its answer could still arrive,
-/// and would be taken for the answer to the next request.
+/// A request that failed with kLate or kLost ends the connection. Otherwise its late answer could be taken for the
+/// answer to the next request.
 ///
 /// Threads: one at a time. Throws: every method throws StoreError.
 class StoreClient {
@@ -55,15 +55,15 @@ class StoreClient {
   ///
   /// Blocks: until `until` at most.
   /// Throws: Error(kPeer) as ClientHandshake; StoreError(kLost) if the server refuses this client, or does not know the
-  ///         secret itself; StoreError(kLate) if it says nothing.
+  ///         secret itself; StoreError(kLate) if the server sends nothing.
   StoreClient(FileDescriptor socket, const StoreIdentity& identity, Deadline until);
 
   /// Sends a request and returns the reply's fields.
   ///
-  /// Blocks: until `until` at most. kGet and kWait last until all keys are there.
+  /// Blocks: until the time `until` at most. kGet and kWait take until all keys exist.
   std::vector<std::string> ask(const StoreRequest& request, Deadline until);
 
-  /// True if the connection serves for another request.
+  /// True if the connection can be used for another request.
   bool is_usable() const { return static_cast<bool>(socket_); }
 
  private:

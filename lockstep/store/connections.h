@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// A process's connections to the run's store, one for each thread that asks at the same time. So a thread that waits
-/// for a key holds up no other.
+/// A process's connections to the run's store. Threads that ask at the same time use different connections, so a thread
+/// that waits for a key does not delay another.
 ///
 /// Threads: safe.
 class StoreConnections {
@@ -21,7 +21,7 @@ class StoreConnections {
 
   StoreConnections(Connect connect, StoreIdentity identity);
 
-  /// Opens the first connection. A busy server may close it unheard, so this retries.
+  /// Opens the first connection. A busy server may close a new connection without an answer, so this tries again.
   ///
   /// Blocks: until `until` at most. Throws: as StoreClient.
   void open(StoreClient::Deadline until);

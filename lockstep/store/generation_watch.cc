@@ -30,7 +30,7 @@ GenerationWatch::~GenerationWatch() {
   try {
     connections_->ask({StoreOperation::kSet, generation_, {key_, "1"}}, Clock::now() + kStoreAnswersWithin);
   } catch (const StoreError&) {
-    // The generation has ended, or the store is lost. Either way the thread's wait has ended too.
+    // The generation has ended, or the store is lost. In both cases the thread's wait has ended too.
   }
 }
 

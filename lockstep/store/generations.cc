@@ -20,7 +20,8 @@
 namespace lockstep {
 namespace {
 
-// Far above what ranks exchange. A faulty rank must not exhaust the memory of the serving process.
+// The limit is far above what ranks exchange. It keeps a faulty rank from using up the memory of the process that
+// serves the store.
 constexpr std::size_t kMostStoredBytes = 1U << 30U;
 
 StoreReply refused(std::string why) { return {StoreStatus::kRefused, {std::move(why)}}; }
@@ -119,7 +120,7 @@ StoreReply Generations::add(Keys& keys, const Fields& fields, std::uint32_t gene
   return {StoreStatus::kDone, {std::to_string(sum)}};
 }
 
-// As in c10d's own stores, an empty expectation means a key that is missing.
+// As in c10d's own stores, an empty expected value means that the key does not exist.
 StoreReply Generations::compare_set(Keys& keys, const Fields& fields, std::uint32_t generation) {
   const auto found = keys.find(fields[0]);
   const bool matches = found == keys.end() ? fields[1].empty() : found->second == fields[1];

@@ -25,8 +25,8 @@ class Generations {
  public:
   using ClientId = std::uint64_t;
 
-  /// Carries out a request. Returns nullopt if it waits for a key. take_answers() then returns the reply later. A
-  /// client must not send another request before it has its reply.
+  /// Carries out a request and returns the reply. Returns nullopt if the request must wait for a key. take_answers()
+  /// then returns the reply later. A client must not send another request before it has the reply.
   std::optional<StoreReply> apply(ClientId client, const StoreRequest& request);
 
   /// Returns the replies to requests that waited and need not wait any longer.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Challenge and response. The server sends a nonce. The client sends its own nonce and an HMAC over both. The server
-// then proves itself by an HMAC over the same with another first letter, so neither end can be made to sign for the
-// other.
+// then proves itself by an HMAC over the same bytes with another first letter. Because the letters differ, neither
+// end's HMAC can be used in the place of the other's.
 //
 // The client waits for the server's hello, which holds a magic word, the id of the start and the nonce. It sends its
 // answer, waits for the server's HMAC, and is then proven. A hello of another version or start ends the connection, and

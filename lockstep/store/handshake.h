@@ -24,8 +24,8 @@ inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kHelloBytes = kStoreMagic.size() + kStartIdBytes + kNonceBytes;  ///< Server to client.
 inline constexpr std::size_t kAnswerBytes = kNonceBytes + kProofBytes;                        ///< Client to server.
 
-/// The server's side of one connection's handshake. Each connection gets a fresh nonce, so no recorded answer is ever
-/// right a second time.
+/// The server's side of one connection's handshake. Each connection gets a new nonce, so an answer that somebody has
+/// recorded is never right again.
 class ServerHandshake {
  public:
   /// `identity` must outlive the handshake.
@@ -51,7 +51,7 @@ class ClientHandshake {
  public:
   /// `identity` must outlive the handshake.
   ///
-  /// Throws: Error(kPeer) if the hello is not of this version of the store, or of another run or start.
+  /// Throws: Error(kPeer) if the server's hello is of another version of the store, or of another run or start.
   ClientHandshake(const StoreIdentity& identity, std::string_view hello);
 
   std::string answer() const;

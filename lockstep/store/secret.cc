@@ -42,19 +42,20 @@ void require_private(const fs::path& path, const struct stat& found) {
   }
 }
 
-// Another process may create it at the same time, or remove it as its last user.
+// Another process may create the same folder at this moment, or remove it when it is the folder's last user.
 void make_private(const fs::path& folder) {
   make_folder(folder.parent_path());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw io_error("create", folder, errno);
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return;
-  // The folder may be there for the file with rank 0's address, which is no secret.
+  // The folder may exist already, for the file with rank 0's address. That file is not secret, so others may be able to
+  // enter the folder.
   const bool is_ours = S_ISDIR(found.st_mode) && found.st_uid == ::geteuid();
   if (is_ours && (found.st_mode & kOfOthers) != 0) ::chmod(folder.c_str(), 0700);
 }
 
-// Writes a file that is never seen half written. It gets its name when it is complete, and only if no other file has
-// that name.
+// Writes a file so that nobody sees a part of it. The file gets its name once it is complete, and only if no other file
+// has that name.
 bool write_new(const fs::path& path, std::string_view bytes) {
   const fs::path part = path.string() + "." + std::to_string(::getpid());
   FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -63,7 +64,7 @@ bool write_new(const fs::path& path, std::string_view bytes) {
     throw io_error("create", part, errno);
   }
   write_all(file.get(), std::as_bytes(std::span(bytes)), part);
-  // Some file systems know no links.
+  // Some file systems have no hard links.
   const bool is_named = ::link(part.c_str(), path.c_str()) == 0 ||
                         (errno != EEXIST && errno != ENOENT && ::rename(part.c_str(), path.c_str()) == 0);
   ::unlink(part.c_str());
@@ -116,7 +117,7 @@ Secret SecretFile::create() {
     if (::access(path_.c_str(), F_OK) != 0) write_new(path_, Secret::make().bytes());
     held_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (held_) ::flock(held_.get(), LOCK_SH | LOCK_NB);
-    // If it cannot be read, its last user has removed it meanwhile.
+    // If the file cannot be read, its last user has removed it meanwhile.
     if (const auto secret = read()) return *secret;
   }
   throw Error(ErrorKind::kIo, "'" + path_.string() + "' disappears again and again", "choose another run folder");

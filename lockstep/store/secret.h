@@ -36,11 +36,11 @@ class Secret {
 };
 
 /// Returns the folder for a run's secret, `.meeting` in the run folder. Without a run folder it is `meeting/START` in
-/// the cache folder. The path is absolute, and all nodes must see it. Creates nothing.
+/// the cache folder. The path is absolute, and all nodes must see the folder. The folder is not created here.
 std::filesystem::path secret_folder(const std::filesystem::path& run_dir, const std::string& start,
                                     const Environment& env);
 
-/// `secret` in a folder that only this user may enter. The folder has mode 0700, the file 0600.
+/// The file `secret` in a folder that only this user may enter. The folder has mode 0700, the file 0600.
 ///
 /// The process that starts the run creates it, and the ranks read it. If there is a secret already, from a killed run
 /// or another start of the same run, it is used, since it is as good as a new one.
@@ -52,7 +52,7 @@ class SecretFile {
 
   /// Creates folder and file if they are missing, and returns the secret.
   ///
-  /// Throws: Error(kIo) if that cannot be done; Error(kEnvironment) as read() does.
+  /// Throws: Error(kIo) if the folder or the file cannot be written; Error(kEnvironment) as read() does.
   Secret create();
 
   /// Returns the secret. Nullopt if there is none yet.

@@ -122,7 +122,8 @@ StoreServer::Loop::Loop(FileDescriptor bound, StoreIdentity identity, const Stra
   if (!stop_) fail("eventfd");
   watch(EPOLL_CTL_ADD, stop_.get(), kStop, EPOLLIN);
   watch(EPOLL_CTL_ADD, listener_.get(), kListener, 0);
-  // Signals are for the process's other threads. A new thread inherits the mask of the thread that starts it.
+  // Signals must reach other threads of the process. A new thread inherits the signal mask of the thread that starts
+  // it, so all signals are blocked for a moment.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -186,7 +187,8 @@ void StoreServer::Loop::drop_late() {
   }
 }
 
-// True if another unproven connection may come in, because there is room or the oldest has had enough time.
+// True if another unproven connection can be accepted, because there is room, or because the oldest one has had enough
+// time.
 bool StoreServer::Loop::has_room() {
   if (paused_until_ && Clock::now() < *paused_until_) return false;
   paused_until_.reset();
@@ -199,7 +201,8 @@ void StoreServer::Loop::accept_some() {
     FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      // Without this pause a full table of descriptors would keep the thread awake.
+      // If the process has no free descriptor, accept() fails at once, again and again. This pause keeps the thread
+      // from using a whole core.
       if (errno != EAGAIN) paused_until_ = Clock::now() + kWithoutDescriptors;
       return;
     }
@@ -212,7 +215,7 @@ void StoreServer::Loop::accept_some() {
 void StoreServer::Loop::take(Id id, FileDescriptor socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A rank's node that was switched off says nothing any more.
+  // A node that was switched off does not close its connections. Keep-alive messages find that out.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   Connection& connection = connections_[id];
   connection.socket = std::move(socket);
@@ -264,7 +267,7 @@ bool StoreServer::Loop::prove(Connection& connection) {
   return true;
 }
 
-// Requests behind one that waits stay if they are until it has its reply.
+// While a request waits for its reply, further requests of the same client stay in its buffer.
 bool StoreServer::Loop::execute(Id id, Connection& connection) {
   while (!connection.is_waiting) {
     const auto message = connection.frames.next();
@@ -280,7 +283,7 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
   return true;
 }
 
-// Sends as much as it can, and registers the connection for its next event.
+// Sends as much of the reply as the socket accepts. Then registers the connection for its next event.
 bool StoreServer::Loop::flush(Id id, Connection& connection) {
   std::size_t done = 0;
   while (done < connection.unsent.size()) {
@@ -307,7 +310,7 @@ void StoreServer::Loop::send_answers() {
     if (found == connections_.end()) continue;
     found->second.is_waiting = false;
     found->second.unsent += encode(reply);
-    // One that cannot be sent to reports itself at the next look.
+    // If sending fails, the next epoll_wait() reports the connection as closed.
     flush(id, found->second);
   }
 }

@@ -29,13 +29,13 @@ struct StoreCounts {
   std::size_t most_connections = 0;
 };
 
-/// Serves the run's store from its own thread, to clients that prove that they know the run's secret.
+/// Serves the run's store in a thread of its own. It serves only clients that prove that they know the run's secret.
 ///
-/// Before the proof, a connection may send kAnswerBytes, and the server acts on none of them. The thread sleeps while
-/// there are no requests.
+/// Before its proof, a connection can send at most kAnswerBytes, and the server carries out no request of it. The
+/// thread sleeps while there are no requests.
 class StoreServer {
  public:
-  /// `bound` is a bound TCP socket, which this listens on.
+  /// Listens on `bound`, which is a TCP socket that is bound already.
   ///
   /// Throws: Error(kEnvironment) if the system refuses to listen, or to start the thread.
   StoreServer(FileDescriptor bound, StoreIdentity identity, const StrangerLimits& limits = {});

@@ -155,7 +155,7 @@ TEST_F(StoreServing, AnotherSecretOrStartIsRefusedAtOnceWithTheReason) {
 }
 
 TEST_F(StoreServing, ARequestBeforeTheProofIsNotActedOn) {
-  // Bytes that a TCPStore, and a store without a handshake, would take for a request.
+  // Bytes that PyTorch's TCPStore, or a store without a handshake, would take for a request.
   const auto stranger = connect_to(port_);
   const auto request = encode(StoreRequest{Op::kSet, 1, {"arrived/1", std::string(100, '1')}});
   ASSERT_EQ(::send(stranger.get(), request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
@@ -203,7 +203,7 @@ TEST_F(StoreServing, ABrokenRequestOfAProvenOneEndsItAlone) {
   EXPECT_TRUE(ask(rank, Op::kSet, {"a", "1"}).empty());
 }
 
-/// One stranger of five kinds; returns at once, but for those that speak the protocol.
+/// Connects as one of five kinds of stranger. Returns at once, except for the kinds that speak the protocol.
 void be_a_stranger(int kind, int port, const std::string& recorded, std::vector<FileDescriptor>& kept) {
   auto socket = connect_to(port);
   std::string words;
@@ -215,7 +215,7 @@ void be_a_stranger(int kind, int port, const std::string& recorded, std::vector<
     if (hello.size() == kHelloBytes) words = random_bytes(kAnswerBytes);
   }
   if (!words.empty()) ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
-  // The half-open ones stay a while.
+  // Keeps the connections that are half open for a while.
   if (kind < 2) kept.push_back(std::move(socket));
   if (kept.size() > 100) kept.erase(kept.begin());
 }
@@ -251,7 +251,7 @@ TEST_F(StoreServing, StrangersLeaveNothingAndDisturbNobody) {
             << " connections\n";
   EXPECT_EQ(counts.proven, 1);
   EXPECT_LE(counts.most_connections, 66U);
-  // The witness has been dropped on the server's side alone.
+  // Only the server has closed the witness's connection.
   EXPECT_LE(descriptors(), before);
 }
 
@@ -260,13 +260,13 @@ class SimulatedRank {
  public:
   SimulatedRank(StoreClient client, int rank, int world) : client_(std::move(client)), rank_(rank), world_(world) {}
 
-  /// It arrives, and the last one says that all have.
+  /// The rank arrives, and the last one to arrive sets the key that says so.
   void arrive() {
     ask(Op::kSet, {"address/" + std::to_string(rank_), std::string(80, 'a')});
     if (ask(Op::kAdd, {"arrived", "1"}).at(0) == std::to_string(world_)) ask(Op::kSet, {"met", "1"});
   }
 
-  /// It hears that all have arrived, and reads what each has to say, 128 at a time.
+  /// The rank waits until all have arrived, and reads the value of each, 128 at a time.
   void meet() {
     ask(Op::kWait, {"met"});
     std::vector<std::string> keys;

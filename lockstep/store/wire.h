@@ -49,11 +49,12 @@ struct StoreReply {
 inline constexpr std::size_t kMostFrameBytes = 16U << 20U;
 inline constexpr std::size_t kMostFields = 1U << 16U;
 
-/// Returns a complete frame, which is its length and then the message.
+/// Returns a complete frame: the message's length, then the message.
 std::string encode(const StoreRequest& request);
 std::string encode(const StoreReply& reply);
 
-/// Returns the message of one frame, without its length. Nullopt if it is not well formed.
+/// Parses the message of one frame, which is given without its length. Returns nullopt if the message is not well
+/// formed.
 std::optional<StoreRequest> decode_request(std::string_view message);
 std::optional<StoreReply> decode_reply(std::string_view message);
 

@@ -32,7 +32,7 @@ constexpr auto kSlowdowns = std::to_array<Slowdown>({
     {0x80, "the power supply (HW power brake)"},
 });
 
-/// True if `call` is there, succeeds, and has set its result.
+/// True if the library has the function `call`, and the call succeeds.
 template <typename Call, typename... Arguments>
 bool tells(const Call& call, Arguments... arguments) {
   return call && call(arguments...) == 0;
@@ -65,7 +65,7 @@ void look_at_clocks(const NvmlHealth& ask, Nvml::Device device, DeviceHealth& he
   }
   unsigned clock = 0;
   unsigned usual = 0;
-  // An idle device's clock at this moment says nothing. The one that is set for programs does.
+  // The present clock of an idle device tells nothing. So this reads the clock that is set for programs.
   if (tells(ask.program_clock, device, kMultiprocessors, &clock) &&
       tells(ask.usual_clock, device, kMultiprocessors, &usual) && clock > 0 && clock < usual) {
     health.clock_mhz = clock;
@@ -83,7 +83,8 @@ std::optional<int> nvlinks_up(const NvmlHealth& ask, Nvml::Device device) {
   return up;
 }
 
-/// Parses "ue: 0\nce: 3\n" of ras/BLOCK_err_count. Source: the kernel's Documentation/gpu/amdgpu/ras.rst.
+/// Parses the content of ras/BLOCK_err_count, such as "ue: 0\nce: 3\n". Source: the kernel's
+/// Documentation/gpu/amdgpu/ras.rst.
 std::uint64_t uncorrectable_in(const std::string& text) {
   for (const auto& line : split(text, '\n')) {
     if (line.starts_with("ue:"))
@@ -108,7 +109,7 @@ std::vector<DeviceHealth> nvidia_health(const Nvml& nvml) {
     Nvml::Memory memory;
     if (status == 0) status = nvml.memory(device, &memory);
     health.is_lost = status == kGpuIsLost || status == kResetRequired;
-    // One that the job's cgroup hides is counted but cannot be had.
+    // NVML also counts devices that the job's cgroup hides, but these cannot be opened. They are skipped.
     if (health.pci.empty() && !health.is_lost) continue;
     if (!health.is_lost) {
       health.memory = nvidia_memory(nvml.health, device);

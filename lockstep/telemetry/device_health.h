@@ -18,7 +18,7 @@ struct DeviceMemoryHealth {
   bool is_beyond_repair = false;                        ///< A row could not be replaced.
 };
 
-/// A driver's report on one device's health. Facts that it does not report are absent or false.
+/// A driver's report on one device's health. Facts that the driver does not report are absent or false.
 struct DeviceHealth {
   std::string pci{};     ///< Its PCI address, such as "0000:c1:00.0". Empty if the device does not report it.
   int number = 0;        ///< Among those that the driver counts.
@@ -31,13 +31,14 @@ struct DeviceHealth {
   std::optional<int> links_up{};  ///< NVLinks that are up. Absent for a device without.
 };
 
-/// Asks NVML, which must have been initialized. Blocks: as long as the driver does.
+/// Returns the health of NVIDIA's devices, from NVML, which must have been initialized. Blocks: as long as the driver
+/// takes.
 std::vector<DeviceHealth> nvidia_health(const Nvml& nvml);
 
-/// Reads amdgpu's files. `root` stands for "/" in tests.
+/// Returns the health of AMD's devices, from the files of the amdgpu driver. In tests `root` replaces "/".
 std::vector<DeviceHealth> amdgpu_health(const std::vector<std::string>& pci, const std::filesystem::path& root = "/");
 
-/// The health of this node's devices. Empty if there is none that can be asked.
+/// Returns the health of this node's devices. Empty if no driver can be asked.
 std::vector<DeviceHealth> device_health_of_node();
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ constexpr int kNotSupported = 3;
 
 std::uintptr_t number_of(Nvml::Device device) { return reinterpret_cast<std::uintptr_t>(device); }
 
-/// `count` devices that are sound, with no more than every driver has.
+/// Simulates `count` healthy devices, with only those functions of NVML that every driver has.
 Nvml plain_nvml(unsigned count) {
   Nvml nvml;
   nvml.init = [] { return 0; };

@@ -25,15 +25,15 @@ struct DeviceSample {
 class DeviceSensor {
  public:
   virtual ~DeviceSensor() = default;
-  /// One entry for each device, in the order of their numbers.
+  /// Returns one sample for each device, in the order of the devices' numbers.
   virtual std::vector<DeviceSample> sample() = 0;
 };
 
-/// AMD's, from sysfs. `root` stands for "/" in tests.
+/// Returns the sensor for AMD's devices, which reads sysfs. In tests `root` replaces "/".
 std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci,
                                             const std::filesystem::path& root = "/");
 
-/// The sensor for this node's devices, or null if it has none that can be read.
+/// Returns the sensor for this node's devices. Null if the node has no device that can be read.
 std::unique_ptr<DeviceSensor> sensor_of_node();
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ TEST(DeviceSensors, ReadAmdsDevicesFromSysfs) {
   write("0000:c1:00.0/mem_info_vram_total", "68702699520\n");
   write("0000:c1:00.0/hwmon/hwmon5/power1_average", "301000000\n");
   write("0000:c1:00.0/hwmon/hwmon5/temp1_input", "45000\n");
-  // The second die of the module: its power is in the first one's.
+  // The second die of a module. The power of the first die includes its own.
   write("0000:c6:00.0/gpu_busy_percent", "3\n");
   write("0000:c6:00.0/hwmon/hwmon6/temp1_input", "41500\n");
 
@@ -42,7 +42,7 @@ TEST(DeviceSensors, ReadAmdsDevicesFromSysfs) {
   EXPECT_EQ(samples[1].temperature_celsius, 41.5);
 }
 
-/// Two devices, of which the job's cgroup hides the first, and the second tells no temperature.
+/// There are two devices. The job's cgroup hides the first, and the second reports no temperature.
 Nvml fake_nvml() {
   Nvml nvml;
   nvml.init = [] { return 0; };

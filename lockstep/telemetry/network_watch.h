@@ -24,13 +24,13 @@ std::optional<std::string> fast_network(const Environment& env, const std::files
 /// Reads new lines of the logs that NCCL writes, and finds the line that says it fell back to sockets.
 class NetworkWatch {
  public:
-  /// `fast` is what should be used instead, as fast_network() says it.
+  /// `fast` is the network that should be used, as fast_network() returns it.
   explicit NetworkWatch(std::string fast) : fast_(std::move(fast)) {}
 
-  /// Follow this file, which need not be there yet.
+  /// Adds a log to watch. The file need not exist yet.
   void follow(const std::filesystem::path& log) { read_.try_emplace(log, 0); }
 
-  /// Returns a warning with the line and the fix, the first time that any log names sockets.
+  /// Reads new lines. Returns a warning with the line and the fix, the first time that any log names sockets.
   std::optional<std::string> look();
 
  private:

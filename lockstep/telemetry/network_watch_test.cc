@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::TemporaryFolder;
 
-/// Lines as they stand in reports to NVIDIA/nccl (issues 676, 1053) and in a LUMI guide; host names changed.
+/// Lines from reports to NVIDIA/nccl (issues 676, 1053) and from a guide for LUMI, with other host names.
 constexpr const char* kSockets =
     "axa:3048391:3048566 [0] NCCL INFO NET/IB : No device found.\n"
     "axa:3048391:3048566 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.7<0>\n"

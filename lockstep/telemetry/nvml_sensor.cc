@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Sets `function` to the symbol of that name. False if the library has none.
+/// Sets `function` to the library's symbol of this name. Returns false if the library has no such symbol.
 template <typename Result, typename... Arguments>
 bool find(void* library, const char* name, std::function<Result(Arguments...)>& function) {
   void* symbol = ::dlsym(library, name);
@@ -28,7 +28,7 @@ class NvmlSensor : public DeviceSensor {
     for (unsigned index = 0; index < count; ++index) {
       Nvml::Device device = nullptr;
       Nvml::Pci pci;
-      // One that the job's cgroup hides is counted but cannot be had.
+      // NVML also counts devices that the job's cgroup hides, but these cannot be opened. They are skipped.
       if (nvml_.device_at(index, &device) != 0 || nvml_.pci(device, &pci) != 0) continue;
       devices_.emplace_back(device, pci.address());
     }

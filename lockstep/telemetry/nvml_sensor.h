@@ -47,7 +47,7 @@ struct Nvml {
     unsigned subsystem_id = 0;
     std::array<char, 32> bus_id{};
 
-    /// "0000:c1:00.0", as the kernel writes it.
+    /// The PCI address, such as "0000:c1:00.0", as the kernel writes it.
     std::string address() const;
   };
 
@@ -62,10 +62,10 @@ struct Nvml {
   NvmlHealth health{};
 };
 
-/// NVML of the driver, or nothing if it is missing. It stays loaded.
+/// Loads the driver's NVML library, which stays loaded. Returns nothing if it is missing.
 std::optional<Nvml> load_nvml();
 
-/// A sensor for the devices that `nvml` counts, or null if it is nothing or does not start.
+/// Returns a sensor for the devices that `nvml` counts. Null if `nvml` is empty or cannot be initialized.
 std::unique_ptr<DeviceSensor> nvml_sensor(std::optional<Nvml> nvml);
 
 }  // namespace lockstep

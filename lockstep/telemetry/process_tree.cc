@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The fields of /proc/PID/stat from the third on, the state. The second, a name in brackets, may hold anything.
+/// The fields of /proc/PID/stat, from the third one, the state, on. The second is the name in brackets, which may have
+/// any character.
 std::vector<std::string> stat_fields(const fs::path& process) {
   const std::string text = text_or_nothing(process / "stat");
   const auto bracket = text.rfind(')');
@@ -24,12 +25,12 @@ std::vector<std::string> stat_fields(const fs::path& process) {
   return split(trimmed(std::string_view(text).substr(bracket + 1)), ' ');
 }
 
-/// Field `number` of stat as proc(5) counts them, from 1.
+/// Returns field `number` of stat, counted from 1 as in proc(5).
 std::uint64_t field(const std::vector<std::string>& fields, std::size_t number) {
   return number - 3 < fields.size() ? parsed_int<std::uint64_t>(fields[number - 3]).value_or(0) : 0;
 }
 
-/// The number behind "name:" in a file of such lines.
+/// Returns the number behind "name:" in a file with such lines.
 std::uint64_t value_of(const std::string& text, std::string_view name) {
   for (const auto& line : split(text, '\n')) {
     if (!line.starts_with(name)) continue;
@@ -42,7 +43,7 @@ std::uint64_t value_of(const std::string& text, std::string_view name) {
 std::vector<pid_t> children_of(const fs::path& process) {
   std::vector<pid_t> children;
   std::error_code gone;
-  // Each thread has its own list of children.
+  // Each thread of a process has its own list of children in /proc, so all threads are read.
   for (fs::directory_iterator it(process / "task", gone), end; !gone && it != end; it.increment(gone)) {
     for (const auto& word : split(text_or_nothing(it->path() / "children"), ' ')) {
       if (const auto pid = parsed_int<pid_t>(word)) children.push_back(*pid);
@@ -56,7 +57,7 @@ bool add(TreeSample& sum, const fs::path& process) {
   if (fields.empty()) return false;
   static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  // utime, stime, and the same of children that were waited for.
+  // The CPU time is utime and stime of the process, and of its children that have ended and were waited for.
   const auto cpu = field(fields, 14) + field(fields, 15) + field(fields, 16) + field(fields, 17);
   sum.cpu_seconds += static_cast<double>(cpu) / ticks;
   sum.threads += static_cast<int>(field(fields, 20));
@@ -74,7 +75,7 @@ bool add(TreeSample& sum, const fs::path& process) {
 std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
   TreeSample sum;
   std::vector<pid_t> waiting = {pid};
-  // A fork bomb must not become ours too.
+  // The number of processes is limited, so that a fork bomb in a task does not use up this process's memory.
   constexpr int kMostProcesses = 4096;
   while (!waiting.empty() && sum.processes < kMostProcesses) {
     const auto process = root / "proc" / std::to_string(waiting.back());

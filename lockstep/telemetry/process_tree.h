@@ -24,10 +24,10 @@ struct TreeSample {
 std::optional<TreeSample> sample_of_tree(pid_t pid, const std::filesystem::path& root = "/");
 
 /// Returns the time when the kernel started `pid`, in clock ticks since boot. Together with `pid` it identifies a
-/// process for ever. Nothing if there is no such process, or only a zombie.
+/// process for ever. Nothing if there is no such process, or if it is a zombie.
 std::optional<std::uint64_t> start_of_process(pid_t pid, const std::filesystem::path& root = "/");
 
-/// The node's total memory, and what a program could still get. 0 if /proc/meminfo does not report it.
+/// The node's total memory, and the memory that a program can still get. 0 if /proc/meminfo does not report it.
 struct MemorySample {
   std::uint64_t total_bytes = 0;
   std::uint64_t available_bytes = 0;

@@ -19,10 +19,10 @@ void write(const fs::path& file, const std::string& text) {
   write_whole(file, text, /*durable=*/false);
 }
 
-/// A process of /proc whose name holds what a careless reader stumbles over.
+/// Makes a process in a fake /proc. Its name has brackets and blanks, which a simple parser gets wrong.
 void add_process(const fs::path& root, int pid, const std::string& children, int ticks) {
   const fs::path process = root / "proc" / std::to_string(pid);
-  // From the third field, the state, on: utime is the 14th, starttime the 22nd, rss the 24th.
+  // The fields from the third one, the state, on. utime is field 14, starttime field 22, and rss field 24.
   write(process / "stat", std::to_string(pid) + " (a) R 1 (b) D 1 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) +
                               " 5 2 1 20 0 3 0 4711 1000000 10 18446744073709551615\n");
   write(process / "io", "rchar: 1\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 9\n");

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The C library has a name for it from 2.36 on only.
+/// glibc has a function for this system call only from 2.36 on.
 #ifndef SYS_pidfd_open
 constexpr long kPidfdOpen = 434;
 #else
@@ -52,7 +52,7 @@ std::optional<RegisteredTask> entered_task(int local_rank, const fs::path& folde
 
 WatchedTask::WatchedTask(const RegisteredTask& task)
     : task_(task), pidfd_(static_cast<int>(::syscall(kPidfdOpen, task.pid, 0))) {
-  // The number may have gone to another process by the time that it was opened.
+  // Before the pidfd was opened, the process id may have been given to another process. So the start time is compared.
   has_ended_ = start_of_process(task.pid) != task.started;
 }
 

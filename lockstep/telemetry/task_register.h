@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// One task of this node, a process that exec set up and that then became the program.
+/// One task of this node: a process that `lockstep exec` has set up and that has then become the program.
 struct RegisteredTask {
   int rank = 0;
   int local_rank = 0;
@@ -20,24 +20,25 @@ struct RegisteredTask {
   std::uint64_t started = 0;  ///< As from start_of_process(), so that no later process is mistaken for this one.
 };
 
-/// This process as a task.
+/// Returns this process as a task.
 RegisteredTask this_task(int rank, int local_rank);
 
 /// Registers a task with the node's agent by a small file in `folder`. The file is complete or absent.
 ///
-/// Throws: Error(kIo) if it cannot be written.
+/// Throws: Error(kIo) if the file cannot be written.
 void enter_task(const RegisteredTask& task, const std::filesystem::path& folder);
 
-/// The task with this local rank, or nothing if it has not entered yet.
+/// Returns the task with this local rank, or nothing if it has not registered yet.
 std::optional<RegisteredTask> entered_task(int local_rank, const std::filesystem::path& folder);
 
-/// Watches the end of a process that need not be a child, at once if the kernel can (Linux 5.3), else when asked.
+/// Notices the end of a process, which need not be a child. Since Linux 5.3 it notices the end at once, on older
+/// kernels only when it is asked.
 class WatchedTask {
  public:
   explicit WatchedTask(const RegisteredTask& task);
 
   const RegisteredTask& task() const { return task_; }
-  /// Becomes readable once the task has ended. -1 if this kernel has no pidfd.
+  /// Returns a descriptor that becomes readable once the task has ended. -1 if this kernel has no pidfd.
   int descriptor() const { return pidfd_.get(); }
   bool has_ended();
 

@@ -199,7 +199,7 @@ void read_telemetry(const fs::path& path, const std::function<void(const Telemet
   } else {
     file.seekg(0);
   }
-  // A last line without its end is incomplete. getline then finds the end of the file.
+  // If the last line has no line end, it is incomplete. getline() then reaches the end of the file.
   while (std::getline(file, text) && !file.eof()) {
     if (const auto line = parsed_telemetry(text)) take_line(*line);
   }
@@ -207,7 +207,7 @@ void read_telemetry(const fs::path& path, const std::function<void(const Telemet
 
 void TelemetryFile::append(const std::string& line) {
   const std::string whole = line + "\n";
-  // One call, so that a line is whole or missing.
+  // One call writes the whole line, so that it is either complete or missing.
   const auto written = ::write(file_.get(), whole.data(), whole.size());
   static_cast<void>(written);
 }

@@ -23,7 +23,7 @@ struct TaskSample {
   TreeSample used{};
 };
 
-/// A node at one moment.
+/// The measurements of a node at one moment.
 struct NodeSample {
   double time = 0;                  ///< Seconds since 1970.
   std::vector<TaskSample> tasks{};  ///< Those that live.
@@ -31,19 +31,19 @@ struct NodeSample {
   std::vector<DeviceSample> devices{};
 };
 
-/// A node's part of a run's telemetry, one JSON object per line. Restarts append to it. docs/cluster/exec.md lists the
-/// keys.
+/// The file with one node's part of a run's telemetry, one JSON object on each line. Restarts append to it.
+/// docs/cluster/exec.md lists the keys.
 ///
-/// Nothing here throws once the file is open, since a full disk must not end the process that watches the run.
+/// Once the file is open, no function throws, since a full disk must not end the process that watches the run.
 class TelemetryFile {
  public:
-  /// Throws: Error(kIo) if the file cannot be opened.
+  /// Opens the file. Throws: Error(kIo) if that fails.
   TelemetryFile(const std::filesystem::path& path, std::string node);
 
   void write_start(double time, double period_s, int local_world);
   void write_sample(const NodeSample& sample);
   void write_warning(double time, const std::string& code, const std::string& text);
-  /// Writes that a warning of this code is over.
+  /// Writes a line that says that the warning with this code has ended.
   void write_warning_over(double time, const std::string& code);
   void write_end(double time);
 
@@ -54,7 +54,7 @@ class TelemetryFile {
   std::string node_;
 };
 
-/// One line of a node's telemetry, read back.
+/// One line of a node's telemetry, as it is read.
 struct TelemetryLine {
   std::string event{};  ///< "agent_started", "sample", "warning", "warning_over" or "agent_ended".
   std::string node{};
@@ -66,17 +66,17 @@ struct TelemetryLine {
   int local_world = 0;  ///< For an "agent_started", the tasks of the node.
 };
 
-/// The run's telemetry files, one for each node, by name. Empty if there are none.
+/// Returns the run's telemetry files, one for each node, sorted by name. Empty if there are none.
 std::vector<std::filesystem::path> telemetry_files(const std::filesystem::path& run_dir);
 
-/// Hands each whole line among the file's last `most_bytes` to `take`, in order. Lines that are none of ours, and a
-/// last one that is not whole yet, are left out.
+/// Calls `take` for each complete line in the file's last `most_bytes` bytes, in order. Lines that are not telemetry,
+/// and an incomplete last line, are left out.
 ///
-/// Throws: Error(kIo) if the file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if the file cannot be read. Lines that are not understood are skipped.
 void read_telemetry(const std::filesystem::path& path, const std::function<void(const TelemetryLine&)>& take,
                     std::uintmax_t most_bytes = std::numeric_limits<std::uintmax_t>::max());
 
-/// Converts a sample to the text of its JSON object, and back. Nothing if the object is not one of ours.
+/// Convert a sample to the text of its JSON object, and back. The second returns nothing if the object is not a sample.
 std::string json_of_sample(const NodeSample& sample, const std::string& node);
 std::optional<TelemetryLine> parsed_telemetry(std::string_view line);
 

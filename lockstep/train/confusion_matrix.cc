@@ -31,7 +31,7 @@ void ConfusionMatrix::add(const at::Tensor& predicted, const at::Tensor& target)
     counts_ += at::bincount(cells, {}, classes * classes).view({classes, classes});
     return;
   }
-  // bincount would ask a device for the largest of them, and wait.
+  // On a device, bincount() would wait until it knows the largest number. scatter_add_() does not wait.
   if (counts_.device() != cells.device()) counts_ = counts_.to(cells.device());
   counts_.view({-1}).scatter_add_(0, cells, at::ones_like(cells));
 }

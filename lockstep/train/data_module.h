@@ -31,9 +31,10 @@ class DataModule {
 
   /// Returns a loader of this rank's part. `shard` is this rank and the number of ranks.
   virtual std::unique_ptr<Loader> train_loader(Shard shard) = 0;
-  /// Returns a loader for validation. Null for no validation.
+  /// Returns a loader for validation. If it returns null, there is no validation.
   virtual std::unique_ptr<Loader> validation_loader(Shard) { return nullptr; }
-  /// Returns the facts about the data for a snapshot, for later predictions. See DataSets::schema. Nothing by default.
+  /// Returns facts about the data for a snapshot, such as column names, which later predictions need. See
+  /// DataSets::schema. Empty by default.
   virtual std::optional<DataSchema> schema() const { return {}; }
 };
 

@@ -16,13 +16,13 @@ c10::Device device_of(const Module& module) {
   return parameters.empty() ? c10::Device(c10::kCPU) : parameters[0].device();
 }
 
-// The shape of one row, which a rank without samples cannot know by itself.
+// Returns the shape of one row of results. A rank without samples cannot know it, so it comes from rank 0.
 std::vector<std::int64_t> shared_row_shape(const at::Tensor& own, Group& group) {
   std::string text;
   if (own.defined()) {
     for (const auto size : own.sizes().slice(1)) text += std::to_string(size) + " ";
   }
-  // Rank 0's part is never smaller than another's, so it has a row if any rank has.
+  // Rank 0's part of a batch is never smaller than another rank's. So rank 0 has a row if any rank has one.
   text = group.broadcast_text(text);
   std::vector<std::int64_t> shape;
   std::istringstream words(text);
@@ -88,7 +88,7 @@ void predict(Module& module, Loader& loader, Group& group, Precision precision,
     }
     auto shape = shared_row_shape(own, group);
     shape.insert(shape.begin(), batch->global_samples);
-    // The sum of the parts is the whole, since each is zero outside its own rows.
+    // Each rank's tensor is zero outside the rank's own rows. So the sum over ranks has all rows.
     auto all = at::zeros(shape, at::kDouble);
     if (own.defined()) all.narrow(0, batch->first_index - first, batch->samples()).copy_(own);
     group.all_reduce_sum(all);

@@ -22,16 +22,17 @@ namespace lockstep {
 
 class Module;
 
-/// Takes part in a training and may read and change its tensors, such as averages of weights or histograms. A Listener
-/// only gets events. Every rank has the same extensions, and each call comes on every rank at the same step.
+/// An object that takes part in a training and may read and change its tensors. Examples are averages of weights, and
+/// histograms. A Listener, in contrast, only gets events. Every rank has the same extensions, and each call comes on
+/// every rank at the same step.
 class Extension {
  public:
   virtual ~Extension() = default;
-  /// Returns the first part of the names of its saved tensors, such as "ema".
+  /// Returns the prefix of the names of this extension's saved tensors, such as "ema".
   virtual std::string name() const = 0;
 
-  /// Called once the weights are in place, those of a snapshot included, and again after each rollback to a snapshot.
-  /// `module` outlives the training.
+  /// Called when the initial weights are set, after a resume too, and again after each rollback to a snapshot. `module`
+  /// outlives the training.
   virtual void start(Module& module) = 0;
   /// Called after an update of the weights. `state.step` counts that step.
   virtual void after_step(const TrainingState& state) = 0;

@@ -64,7 +64,8 @@ const MetricSums& MeanMetrics::sums() const {
   return sums_;
 }
 
-// Rank 0's part of a batch is never smaller than another's, so it has logged whatever any rank has.
+// Rank 0's part of a batch is never smaller than another rank's. So rank 0 has logged every name that any rank has
+// logged, and the names come from rank 0.
 MetricSums MeanMetrics::sums_over_ranks(Group& group) const {
   settle();
   std::vector<std::string> names;

@@ -30,17 +30,17 @@ class MeanMetrics {
     on_device_now_.clear();
   }
   void add(const std::string& name, double mean);
-  /// Delays the reading of all tensors, also those on the CPU, until sums are asked for.
+  /// After this call tensors on the CPU, too, are read only when the sums are needed.
   void defer() { defers_ = true; }
-  /// Adds the mean of this batch. A tensor on a device stays there until sums are asked for. Shape: mean [].
+  /// Adds the mean of this batch. A tensor on a device stays there until the sums are needed. Shape: mean [].
   void add(const std::string& name, const at::Tensor& mean);
-  /// Counts `samples` more samples for the names that the last batch logged on the device. A recorded step adds to the
-  /// sums itself when it is replayed.
+  /// Counts `samples` more samples for the names that the last batch logged on the device. The sums need no call, since
+  /// a replayed step adds to them itself.
   void repeat_batch(std::int64_t samples);
   void clear();
   /// Adds the sums of `other` to these, and clears `other`.
   void take(MeanMetrics& other);
-  /// Goes on from earlier sums.
+  /// Sets the sums, for a resume.
   void restore(MetricSums sums) { sums_ = std::move(sums); }
 
   /// Returns this rank's sums.
@@ -56,7 +56,7 @@ class MeanMetrics {
   void settle() const;
 
   mutable MetricSums sums_;  ///< For names in on_device_, only the samples until settle() adds the sums.
-  /// Sums, [] float64. They are never replaced, because a recording adds to them.
+  /// The sums, tensors of shape [] in float64. These tensors are never replaced, because a recording adds to them.
   mutable std::map<std::string, at::Tensor> on_device_;
   std::vector<std::string> on_device_now_;  ///< Names of this batch.
   std::int64_t samples_ = 0;

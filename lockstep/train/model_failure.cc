@@ -16,7 +16,8 @@ std::string told(const std::exception& error) {
   if (dynamic_cast<const ModelException*>(&error) != nullptr) return error.what();
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  // An exception of a backward in Python comes through LibTorch, with the stack below these words.
+  // If a backward function in Python throws, the exception comes through LibTorch. These words then separate the
+  // message from the stack trace.
   if (text.find("\n\nAt:\n") != std::string::npos) return text;
   const auto at = text.rfind("Error: ");
   if (text.find("TorchScript interpreter") == std::string::npos || at == std::string::npos) {

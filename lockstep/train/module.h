@@ -25,7 +25,7 @@
 
 namespace lockstep {
 
-/// The planned length of a training. A number is 0 if it is unknown.
+/// The planned length of a training. An unknown number is 0.
 struct TrainingPlan {
   std::int64_t epochs = 0;
   std::int64_t steps_per_epoch = 0;
@@ -36,12 +36,13 @@ struct TrainingPlan {
 /// A network, its loss, and its optimizer. Derive from it and register layers as in any torch::nn::Module.
 class Module : public torch::nn::Module {
  public:
-  /// Returns the mean loss over the batch's samples, with its graph. It is not called for a batch without samples.
+  /// Returns the mean loss over the batch's samples, with its autograd graph. It is not called for a batch without
+  /// samples.
   /// Shape: returns [].
   virtual at::Tensor training_step(const Batch& batch) = 0;
 
-  /// Evaluates one batch with log(). It is called without a graph and in eval mode. The trainer also calls it, and the
-  /// two below, for one batch before the first step, and throws the results away.
+  /// Evaluates one batch with log(). It is called without an autograd graph and in eval mode. Before the first step,
+  /// the trainer also calls it and on_validation_end() for one batch, and discards the results.
   virtual void validation_step(const Batch& batch);
 
   /// Returns the network's prediction for each sample of a batch. It is called as validation_step() is.
@@ -53,7 +54,7 @@ class Module : public torch::nn::Module {
   virtual void on_validation_start() {}
   virtual std::map<std::string, double> on_validation_end(Group&, const std::map<std::string, double>& means);
 
-  /// Called once before a training, after the weights are in place.
+  /// Is called once before a training, after the weights are set.
   virtual void on_fit_start(const TrainingPlan&) {}
 
   /// Makes the optimizer. It is called once, after the weights are in place.
@@ -62,12 +63,12 @@ class Module : public torch::nn::Module {
   /// Returns the schedule of learning rates. Called after configure_optimizer(). Unless overridden, rates are constant.
   virtual ScheduleOptions configure_schedule(const TrainingPlan& plan);
 
-  /// Returns the reason why a device cannot record training_step() once and replay it. Empty if it can. It can if the
-  /// step reads no tensor's elements, and takes nothing from the host that differs from batch to batch, apart from
-  /// `Batch::fields`.
+  /// Returns the reason why a device cannot record training_step() once and replay it. Empty if the device can. A step
+  /// can be recorded if it reads no elements of a tensor on the host, and if nothing that it takes from the host
+  /// differs from batch to batch, apart from `Batch::fields`.
   virtual std::string why_not_recorded() const;
 
-  /// Returns another module of the same kind with any weights, for strategy "dp".
+  /// Returns another module of the same kind, for strategy "dp". Its weights do not matter.
   /// Throws: Error(kUsage) unless overridden.
   virtual std::unique_ptr<Module> replica() const;
 

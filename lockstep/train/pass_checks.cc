@@ -13,7 +13,7 @@ namespace {
 constexpr double kSecondsBetweenChecks = 0.5;
 constexpr std::int64_t kMostBatches = 16;
 
-// A rank's time and signals travel as one number.
+// A rank sends its time and its signals as one number: the signals are the lowest bits.
 constexpr std::int64_t kStop = 1;
 constexpr std::int64_t kFailure = 2;
 constexpr std::int64_t kTimeUnit = 4;
@@ -26,8 +26,8 @@ PassChecks::PassChecks(Group& group, std::function<Clock::time_point()> now)
 bool PassChecks::end_batch() { return ++batches_ >= interval_; }
 
 PassSignals PassChecks::check(const PassSignals& own) {
-  // The device may still have to run its batches. Without the wait they would all seem fast. A failed device may never
-  // be done.
+  // The device may not have finished its batches yet. Without waiting for it, every batch would seem fast. A failed
+  // device might never finish, so then nobody waits.
   if (!own.failure && !group_.device().is_cpu()) group_.await_device();
   const auto batches = std::max<std::int64_t>(1, batches_);
   const auto nanoseconds = std::llround(seconds_between(last_check_, now_()) * 1e9) / batches;
@@ -65,7 +65,7 @@ void rethrow_on_every_rank(Group& group, const std::exception_ptr& own) {
       if (own) naming_device_failures(group.device(), [&] { std::rethrow_exception(own); });
     });
   } catch (...) {
-    // The others get only its text.
+    // The rank that failed throws its own exception. The other ranks have only the exception's text.
     if (own) std::rethrow_exception(own);
     throw;
   }

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// The signals that a rank sends to the others within a pass over batches.
+/// The signals that a rank sends to the other ranks during a pass over batches.
 struct PassSignals {
   bool stop = false;     ///< It was asked to stop.
   bool failure = false;  ///< It has left the pass with an exception.
@@ -18,11 +18,12 @@ struct PassSignals {
 
 /// Checks at which all ranks agree whether to continue a pass over batches without backward().
 ///
-/// The first check is after the first batch. From one to the next it takes the slowest rank about half a second, but at
-/// least one batch and at most 16. So a stop is heard within a slow batch or two, and fast batches are not held up.
+/// The first check is after the first batch. The interval between checks is the number of batches that take the slowest
+/// rank about half a second, but at least 1 and at most 16. So a stop takes effect within one or two slow batches, and
+/// fast batches are hardly delayed.
 class PassChecks {
  public:
-  /// `group` must outlive this object. A test passes its own clock.
+  /// `group` must outlive this object. Tests pass a clock of their own as `now`.
   explicit PassChecks(Group& group, std::function<Clock::time_point()> now = Clock::now);
 
   /// Counts a batch. Returns true if a check is due after it, on every rank alike.
@@ -32,7 +33,7 @@ class PassChecks {
   /// Collective: yes. Blocks: until every rank is there, and until the device is done.
   PassSignals check(const PassSignals& own);
 
-  /// Returns the number of batches to the next check if one takes the slowest rank so long.
+  /// Returns the number of batches until the next check, if one batch takes the slowest rank this long.
   static std::int64_t batches_between(double seconds_per_batch);
 
  private:
@@ -46,8 +47,8 @@ class PassChecks {
 /// True if `failure` says that a peer was lost, so that ranks can agree on nothing any more.
 bool is_peer_lost(const std::exception_ptr& failure);
 
-/// Throws if `own` is not null on any rank. That rank throws `own`, the others the error of the first such rank, which
-/// it names. Collective: yes.
+/// Throws on every rank if `own` is not null on any rank. A rank with an exception of its own throws that. The others
+/// throw the first such rank's error, with the rank's number. Collective: yes.
 void rethrow_on_every_rank(Group& group, const std::exception_ptr& own);
 
 }  // namespace lockstep

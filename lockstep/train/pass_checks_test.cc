@@ -15,7 +15,7 @@ namespace {
 using testing::message_of;
 using testing::one_rank;
 
-// The batches after which a check was due, if each takes so long.
+// Returns the batches after which a check was due, if each batch takes this long.
 std::vector<int> checked_batches(Group& group, std::chrono::milliseconds batch, int batches) {
   Clock::time_point now;
   PassChecks checks(group, [&] { return now; });

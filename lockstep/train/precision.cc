@@ -45,7 +45,7 @@ std::string precision_name(Precision precision) {
 at::ScalarType weights_type(Precision precision) { return precision == Precision::kFp64 ? at::kDouble : at::kFloat; }
 
 void require_precision(Precision precision, const c10::Device& device, const std::string& runtime) {
-  // LibTorch calls AMD's devices cuda, too.
+  // In LibTorch, AMD's devices also have the type cuda. So the runtime decides.
   const bool is_amd = runtime == "ROCm";
   if (precision == Precision::kTf32 && (!device.is_cuda() || is_amd)) {
     throw Error(ErrorKind::kRecipe,
@@ -75,7 +75,8 @@ AutocastScope::AutocastScope(Precision precision, const c10::Device& device)
   at::autocast::increment_nesting();
 }
 
-// Weights that autocast has narrowed are cached until the outermost scope ends, since the next step's differ.
+// Autocast caches the narrow copies of weights. The cache is cleared when the outermost scope ends, since the weights
+// differ in the next step.
 AutocastScope::~AutocastScope() {
   if (!is_on_) return;
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();

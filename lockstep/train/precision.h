@@ -35,8 +35,8 @@ at::ScalarType weights_type(Precision precision);
 /// Checks that `device` has this arithmetic. `runtime` is RuntimeFacts::kind. Throws: Error(kRecipe) if it does not.
 void require_precision(Precision precision, const c10::Device& device, const std::string& runtime);
 
-/// While it lives, float32 matrix products and convolutions use TF32 if `precision` is kTf32, and only then. LibTorch's
-/// default lets convolutions use it. The destructor restores the setting before.
+/// While an object of this class lives, float32 matrix products and convolutions use TF32 if `precision` is kTf32, and
+/// only then. By default LibTorch uses TF32 for convolutions. The destructor restores the setting before.
 class Tf32Scope {
  public:
   explicit Tf32Scope(Precision precision);
@@ -49,8 +49,8 @@ class Tf32Scope {
   bool convolution_before_;
 };
 
-/// While it lives, operations of this thread on `device` run in the narrow type if autocast finds that safe. It does
-/// nothing for kFp64, kFp32 and kTf32.
+/// While an object of this class lives, operations of this thread on `device` run in the narrow type if autocast
+/// considers that safe. For kFp64, kFp32 and kTf32 it does nothing.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, const c10::Device& device);
@@ -65,8 +65,9 @@ class AutocastScope {
   at::ScalarType type_before_ = at::kFloat;
 };
 
-/// Keeps fp16's small gradients from underflow. It scales the loss up and gradients down again. A step whose gradients
-/// overflowed is left out. Gradients are averaged before the check, so all ranks come to the same scale.
+/// Keeps fp16's small gradients from underflow. The loss is scaled up, and gradients are scaled down again. A step
+/// whose gradients overflowed is left out. Gradients are averaged before the check, so all ranks come to the same
+/// scale.
 ///
 /// Source: torch.amp.GradScaler, its defaults and ATen's kernels; tests/golden/scaler holds its sequence.
 class LossScaler {
@@ -79,7 +80,8 @@ class LossScaler {
   ///
   /// Blocks: until the gradients are known.
   bool unscale(const std::vector<at::Tensor>& gradients);
-  /// Does the same without a wait. Returns 1 if a gradient is not finite, else 0. Shape: returns [1].
+  /// Unscales gradients and adapts the scale without waiting for the device. Returns 1 if a gradient is not finite,
+  /// else 0. Shape: returns [1].
   at::Tensor overflow_of(const std::vector<at::Tensor>& gradients);
 
   double scale() const;

@@ -22,7 +22,7 @@ using torch::profiler::impl::ProfilerState;
 
 }  // namespace
 
-/// LibTorch's profiler, at work from the construction on.
+/// LibTorch's profiler. It records from the construction of this object on.
 class ProfilerTrace::Recording {
  public:
   explicit Recording(const RankDevice& device) : device_(device) {
@@ -31,7 +31,7 @@ class ProfilerTrace::Recording {
     if (!device.is_cpu()) {
       activities.insert(ActivityType::CUDA);  // HIP's, too.
     } else {
-      // A profiler that was built for GPUs calls it an error that there is none.
+      // A profiler that was built for GPUs logs an error if there is no GPU. This log level hides it.
       ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
     }
     profiler::prepareProfiler(config, activities);

@@ -19,8 +19,9 @@ struct StepTraceOptions {
 };
 
 /// Records every operation of some steps with LibTorch's profiler (Kineto), on the calling rank. It writes a Chrome
-/// trace, for Perfetto, chrome://tracing and TensorBoard's profiler plugin. Each step is one "ProfilerStep#N" in it, as
-/// in torch.profiler, and includes the reading of its batch. Other steps cost nothing.
+/// trace, for Perfetto, chrome://tracing and TensorBoard's profiler plugin. In the trace each step is one
+/// "ProfilerStep#N", as in torch.profiler, and includes the reading of the step's batch. Steps that are not recorded
+/// cost nothing.
 ///
 /// If the file cannot be written, that is a warning and the training continues. A resumed run that begins after the
 /// last of these steps records nothing. Threads: as Listener.

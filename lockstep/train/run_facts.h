@@ -13,11 +13,11 @@
 
 namespace lockstep {
 
-/// Returns what a run's numbers depend on beside its recipe: device, driver, PyTorch, threads, host, launcher.
-/// `device` is that of the weights. RunStarted carries them into the run folder.
+/// Returns what a run's numbers depend on beside its recipe: device, driver, PyTorch, threads, host, launcher. `device`
+/// is the device of the weights. RunStarted brings these facts into the run folder.
 std::map<std::string, std::string> run_facts(const Group& group, c10::Device device, Precision precision);
 
-/// Returns the most memory that the run has held on its device. Nothing for a CPU.
+/// Returns the peak of the memory that the run has used on its device. Nothing for a CPU.
 std::optional<std::int64_t> peak_bytes(const RankDevice& device);
 
 }  // namespace lockstep

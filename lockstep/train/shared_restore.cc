@@ -25,7 +25,8 @@ void share(Group& group, const at::Tensor& tensor, int root) {
   if (!flat.is_alias_of(tensor)) tensor.copy_(flat);
 }
 
-// A list of what the other ranks need to make room for an optimizer's state: [name, type, shape, count of steps].
+// Returns a list of an optimizer's tensors as JSON, from which the other ranks make room for them. An entry is [name,
+// type, shape, count of steps].
 std::string listed(const std::vector<SavedTensor>& tensors) {
   auto list = Json::array();
   for (const auto& [name, tensor, is_shared] : tensors) {
@@ -36,7 +37,8 @@ std::string listed(const std::vector<SavedTensor>& tensors) {
   return list.dump();
 }
 
-// The same tensors without their values: one number that fills the whole shape and takes no memory.
+// Makes tensors of the listed names, types and shapes without their values. Each has one number expanded to the whole
+// shape, which takes no memory.
 std::map<std::string, at::Tensor> stand_ins(const std::string& list) {
   std::map<std::string, at::Tensor> out;
   for (const auto& each : Json::parse(list)) {
@@ -78,7 +80,7 @@ void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimiz
   const auto list = group.broadcast_text(is_root ? listed(optimizer_tensors(optimizer, names)) : "", root);
   if (!is_root && is_new) restore_optimizer(optimizer, names, stand_ins(list));
   for (const auto& [name, tensor, is_shared] : optimizer_tensors(optimizer, names)) {
-    // Counts came with the list.
+    // The list above has the values of counts already.
     if (tensor.dim() > 0 || tensor.scalar_type() != at::kLong) share(group, tensor, root);
   }
 }
@@ -97,8 +99,8 @@ std::map<std::string, at::Tensor> share_tensors(const std::vector<SavedTensor>& 
   return out;
 }
 
-// One tensor after the other, so that rank 0 never holds more than one: what compression left out is as large as the
-// weights for each rank. A text without a tensor ends it, also after a failure, which all ranks then throw.
+// Tensors are sent one after the other, so that rank 0 never holds more than one. A compression's errors can be as
+// large as the weights for each rank. Empty text ends the list, also after a failure, which all ranks then throw.
 void for_each_shared_tensor(const std::filesystem::path& snapshot, Group& group,
                             const std::function<bool(const std::string& name)>& wants,
                             const std::function<void(const std::string& name, const at::Tensor&)>& take) {

@@ -14,14 +14,15 @@
 
 namespace lockstep {
 
-// Rank 0 alone reads a snapshot, and the other ranks get it from rank 0's memory. A thousand ranks that open the same
-// files at once would hold up a parallel file system, and the folder need not be one that all nodes see.
+// Restores a snapshot on all ranks. Only rank 0 reads the files, and the other ranks get the data from rank 0's memory.
+// A thousand ranks that open the same files at once would hold up a parallel file system, and the folder need not be
+// visible on all nodes.
 //
 //     auto state = lockstep::restore_shared(snapshot, module, optimizer, group);
 //     lockstep::share_weights(module, group);  // or TrainedModel::connect(), which does so too
 
 /// Restores weights and buffers on rank 0, and the optimizer's state on every rank. Returns the snapshot's numbers.
-/// `snapshot` counts on rank 0 alone.
+/// Only rank 0 uses `snapshot`.
 /// Collective: yes. Throws: as restore_snapshot(), the same error on every rank.
 TrainingState restore_shared(const std::filesystem::path& snapshot, torch::nn::Module& module,
                              torch::optim::Optimizer& optimizer, Group& group);
@@ -39,8 +40,8 @@ void share_optimizer(torch::nn::Module& module, torch::optim::Optimizer& optimiz
 /// Collective: yes.
 std::map<std::string, at::Tensor> share_tensors(const std::vector<SavedTensor>& tensors, Group& group, int root);
 
-/// Calls `take` on every rank with each extension tensor whose name `wants` wants, one after the other. Both, and
-/// `snapshot`, decide on rank 0 alone.
+/// Reads the tensors of extensions for which `wants` returns true, and calls `take` with each on every rank, one after
+/// the other. Only rank 0 uses `wants` and `snapshot`.
 /// Collective: yes. Throws: Error(kIo) or Error(kData), the same on every rank; what `take` throws.
 void for_each_shared_tensor(const std::filesystem::path& snapshot, Group& group,
                             const std::function<bool(const std::string& name)>& wants,

@@ -45,7 +45,7 @@ void step(Net& net, torch::optim::Optimizer& optimizer) {
   optimizer.step();
 }
 
-// All that a rank holds, as text: names, shapes and sums of bits.
+// Returns the state of a rank as text: names, shapes and sums of bits.
 std::string state_of(Net& net, torch::optim::Optimizer& optimizer) {
   std::string out = weights_digest(net) + "\n";
   for (const auto& [name, tensor, is_shared] : optimizer_tensors(optimizer, parameter_names(net))) {

@@ -20,7 +20,7 @@ bool begin_mean(torch::nn::Module& module, Undo& undo) {
   return true;
 }
 
-// The same for one of torch's own, of any dimension.
+// Begins the plain mean, as begin_mean() does, for LibTorch's own BatchNorm layers of any dimension.
 template <typename Layer>
 bool begin_torch_mean(torch::nn::Module& module, Undo& undo) {
   auto* layer = dynamic_cast<Layer*>(&module);

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// While it lives, a module's BatchNorm layers, ours and torch's, compute their running statistics again, as the plain
-/// mean over the coming batches.
+/// While an object of this class lives, a module's BatchNorm layers compute new running statistics, as the plain mean
+/// over the coming batches. This includes LibTorch's own BatchNorm layers.
 class BatchNormMeans {
  public:
   /// `module` must outlive this object.
@@ -37,12 +37,14 @@ struct StatisticsBatches {
 /// Computes BatchNorm's running statistics for a module's present weights, as torch.optim.swa_utils.update_bn does. It
 /// is one pass over the training data in training mode, without a graph.
 ///
-/// They are of this rank's part of each batch, unless layers are synchronised. The pass always reads epoch 0, so
-/// statistics depend on the weights alone, and a resumed run computes the same ones. Leaves `loader` at any position.
-/// Returns false if it was stopped, and the statistics are then useless. Collective: yes, if `is_stopped` is.
+/// The statistics are those of this rank's part of each batch, unless layers are synchronised. The pass always reads
+/// epoch 0, so statistics depend on the weights alone, and a resumed run computes the same ones. Leaves `loader` at any
+/// position. Returns false if the pass was stopped. The statistics must then not be used. Collective: yes, if
+/// `is_stopped` is.
 bool retake_statistics(Module& module, Loader& loader, const StatisticsBatches& batches);
 
-/// Runs `work` while the weights of `extensions` are in the module's place, and puts its own back also if it throws.
+/// Runs `work` while the module has the weights of `extensions`. Afterwards the module gets its own weights back, also
+/// if `work` throws.
 void with_weights_of(const std::vector<Extension*>& extensions, const std::function<void()>& work);
 
 }  // namespace lockstep

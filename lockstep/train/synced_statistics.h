@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// Lets a module's BatchNorm layers compute over the samples of all ranks while it lives. Then they compute over their
-/// own again.
+/// While an object of this class lives, a module's BatchNorm layers compute over the samples of all ranks. Afterwards
+/// each rank's layers use the rank's own samples again.
 class SyncedStatistics {
  public:
   /// `module` and `group` must outlive this object. Throws: Error(kRecipe) if there is no BatchNorm layer.

@@ -30,7 +30,7 @@ at::Tensor WeightAverage::restored_as(const std::string& name, const at::Tensor&
               "resume with the recipe that wrote the snapshot, or start from scratch with --resume none");
 }
 
-// Older snapshots do not have this number.
+// Throws if the snapshot's averages are of the other kind. Older snapshots do not have the number that tells the kind.
 void WeightAverage::require_same_kind() const {
   const auto it = restored_.find(kKind);
   if (it == restored_.end()) return;
@@ -72,7 +72,7 @@ void WeightAverage::start(Module& module) {
   restored_.clear();
 }
 
-// The first set of weights is the average itself, as in AveragedModel.
+// Adds a set of weights to the average. The first set becomes the average unchanged, as in PyTorch's AveragedModel.
 void WeightAverage::take(double share) {
   const torch::NoGradGuard no_grad;
   at::_foreach_lerp_(averages_, weights_, count_ == 0 ? 1.0 : share);

@@ -28,11 +28,11 @@ struct WeightAverageOptions {
 /// A second set of weights, which is the average over the training. Validation uses it, and it is the run's result, as
 /// `average.*` in its snapshots.
 ///
-/// With `decay` d it is EMA. a ← d·a + (1 - d)·w after each step, and the first step's w unchanged. Without, it is SWA,
-/// the mean of w at the ends of epochs from `from_epoch` on.
+/// With `decay` d the average is an EMA: a ← d·a + (1 - d)·w after each step, which starts as the first step's w.
+/// Without `decay` it is SWA, the mean of w at the ends of epochs from `from_epoch` on.
 ///
-/// Each training begins new averages, or continues those of the snapshot that it resumes. They can be read until the
-/// next one begins. The module holds the last step's weights meanwhile.
+/// Each training begins new averages, or continues those of the snapshot that it resumes. The averages can be read
+/// until the next training begins. The module itself holds the last step's weights.
 /// Source: torch.optim.swa_utils.AveragedModel, tests/golden/averages.
 class WeightAverage final : public Extension {
  public:
@@ -42,7 +42,7 @@ class WeightAverage final : public Extension {
   void start(Module& module) override;
   void after_step(const TrainingState& state) override;
   void after_epoch(const TrainingState& state) override;
-  /// Puts the averages in the module's place, once there are some.
+  /// Exchanges the module's weights for the averages, if there are averages already.
   void before_validation() override;
   void after_validation() override;
   bool wants_fresh_statistics() const override;

@@ -42,7 +42,7 @@ bool handles(pid_t pid, int signal) {
   return false;
 }
 
-/// Returns why a process cannot be asked, or sends it the signal.
+/// Sends the process the signal. If that cannot be done, returns the reason.
 std::string ask(const PageLayout& page, pid_t pid) {
   const int signal = page.stack_signal.load(std::memory_order_acquire);
   const pid_t thread = page.thread.load(std::memory_order_relaxed);
@@ -56,7 +56,7 @@ std::string ask(const PageLayout& page, pid_t pid) {
   return {};
 }
 
-/// Waits in short naps, since the process that answers must not be slowed down by one that asks.
+/// Waits in short naps, so that waiting takes no time from the process that answers.
 bool wait_for(const std::function<bool()>& condition, milliseconds patience) {
   constexpr milliseconds kNap{2};
   const auto until = Clock::now() + patience;
@@ -72,18 +72,18 @@ std::string no_answer(pid_t pid) {
                                    : "the process did not answer in time";
 }
 
-/// A part of a process's memory that a file fills.
+/// A part of a process's memory that maps a file.
 struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t offset = 0;  ///< In the file.
+  std::uint64_t offset = 0;  ///< Offset in the file.
   std::string path{};
 };
 
 std::vector<Mapping> mappings_of(pid_t pid) {
   std::vector<Mapping> all;
   for (const auto& line : split(text_or_nothing(folder_of(pid) + "/maps"), '\n')) {
-    // "55e0-55e1 r-xp 00001000 fd:00 1234   /usr/bin/x"
+    // A line is such as "55e0-55e1 r-xp 00001000 fd:00 1234   /usr/bin/x"
     Mapping each;
     const auto slash = line.find('/');
     const auto words = split(line, ' ');
@@ -108,7 +108,7 @@ std::string hexadecimal(std::uint64_t value) {
   return "0x" + std::string(digits.data(), end);
 }
 
-/// A file of the process, also if it lies in another mount namespace, as in a container.
+/// Returns the path of a file of the process, also if it lies in another mount namespace, as in a container.
 std::string seen_by(pid_t pid, const std::string& path) {
   const auto inside = folder_of(pid) + "/root" + path;
   return ::access(inside.c_str(), R_OK) == 0 ? inside : path;
@@ -160,7 +160,7 @@ ThreadStack read_native_stack(const PageLayout& page, pid_t pid, milliseconds pa
 std::vector<std::string> faulthandler_frames(std::string_view text) {
   std::vector<std::string> frames;
   for (const auto& line : split(text, '\n')) {
-    // "  File "/x/train.py", line 31 in step"
+    // A line is such as "  File "/x/train.py", line 31 in step".
     constexpr std::string_view kFile = "  File \"";
     constexpr std::string_view kLine = "\", line ";
     if (!line.starts_with(kFile)) {
@@ -190,7 +190,7 @@ ThreadStack read_text_stack(const PageLayout& page, pid_t pid, milliseconds pati
   if (!file || before < 0) return {.note = "the file of its Python stack cannot be read"};
   if (auto why = ask(page, pid); !why.empty()) return {.note = std::move(why)};
   if (!wait_for([&] { return size() > before; }, patience)) return {.note = no_answer(pid)};
-  // It is written in pieces, so wait until it rests.
+  // The process writes its stack in pieces. So this waits until the file no longer grows.
   constexpr milliseconds kRest{20};
   std::string text;
   for (off_t seen = -1; seen != size();) {

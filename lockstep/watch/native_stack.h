@@ -22,16 +22,17 @@ struct ThreadStack {
 /// Asks the training thread of process `pid` for its native stack, by the signal that its page names, and finds the
 /// functions' names. The signal is sent only if the process handles it. A stopped process cannot answer.
 ///
-/// Blocks: until it has answered, for at most `patience`.
+/// Blocks: until the process has answered, for at most `patience`.
 ThreadStack read_native_stack(const PageLayout& page, pid_t pid,
                               std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
 
-/// Does the same with the text that a Python process writes to the file that its page names, as faulthandler does.
-/// Frames are "step (train.py:31)". There is neither a frame nor a note if the page names no file.
+/// Asks a Python process for its Python stack. The process writes it as text, as faulthandler does, to the file that
+/// its page names. A frame is such as "step (train.py:31)". There is neither a frame nor a note if the page names no
+/// file. Blocks: as read_native_stack().
 ThreadStack read_text_stack(const PageLayout& page, pid_t pid,
                             std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
 
-/// Returns the frames of faulthandler's text, of its first thread.
+/// Returns the frames of the first thread in a text that faulthandler wrote.
 std::vector<std::string> faulthandler_frames(std::string_view text);
 
 /// Returns the name of the function at each address of process `pid`, or its module and offset.

@@ -16,13 +16,13 @@
 namespace lockstep {
 namespace {
 
-/// Memory that is never given back, since notes may come until the process ends.
+/// Returns memory that is never freed, since notes may be written until the process ends.
 void* private_memory() {
   alignas(PageLayout) static std::array<std::byte, kPageBytes> memory{};
   return memory.data();
 }
 
-/// The file is the parent's. A file of another size is not a page, and writing beyond its end would end this process.
+/// The parent made the file. A file of another size is not a page, and a write beyond its end would kill this process.
 void* shared_memory() {
   const auto name = Environment::of_process().get(kPageVariable);
   if (!name) return nullptr;
@@ -131,7 +131,7 @@ void Page::begin_batch(std::int64_t step, std::span<const std::int64_t> samples)
   enter(Phase::kForward, step);
 }
 
-// It counts as no change, since the rank has not gone on.
+// This note is not counted as a change of the page, since the rank has not gone on.
 void Page::wait_for_sample(std::int64_t id) { layout_.loading_sample.store(id, std::memory_order_relaxed); }
 
 void Page::begin_collective(std::string_view operation, std::string_view type, std::int64_t elements,

@@ -33,7 +33,7 @@ inline constexpr std::size_t kPhases = 8;
 
 std::string_view name_of(Phase phase);
 
-/// CLOCK_MONOTONIC in nanoseconds, as of the kernel's newest tick. Reading it costs a few nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds, as it was at the kernel's last tick. A call costs a few nanoseconds.
 std::uint64_t coarse_ns();
 
 inline constexpr std::size_t kPageBytes = 4096;
@@ -53,17 +53,17 @@ struct PageLayout {
   std::uint32_t unused;
   std::atomic<std::int64_t> step;
   std::atomic<std::int64_t> first_sample;                   ///< Id of the first sample of the newest batch, or -1.
-  std::atomic<std::int64_t> samples;                        ///< Of that batch.
+  std::atomic<std::int64_t> samples;                        ///< Number of samples of that batch.
   std::array<std::atomic<std::uint64_t>, kPhases> entered;  ///< How often each phase was entered.
 
-  // Of the newest collective that was begun.
+  // The numbers of the newest collective that was begun.
   std::atomic<std::uint64_t> collective_lock;  ///< Odd while the next three are written.
   std::atomic<std::uint64_t> begun;            ///< The collectives begun so far.
   std::atomic<std::int64_t> elements;
   std::array<std::atomic<char>, 32> collective;  ///< "all_reduce Float", and a zero.
   std::array<std::atomic<char>, 48> detail;      ///< "bucket 3" or a shape, "[64, 10]", and a zero. Under the lock too.
 
-  // Nanoseconds of CLOCK_MONOTONIC, to some milliseconds.
+  // Nanoseconds of CLOCK_MONOTONIC, exact to some milliseconds.
   std::atomic<std::uint64_t> noted_ns;                       ///< When the newest note was made.
   std::array<std::atomic<std::uint64_t>, kPhases> spent_ns;  ///< In each phase, without the present one.
   std::atomic<std::uint64_t> entered_ns;                     ///< When the present phase was entered.
@@ -71,15 +71,16 @@ struct PageLayout {
   std::atomic<std::int64_t> loading_sample;  ///< Id of the sample that the rank waits for while it loads, or -1.
 
   // The stack of the training thread, written when the parent asks for it by a signal.
-  std::atomic<std::int32_t> stack_signal;  ///< 0 if this process handles none.
+  std::atomic<std::int32_t> stack_signal;  ///< 0 if this process handles no such signal.
   std::atomic<std::int32_t> thread;        ///< Id of the training thread.
   std::atomic<std::uint64_t> stack_lock;   ///< Odd while the next two are written.
   std::atomic<std::uint64_t> frame_count;
   std::array<std::atomic<std::uint64_t>, kMostFrames> frames;  ///< Addresses in the process, innermost first.
-  std::atomic<std::int32_t> text_descriptor;  ///< Of a file to which the handler writes a stack as text, or 0.
+  std::atomic<std::int32_t> text_descriptor;  ///< A file to which the handler writes a stack as text, or 0.
   std::uint32_t unused_too;
 
-  /// The run's folder, and a zero. Empty if the rank knows of none. Written once, its first letter last.
+  /// The path of the run folder, and a zero. Empty if the rank has none. Written once. Its first letter is written
+  /// last.
   std::array<std::atomic<char>, 1024> run_dir;
 };
 static_assert(sizeof(PageLayout) <= kPageBytes && std::atomic<std::uint64_t>::is_always_lock_free);
@@ -89,31 +90,31 @@ static_assert(offsetof(PageLayout, loading_sample) == 304 && offsetof(PageLayout
 static_assert(offsetof(PageLayout, frames) == 336 && offsetof(PageLayout, text_descriptor) == 848);
 static_assert(offsetof(PageLayout, run_dir) == 856 && sizeof(PageLayout) == 1880);
 
-/// The writing half.
+/// The rank's side, which writes the page.
 class Page {
  public:
-  /// Returns this process's page. It is the file that LOCKSTEP_PAGE names, or memory that nobody else sees.
+  /// Returns this process's page. The page is the file that LOCKSTEP_PAGE names, or memory that no other process sees.
   static Page& own();
 
   /// Writes into `memory` of kPageBytes, which must outlive the page and be aligned as PageLayout is.
   explicit Page(void* memory);
 
   void set_rank(int rank);
-  /// Tells a parent that does not know it where the run's folder is. A path that is too long is left out.
+  /// Writes the path of the run folder, for a parent that does not know it. A path that is too long is left out.
   void set_run_dir(std::string_view folder);
   void enter(Phase phase, std::int64_t step);
-  /// The same at the step that was noted last.
+  /// Enters a phase at the step that was noted last.
   void enter(Phase phase);
   /// Enters kForward with a batch of these samples.
   void begin_batch(std::int64_t step, std::span<const std::int64_t> samples);
-  /// Notes that the rank cannot go on before this sample is loaded. -1 if it waits for none.
+  /// Notes that the rank waits until this sample is loaded. -1 if it waits for no sample.
   void wait_for_sample(std::int64_t id);
-  /// `type` is that of the elements, and empty for a collective that moves none. `detail` tells it from others of the
-  /// same size, such as "bucket 3" or "[64, 10]".
+  /// Notes that a collective begins. `type` is the elements' type, and empty for a collective without elements.
+  /// `detail` distinguishes it from others of the same size, such as "bucket 3" or "[64, 10]".
   void begin_collective(std::string_view operation, std::string_view type, std::int64_t elements,
                         std::string_view detail = {});
 
-  /// Returns how often this phase was entered. The bucket's number of a collective is counted from there.
+  /// Returns how often this phase was entered. When it changes, the numbers of buckets start again from 0.
   std::uint64_t times_entered(Phase phase) const {
     return layout_.entered[static_cast<std::size_t>(phase)].load(std::memory_order_relaxed);
   }
@@ -122,11 +123,11 @@ class Page {
   /// Turns notes off and on again, so that a benchmark can measure what they cost.
   void set_on(bool is_on) { is_on_.store(is_on, std::memory_order_relaxed); }
 
-  /// Counts collectives from 0 again, since all ranks have met anew.
+  /// Counts collectives from 0 again. Call it when all ranks have connected again.
   void restart_collectives();
 
   const PageLayout& layout() const { return layout_; }
-  /// For the writer of stacks.
+  /// The memory of the page, for the code that writes stacks.
   PageLayout& layout() { return layout_; }
 
  private:

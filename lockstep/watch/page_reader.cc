@@ -41,7 +41,8 @@ std::optional<Collective> collective_of(const PageLayout& page) {
   return std::nullopt;
 }
 
-/// Seconds from a moment that the rank noted. None if its clock is not ours, as in a time namespace of its own.
+/// Returns the seconds since a time that the rank noted. Returns nothing if its clock is another than this process's,
+/// as in a time namespace of its own.
 std::optional<double> seconds_since(const std::atomic<std::uint64_t>& noted, std::uint64_t now) {
   constexpr std::uint64_t kTick = 20'000'000;
   const auto then = noted.load(std::memory_order_relaxed);

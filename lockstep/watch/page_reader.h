@@ -19,14 +19,14 @@ struct Collective {
   std::int64_t elements = 0;
   std::string detail{};  ///< "bucket 3" or "[64, 10]". Empty if unknown.
 
-  /// True for the same call. Details are for people.
+  /// True if both are the same call. `detail` is not compared, since it is for people.
   bool operator==(const Collective& other) const {
     return number == other.number && what == other.what && elements == other.elements;
   }
 };
 
-/// One reading of a page. Parts may be of neighbouring moments, since the rank goes on meanwhile. A collective is
-/// whole.
+/// One reading of a page. The rank continues meanwhile, so parts of it may be of slightly different moments. The
+/// numbers of a collective always belong together.
 struct PageSight {
   pid_t pid = -1;
   std::uint64_t changes = 0;
@@ -43,11 +43,12 @@ struct PageSight {
   std::int64_t loading_sample = -1;  ///< Id of the sample that the rank waits for, or -1.
 };
 
-/// Reads a page of version 1 or 2. Returns nothing if its rank has not written it yet, or holds up the reader by
-/// writing without end.
+/// Reads a page of version 1 or 2. Returns nothing if the rank has not written the page yet, or writes it so often that
+/// the reader gets no complete page.
 std::optional<PageSight> sight_of(const PageLayout& page);
 
-/// The pages of ranks to come. They are memory without a name, and go with the last process that has them.
+/// Pages for ranks that will be started. They are memory without a file name, and vanish with the last process that
+/// uses them.
 class SharedPage {
  public:
   /// Throws: Error(kEnvironment) if the system gives no memory.
@@ -58,7 +59,8 @@ class SharedPage {
   SharedPage(const SharedPage&) = delete;
   SharedPage& operator=(const SharedPage&) = delete;
 
-  /// Lets this process's next program have the page. Call it in the child. Returns the value of LOCKSTEP_PAGE.
+  /// Passes the page on to the program that this process becomes. Call it in the child, before exec. Returns the value
+  /// of LOCKSTEP_PAGE.
   std::string give() const;
 
   std::optional<PageSight> sight() const { return sight_of(*page_); }

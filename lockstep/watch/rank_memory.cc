@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file is a header of one page and two slots of the same capacity. A slot's step is written last, and is taken away
-// first, so a record counts only if it is whole, at whatever moment its writer is killed. Only the rank changes the
-// file's size. The parent looks at the header alone.
+// How records survive a kill. The file has a header of one page and two slots of the same capacity. A slot's step
+// number is written after its record, and erased before the next one. So a slot with a step number always has a
+// complete record, whenever its writer is killed. Only the rank changes the file's size. The parent reads only the
+// header.
 #include "lockstep/watch/rank_memory.h"
 
 #include <fcntl.h>
@@ -114,7 +115,8 @@ void RankMemory::map(std::size_t bytes) {
 
 void RankMemory::arm() { header_of(memory_).armed.store(1, std::memory_order_release); }
 
-// A record that was complete moves along. A kill in between loses it, which only the first steps of a training risk.
+// A complete record is moved to its new place. A kill in between loses it, but only a training's first steps grow the
+// file.
 void RankMemory::grow(std::size_t capacity) {
   struct Record {
     std::int64_t step;
@@ -128,7 +130,7 @@ void RankMemory::grow(std::size_t capacity) {
     records.push_back({step, {data, data + slot.bytes}});
   }
   const auto bytes = kHeaderBytes + kSlots * capacity;
-  // Pages that the system does not have would end this process when they are touched.
+  // If the system had no memory for these pages, the first write to them would kill this process.
   if (const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(bytes)); error != 0) {
     errno = error;
     fail_memory("cannot grow to " + std::to_string(bytes) + " bytes");
@@ -144,7 +146,7 @@ void RankMemory::grow(std::size_t capacity) {
 std::span<std::byte> RankMemory::begin(std::int64_t step, std::size_t bytes) {
   LOCKSTEP_ASSERT(step >= 0);
   slot_for(memory_, step).step.store(kNoStep, std::memory_order_release);
-  // With room for a few more metrics, so that it grows once.
+  // The room for a few more metrics lets the file grow only once.
   if (bytes > header_of(memory_).capacity)
     grow((bytes + bytes / 4 + 2 * kLeastCapacity) / kLeastCapacity * kLeastCapacity);
   slot_for(memory_, step).bytes = bytes;

@@ -4,8 +4,8 @@
 /// Memory of a rank that outlives its process.
 ///
 /// The rank's parent makes the memory and holds it. If the process dies, the parent gives the same memory to the
-/// process that it starts in the dead one's place. That process finds there what no other rank knows, such as the dead
-/// one's sums of losses.
+/// process that it starts in the dead one's place. That process finds there the numbers that no other rank knows,
+/// such as the dead rank's sums of losses.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,23 +21,24 @@ namespace lockstep {
 
 inline constexpr const char* kRankMemoryVariable = "LOCKSTEP_RANK_MEMORY";  ///< Names the memory's file.
 
-/// The parent's half.
+/// The memory, as the parent uses it.
 class SharedRankMemory {
  public:
   /// Throws: Error(kEnvironment) if the system gives no memory.
   SharedRankMemory();
 
-  /// Lets this process's next program have the memory. Call it in the child. Returns the value of the variable.
+  /// Passes the memory on to the program that this process becomes. Call it in the child, before exec. Returns the
+  /// value of the variable.
   std::string give() const;
-  /// True if the rank has said that it can be replaced.
+  /// True if the rank has noted that it can be replaced.
   bool is_armed() const;
 
  private:
   FileDescriptor file_;
 };
 
-/// The rank's half. It has two slots, one for records of even steps and one for odd ones, so that the record of a step
-/// stays while that of the next one is written.
+/// The memory, as the rank uses it. It has two slots, one for records of even steps and one for odd ones, so that the
+/// record of a step stays while that of the next one is written.
 ///
 /// Threads: one at a time.
 class RankMemory {
@@ -51,7 +52,7 @@ class RankMemory {
   RankMemory(const RankMemory&) = delete;
   RankMemory& operator=(const RankMemory&) = delete;
 
-  /// Says that the rank can be replaced from here on.
+  /// Notes that the rank can be replaced from now on.
   void arm();
 
   /// Makes room for the record of a step and returns it, to be filled and then committed. The record that was in this
@@ -59,7 +60,7 @@ class RankMemory {
   ///
   /// Throws: Error(kEnvironment) if there is not enough memory.
   std::span<std::byte> begin(std::int64_t step, std::size_t bytes);
-  /// The record of `step` is complete.
+  /// Marks the record of `step` as complete.
   void commit(std::int64_t step);
   /// Returns the complete record of a step, valid until the next begin(). Nothing if there is none.
   std::optional<std::span<const std::byte>> find(std::int64_t step) const;

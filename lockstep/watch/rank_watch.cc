@@ -21,7 +21,7 @@ double PhaseHistory::limit_s(Phase phase, std::uint64_t left) const {
   constexpr std::uint64_t kFewest = 20;
   if (left < kFewest) return kWithoutHistory;
   const auto& all = longest_.at(static_cast<std::size_t>(phase));
-  // The place of the 99th percentile, counted from the longest.
+  // Returns the index of the 99th percentile in the list of times, which begins with the longest.
   const auto place = static_cast<std::size_t>(left / 100);
   if (all.empty() || place >= all.size()) return kLeast;
   return std::max(kLeast, 5 * all[all.size() - 1 - place]);
@@ -29,7 +29,7 @@ double PhaseHistory::limit_s(Phase phase, std::uint64_t left) const {
 
 char process_state(pid_t pid) {
   const auto text = text_or_nothing("/proc/" + std::to_string(pid) + "/stat");
-  // The name before the state may hold anything, brackets and blanks too.
+  // The state comes after the program's name, which may itself have brackets and blanks. So look for the last bracket.
   const auto end = text.rfind(')');
   return end == std::string::npos || end + 2 >= text.size() ? '?' : text[end + 2];
 }

@@ -14,14 +14,15 @@
 
 namespace lockstep {
 
-/// The longest times of each phase, for how long one may take before it is called late.
+/// Keeps the longest times of each phase, to compute how long a phase may take before its rank is called late.
 ///
 /// The limit is 5 times the 99th percentile of all times of that phase so far, and at least 10 s. A phase that was left
 /// fewer than 20 times may take ten minutes, since a first step loads libraries and a first validation reads files.
 class PhaseHistory {
  public:
   void add_long(Phase phase, double seconds);
-  /// `left` is how often the phase was left by any rank. Times that were not added were short.
+  /// Returns the limit for a phase. `left` is how often any rank has left this phase. Most times were short and were
+  /// not added here.
   double limit_s(Phase phase, std::uint64_t left) const;
 
  private:
@@ -48,10 +49,10 @@ double core_wait_s(pid_t pid, pid_t thread);
 /// The state of a process as /proc/PID/stat has it. '?' if there is no such process.
 char process_state(pid_t pid);
 
-/// Says each verdict once, and once that the ranks go on.
+/// Reports each verdict once, and reports once when the ranks go on.
 class VerdictNews {
  public:
-  /// Returns what is new in this verdict, or nothing.
+  /// Returns a message if this verdict is new, or nothing.
   std::optional<std::string> of(const std::optional<WatchVerdict>& verdict);
 
  private:
@@ -60,15 +61,15 @@ class VerdictNews {
 
 /// Watches ranks over time. It measures how long each has not changed, and says once who holds up the job.
 ///
-/// Times are this process's own. If it was suspended itself, or all ranks were, all times begin anew.
+/// Times are this process's own. If this process or all ranks were suspended, all times begin again at zero.
 ///
 /// Threads: one at a time.
 class RankWatch {
  public:
-  /// `sees_all` is false if other ranks of the job have watches of their own. Then a stopped rank may be one of many.
+  /// `sees_all` is false if other nodes watch other ranks of the job. A stopped rank here may then be one of many.
   explicit RankWatch(std::string host = {}, bool sees_all = true) : host_(std::move(host)), sees_all_(sees_all) {}
 
-  /// Takes a look at the ranks that live, `kLookEvery` after the one before or so.
+  /// Looks at the ranks that live. Call it about every `kLookEvery`.
   void look(const std::vector<WatchedRank>& ranks, Clock::time_point now);
 
   /// The ranks as of the last look.
@@ -76,7 +77,7 @@ class RankWatch {
   /// The verdict of the last look.
   const std::optional<WatchVerdict>& verdict() const { return verdict_; }
 
-  /// As VerdictNews::of(), of the last look.
+  /// Returns the message of VerdictNews::of() for the last look.
   std::optional<std::string> news() { return news_.of(verdict_); }
 
   static constexpr std::chrono::milliseconds kLookEvery{1000};

@@ -51,7 +51,7 @@ void SlowRanks::look(const std::vector<RankSight>& ranks, Clock::time_point now)
   if (measure(ranks, seconds)) judge(ranks);
 }
 
-// Returns false if the ranks are not those of the last look.
+// Returns false if the ranks are not the same as at the last look.
 bool SlowRanks::measure(const std::vector<RankSight>& ranks, double seconds) {
   const bool are_same = std::ranges::equal(
       ranks, looks_, [](const auto& a, const auto& b) { return a.rank == b.rank && a.pid == b.pid; });

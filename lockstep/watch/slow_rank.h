@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-/// Finds the rank that slows the others down, although it goes on.
+/// Finds a rank that goes on, but slows the others down.
 ///
 /// Each look compares one second of all ranks. A rank is behind in it if its training thread had no core for 40 % of
 /// that second and three times as long as the median of the others. It is also behind if it spent 30 % more of it in
-/// loading and forward than they did, and three times as much. Ranks wait for each other in backward, so that time
-/// tells nothing. Who is behind in 3 of 4 of the last 30 looks is slow, until that is fewer than 2 of 5. So single
-/// pauses count for nothing, however long.
+/// loading and forward than they did, and three times as much. Ranks wait for each other in backward, so time in
+/// backward is not compared. A rank is slow if it was behind in 3 of 4 of the last 30 looks. It is slow until it was
+/// behind in fewer than 2 of 5. So a single pause does not make a rank slow, however long it is.
 ///
-/// Only pages of version 2 tell enough. A device that is slow by itself is not seen, since the host waits for it in
-/// backward like all others.
+/// Only pages of version 2 have these numbers. A slow device is not found, since its host waits for it in backward, as
+/// the hosts of the other ranks do.
 ///
 /// Threads: one at a time.
 class SlowRanks {
@@ -28,18 +28,18 @@ class SlowRanks {
   /// Takes a look, about a second after the one before.
   void look(const std::vector<RankSight>& ranks, Clock::time_point now);
 
-  /// The verdict of the last look. Nothing while no rank is slow.
+  /// Returns the verdict of the last look. Returns nothing while no rank is slow.
   const std::optional<WatchVerdict>& verdict() const { return verdict_; }
 
  private:
-  /// The looks at one rank.
+  /// The results of the looks at one rank.
   struct Looks {
     int rank = -1;
     pid_t pid = -1;
-    double local_s = 0;  ///< In loading and forward, as of the last look.
-    double wait_s = 0;   ///< For a core, as of the last look.
-    double local = 0;    ///< Shares of the last second.
-    double wait = 0;
+    double local_s = 0;  ///< Seconds in loading and forward up to the last look.
+    double wait_s = 0;   ///< Seconds without a core up to the last look.
+    double local = 0;    ///< Share of the last second in loading and forward.
+    double wait = 0;     ///< Share of the last second without a core.
     std::deque<bool> behind{};
     std::deque<bool> lacks_core{};
   };

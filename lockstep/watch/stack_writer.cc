@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the handler may do. It runs at any moment of the training thread, perhaps within malloc() or with a lock held.
 // So it only walks the stack and stores numbers. The walk asks the dynamic loader for unwind tables. From glibc 2.35 on
-// that takes no lock (_dl_find_object). Before, it takes the loader's lock, which a thread may take again that holds
-// it; if another thread hangs within dlopen(), this thread waits for it. It was asked because it hangs already.
+// that takes no lock (_dl_find_object). In older versions it takes the loader's lock. The thread that holds this
+// lock may take it again. But if another thread hangs within dlopen(), this thread waits for it. That does little harm,
+// since a thread is only asked for its stack if it hangs already.
 #include "lockstep/watch/stack_writer.h"
 
 #include <unwind.h>
@@ -13,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int kFirstSignal = 9;  // Above SIGRTMIN. Lower ones are more often taken.
+constexpr int kFirstSignal = 9;  // Added to SIGRTMIN. Programs use lower signals more often.
 constexpr int kTried = 8;
 
 PageLayout* own_layout = nullptr;
@@ -31,7 +32,7 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* argument) {
   // The frames before the one that the signal interrupted are the handler's own.
   if (is_interrupted != 0) walk.count = 0;
   if (walk.count == PageLayout::kMostFrames) return _URC_END_OF_STACK;
-  // A return address lies behind its call, perhaps in the next function.
+  // A return address lies after its call, perhaps already in the next function.
   const auto in_call = is_interrupted != 0 ? address : address - 1;
   walk.layout.frames[walk.count++].store(in_call, std::memory_order_relaxed);
   return _URC_NO_REASON;

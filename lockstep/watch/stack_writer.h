@@ -9,9 +9,9 @@ namespace lockstep {
 /// frames' addresses to `page`, and changes nothing else. The page names the signal, which is the first from
 /// SIGRTMIN + 9 on that the program does not use itself. If it uses all of them, the page names none.
 ///
-/// The handler walks with _Unwind_Backtrace, which reads the unwind tables. LibTorch is built without frame pointers,
-/// so nothing else gets through it. The first walk is made here, since it may allocate. Later ones allocate nothing.
-/// SA_RESTART is set, so an interrupted read goes on. A sleep may end early.
+/// The handler walks the stack with _Unwind_Backtrace, which reads the unwind tables. LibTorch is built without frame
+/// pointers, so no other way works. The first walk is made in this function, since it may allocate memory. Later walks
+/// allocate nothing. SA_RESTART is set, so an interrupted read goes on. A sleep may end early.
 ///
 /// `page` must outlive the process. A second call does nothing.
 void install_stack_writer(Page& page);

@@ -66,7 +66,8 @@ std::optional<WatchVerdict> stopped(const Sights& ranks, double stopped_for_s) {
   return verdict;
 }
 
-/// How far a rank is. A program that notes no collectives is compared by its step and phase.
+/// How far a rank is, for comparing ranks: by its number of collectives. A program that notes no collectives is
+/// compared by its step and phase.
 struct Progress {
   std::uint64_t begun = 0;
   std::int64_t step = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who holds up a job. It is decided from one look at all ranks, by rules that need no history of their own:
+/// Who holds up a job. The verdict follows from one look at all ranks, by these rules:
 ///
-/// 1. A rank whose process is stopped, by SIGSTOP or by a debugger, holds up the others. If all are, somebody has
-///    suspended the job, and nobody is at fault.
-/// 2. The rank that has begun the fewest collectives holds up those that wait in a later one. It is late in its phase.
+/// 1. A rank whose process is stopped, by SIGSTOP or by a debugger, holds up the others. If all ranks are stopped,
+///    somebody has suspended the job, and no rank is at fault.
+/// 2. The rank that has begun the fewest collectives holds up those that wait in a later one. That rank is late in its
+///    phase.
 /// 3. Ranks in the same collective that differ in its operation or size have lost each other: one has left a collective
 ///    out, or made one more.
 /// 4. If all ranks are in the same collective, nobody is behind. The network, or what Slurm did to a node, is.

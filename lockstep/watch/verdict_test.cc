@@ -21,7 +21,7 @@ RankSight rank(int number, Phase phase, std::uint64_t begun, double age_s) {
           .limit_s = 10};
 }
 
-/// Four ranks in backward, of which rank 2 is what a test makes of it.
+/// Four ranks in backward. A test changes rank 2.
 std::vector<RankSight> four(const RankSight& odd, double age_s = 30) {
   std::vector<RankSight> ranks;
   for (int i = 0; i < 4; ++i) ranks.push_back(i == odd.rank ? odd : rank(i, Phase::kBackward, 57, age_s));

@@ -183,7 +183,7 @@ class Data(harness.RanksTest):
         self.convert(self.make_folder())
         path = self.folder / "set.h5"
         content = bytearray(path.read_bytes())
-        # The comment or the last scan of a JPEG: it would still decode, to other pixels.
+        # Damages the comment or the last scan of a JPEG. The image would still decode, to other pixels.
         image = (self.folder / "set/val/bees/2.jpg").read_bytes()
         content[content.find(image) + len(image) // 2] ^= 1
         path.write_bytes(content)

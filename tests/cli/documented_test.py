@@ -13,14 +13,15 @@ LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 COMMANDS = """# Every command and every flag
 
-As `lockstep COMMAND --help` prints them. A test compares this page with it. The other pages explain their use.
+This page has every command's help, as `lockstep COMMAND --help` prints it. A test compares the two.
+The other pages explain how to use the commands.
 """
 
 
 KEYS = """# Every key of a profile
 
-As `lockstep profile ls` prints them. A test compares this page with it. [clusters.md](clusters.md) says how a
-profile is written and found.
+A profile describes a cluster. This page lists its keys, as `lockstep profile ls` prints them. A
+test compares the two. [clusters.md](clusters.md) says how a profile is written and found.
 
 | key | what it is | takes |
 |---|---|---|
@@ -40,8 +41,8 @@ def sections(words=()):
     text = told(*words, "--help", columns=OF_THE_PAGE)
     title = " ".join(("lockstep", *words))
     yield f"## {title}\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.strip().splitlines())
-    _, _, below = text.partition("\nSubcommands:")
-    for name in re.findall(r"^  ([a-z][a-z-]*)\s", below, re.M):
+    _, _, below = text.partition("\nSubcommands:\n")
+    for name in re.findall(r"^  ([a-z][a-z-]*)\s", below.partition("\n\n")[0], re.M):
         yield from sections((*words, name))
 
 

@@ -74,7 +74,7 @@ class Usage(harness.RanksTest):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
         program = subprocess.Popen([harness.BIN / "lockstep", *command, "--help"], stdin=terminal, stdout=terminal, env=env)
-        # Our own end stays open and writes the last byte: a read beside the close of the last end can lose what was written before.
+        # This end of the pipe stays open and writes the last byte. A read at the moment when the last end is closed could lose bytes.
         end = threading.Thread(target=lambda: (program.wait(), os.write(terminal, b"\0")))
         end.start()
         text = b""
@@ -99,9 +99,38 @@ class Usage(harness.RanksTest):
                 self.assertEqual([row for row in rows if not re.match(r"\S+( \S+)*(  +\S|$)", row)], [])
                 wide = self.help_at(160, *command)
                 self.assertEqual(text.split(), wide.split())
-            commands = text.partition("\nSubcommands:\n")[2]
-            open_commands += [(*command, name) for name in re.findall(r"(?m)^  (\S+)", commands)]
+            open_commands += [(*command, name) for name in self.subcommands(text)]
         self.assertGreater(seen, 35)
+
+    def subcommands(self, text):
+        commands = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+        return re.findall(r"(?m)^  (\S+)", commands)
+
+    def test_the_usage_of_a_command_that_takes_a_program_shows_where_it_goes(self):
+        for command, lines in (("submit", ["Usage: lockstep submit [OPTIONS] [RECIPE]", "       lockstep submit [OPTIONS] -- CMD…"]),
+                               ("launch", ["Usage: lockstep launch [OPTIONS] -- CMD…"]), ("exec", ["Usage: lockstep exec [OPTIONS] -- CMD…"]),
+                               ("scale", ["Usage: lockstep scale [OPTIONS] [RECIPE]", "       lockstep scale [OPTIONS] -- CMD…"]),
+                               ("doctor", ["Usage: lockstep doctor [OPTIONS] [SCRIPT]", "       lockstep doctor [OPTIONS] -- CMD…"]),
+                               ("train", ["Usage: lockstep train [OPTIONS] RECIPE"]), ("why", ["Usage: lockstep why [OPTIONS] RUN"])):
+            with self.subTest(command=command):
+                usage = re.search(r"(?m)^Usage: .*(\n .*)*", self.said(command, "--help").out)[0]
+                self.assertEqual(usage.splitlines(), lines)
+
+    def test_each_example_of_the_help_uses_flags_that_its_command_has(self):
+        seen = 0
+        for name in self.subcommands(self.said("--help").out):
+            for command in [(name,), *((name, inner) for inner in self.subcommands(self.said(name, "--help").out))]:
+                examples = self.said(*command, "--help").out.partition("\nExamples:\n")[2].partition("\n\n")[0]
+                for example in re.findall(r"(?m)^  (\S.*)$", examples):
+                    words = example.removeprefix("srun ").removeprefix("lockstep ").partition(" -- ")[0].split()
+                    own = [*command, words[1]] if self.subcommands(self.said(*command, "--help").out) else command
+                    with self.subTest(example=example):
+                        seen += 1
+                        self.assertEqual(words[:len(own)], list(own))
+                        known = self.said(*own, "--help").out.partition("\nExamples:\n")[0]
+                        for flag in [word.split("=")[0] for word in words if word.startswith("-")]:
+                            self.assertRegex(known, rf"(?m)^  (-\w,)?{re.escape(flag)}( |$)|,--{flag.lstrip('-')} |^  {re.escape(flag)},")
+        self.assertGreater(seen, 14)
 
     def test_help_for_train_shows_the_settings_that_most_runs_set(self):
         text = self.said("train", "--help").out

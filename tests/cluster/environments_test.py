@@ -72,7 +72,7 @@ class Environments(unittest.TestCase):
         self.assertIn("env ran train.py", self.run_script("--conda", "torch"))
 
     def test_a_conda_environment_by_path_has_the_python(self):
-        # `conda activate PATH` of the stand-in takes a name below envs/, as PATH's last word is.
+        # The stand-in for `conda activate PATH` takes a name below envs/, which is the last part of PATH.
         self.write(self.bin / "conda", f"#!/bin/bash\necho 'conda() {{ PATH=$2/bin:$PATH; }}'\n")
         self.assertIn("env ran train.py", self.run_script("--conda", str(self.folder / "envs/torch")))
 

@@ -98,7 +98,7 @@ class GoingOn(unittest.TestCase):
 
     def test_a_warned_program_goes_on_whatever_it_ends_with(self):
         self.script("--signal", "TERM@60", "--", "true")
-        # The step runs in a subshell of the script's. Often enough that the program's end meets the shell's wait.
+        # The step runs in a subshell of the script. The test repeats it so often that the program's end and the shell's wait coincide.
         warn = 'kill -USR1 "$SCRIPT"'
         for _ in range(20):
             self.assertEqual(self.start(1, code=143, during=warn), (143, 1))

@@ -17,7 +17,7 @@ import unittest
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
 CHROMIUM = os.environ.get("LOCKSTEP_CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (500, 900, 1600)  # A headless Chromium is never narrower than 500.
-# What is wider than the window, apart from what scrolls in a box of its own. The page itself has no script.
+# Finds elements that are wider than the window, except those that scroll in a box of their own. The page itself has no script.
 MEASURE = """<script>
 const inside = e => e.closest('.table') && !e.classList.contains('table');
 const wide = [...document.querySelectorAll('body *')].filter(e => !inside(e) && e.getBoundingClientRect().right > innerWidth + 0.5);

@@ -37,8 +37,8 @@ class Plan(unittest.TestCase):
         self.assertEqual((plan["parameters"], plan["basis"]), (25557032, "published"))
         points = plan["points"]
         self.assertEqual([point["ranks"] for point in points], [4, 16, 64, 10000])
-        # NVIDIA's own figure for one A100, which the profile's rate comes from, is 2470 images a second.
-        # What its kernels take besides arithmetic is in that rate, and is counted once more.
+        # NVIDIA's published figure for one A100 is 2470 images a second. The profile's rate was computed from it. That rate already includes the
+        # fixed cost of kernels, so the plan counts this cost twice.
         self.assertAlmostEqual(128 / points[0]["compute_s"] / 2470, 1, delta=0.06)
         self.assertTrue(0 < points[0]["launch_s"] < 0.05 * points[0]["step_s"])
         for before, after in zip(points, points[1:]):
@@ -62,7 +62,7 @@ class Plan(unittest.TestCase):
         self.assertLess(step(1)["step_s"], 0.5 * one["step_s"])
 
     def test_what_is_left_of_the_budget_stands_below_the_table(self):
-        # A cluster that is found by a file of this machine, and a stub in place of Slurm's accounting.
+        # A cluster that is recognized by a file of this machine, and a stub for Slurm's accounting.
         (self.folder / "bin").mkdir()
         (self.folder / "bin/sshare").write_text("#!/bin/sh\necho ' p1||node=600|node=540'\n")
         (self.folder / "bin/sshare").chmod(0o755)
@@ -77,7 +77,7 @@ class Plan(unittest.TestCase):
         self.assertIn("budget: 1 node-hours are left of p1's 10 (sshare); it does not pay the run on 1 node, 4 nodes", done.stdout)
 
     def test_several_runs_may_be_measured(self):
-        # 1 ms a sample and 10 ms for what a step costs besides; kernels as `describe` counts ResNet-50's in bf16.
+        # A step costs 1 ms for each sample and 10 ms besides. The kernels are those that `describe` counts for ResNet-50 in bf16.
         facts = json.loads(FACTS.read_text())
         for batch in facts["batches"]:
             batch.update(forward_kernels=292, forward_products=55, backward_kernels=304, backward_products=55)

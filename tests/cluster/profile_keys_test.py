@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "lockstep/cluster/profile/schema.cc"
 ROW = re.compile(r'\{"([\w.*]+)", \[\]\(P& p, Name(?: n)?\) -> Slot \{ return &p\.([\w.\[\]]+); \}')
 FOR_PEOPLE = {"about", "base", "detect"}  # What the profile is, and how it is found: read where profiles are.
-# Facts that `profile show` tells a person, and that no decision follows from.
+# Facts that `profile show` prints for a person. No decision depends on them.
 FACTS = {"node.cpu", "node.reserved_cores", "devices.arch", "slurm.nodes", "storage.home", "storage.project", "storage.flash", "storage.purge_days", "storage.stripe",
          "software.build_image", "software.tensorboard", "software.telemetry"}
 

@@ -23,7 +23,7 @@ chmod +x "$2/bin/lockstep-train"
 touch "$2/bin/liblockstep_hip.so" "$2/bin/cmake_leftover"
 """
 RUNTIME = """#!/bin/sh
-# As the real one: takes its own flags and the image.
+# A stand-in for the container runtime. As the real one does, it takes its own flags and the image.
 shift; while [ "$1" != "$IMAGE" ]; do shift; done; shift
 APPTAINER_CONTAINER=$IMAGE exec "$@"
 """

@@ -44,7 +44,7 @@ def main():
     accelerator.wait_for_everyone()
     accelerator.free_memory()
     accelerator.end_training()
-    # A thread of Gloo's that lets go of its last tensor while the interpreter ends would abort it.
+    # If a thread of Gloo frees its last tensor while the interpreter ends, the interpreter aborts.
     os._exit(0)
 
 

@@ -30,7 +30,7 @@ def main():
                       "weights": hashlib.sha256(weights).hexdigest()[:16]}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
-    # A thread of Gloo's that lets go of its last tensor while the interpreter ends would abort it.
+    # If a thread of Gloo frees its last tensor while the interpreter ends, the interpreter aborts.
     os._exit(0)
 
 

@@ -49,6 +49,6 @@ if __name__ == "__main__":
                                 logger=False, enable_progress_bar=False, enable_model_summary=False,
                                 callbacks=ModelCheckpoint(".", save_last=True))
     trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=16), ckpt_path="last")
-    # PyTorch's own threads can abort the interpreter's end, after all is done.
+    # When all work is done, PyTorch's threads can still abort the interpreter at its end.
     sys.stdout.flush()
     os._exit(0)

@@ -43,7 +43,7 @@ class Scripts:
     nodes = 1
 
     def told(self, script, *words):
-        # There may be fewer GPUs than ranks here, and a script that finds one takes it.
+        # This machine may have fewer GPUs than ranks, and a script that finds a GPU uses it. So GPUs are hidden.
         return said(self.output("env", "CUDA_VISIBLE_DEVICES=", self.python, PROGRAMS / script, *words))
 
     def check(self, ranks):

@@ -3,7 +3,8 @@
 #include "lockstep/data/source/csv_source.h"
 #include "tests/fuzz/memory_file.h"
 
-/// A table as training and as validation table, with classes and with numbers as targets.
+/// Reads the bytes as a CSV table: as a training table and as a validation table, each with classes and with numbers as
+/// targets.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const lockstep::MemoryFile file(data, size);
   for (const bool is_regression : {false, true}) {

@@ -4,7 +4,8 @@
 
 namespace {
 
-// A million hosts with names of 64 letters fit in the memory that a run may take.
+// The length of the text is limited, so that a million hosts with names of this length fit into the memory of a fuzzing
+// run.
 constexpr std::size_t kLongest = 64;
 
 }  // namespace

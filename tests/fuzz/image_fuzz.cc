@@ -6,10 +6,10 @@ namespace {
 
 using lockstep::ImageDecoder;
 
-/// Decoding takes as long as there are pixels: small ones find as much in more runs.
+/// The time to decode an image grows with its pixels. With small images the fuzzer can try more of them.
 constexpr int kMostSide = 512;
 
-/// The right lower quarter, whose bytes must be those of the whole.
+/// Decodes the right lower quarter. Its bytes must equal those of the whole image.
 void check_part(std::span<const std::byte> bytes, const lockstep::Image& whole) {
   const int left = whole.size().width / 2;
   const int top = whole.size().height / 2;

@@ -5,7 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/format/image/image_index.h"
 
-/// The first 8 bytes are how many bytes of images there are, the others the index.
+/// The first 8 bytes are the number of bytes of images. The other bytes are the index.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<std::uint64_t> numbers(size / 8);
   if (numbers.empty() || numbers.size() % 2 == 0) return 0;

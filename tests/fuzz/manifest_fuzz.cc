@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  // Once as it is, once with the right checksum below, which no fuzzer guesses.
+  // Parses the text twice: as it is, and with the right checksum below it, which a fuzzer cannot guess.
   const auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(data), size);
   for (const std::string& text : {bytes, bytes + lockstep::hex64(lockstep::xxh3_64(bytes)) + "\n",
                                   bytes + lockstep::hex64(crc).substr(8) + "\n"}) {

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Bytes as a file with a path, for readers that take one; nothing touches a disk.
+/// A file in memory with these bytes. It has a path, for readers that need one, and no disk is used.
 class MemoryFile {
  public:
   MemoryFile(const std::uint8_t* data, std::size_t size) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {

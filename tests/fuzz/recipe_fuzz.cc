@@ -2,7 +2,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/recipe/recipe.h"
 
-/// Whatever is taken must read back as the same recipe.
+/// A text that is accepted as a recipe must give the same recipe after it is written and read again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using lockstep::Recipe;
   try {

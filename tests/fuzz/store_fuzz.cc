@@ -13,7 +13,7 @@ using lockstep::decode_reply;
 using lockstep::decode_request;
 using lockstep::encode;
 
-/// The stream of a proven client, which four clients then ask in turn.
+/// The bytes of a client that has proven itself. Its requests are made by four clients in turn.
 void feed_requests(std::string_view bytes) {
   lockstep::FrameReader reader;
   lockstep::Generations store;
@@ -37,7 +37,7 @@ void feed_requests(std::string_view bytes) {
 
 }  // namespace
 
-/// Both sides of the handshake, then requests.
+/// Tries the bytes on both sides of the handshake, then as requests.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const lockstep::StoreIdentity identity{};

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// The answers, cut at lines of "==".
+/// Cuts the bytes into the answers of a machine, at lines of "==".
 lockstep::MachineAnswers answers_in(std::string_view text) {
   lockstep::MachineAnswers answers{.host = "login", .date = "2026-11-23"};
   const std::array parts = {&answers.config,      &answers.partitions, &answers.nodes,   &answers.associations,
@@ -29,7 +29,7 @@ lockstep::MachineAnswers answers_in(std::string_view text) {
 
 }  // namespace
 
-/// Whatever a machine says, the draft is a profile that reads back, or there is no partition to take.
+/// For any answers, the draft must be a profile that can be read back, unless there is no partition to use.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   try {

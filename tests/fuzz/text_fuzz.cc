@@ -3,7 +3,7 @@
 #include "lockstep/data/source/text_source.h"
 #include "tests/fuzz/memory_file.h"
 
-/// The first byte is the length of a window, the others the text.
+/// The first byte is the length of a window, and the other bytes are the text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const lockstep::MemoryFile file(data + 1, size - 1);

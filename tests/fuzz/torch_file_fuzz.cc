@@ -33,7 +33,7 @@ lockstep::TorchTensors tensors_of_pickle(Bytes bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes = std::as_bytes(std::span(data, size));
-  // Once as a file, once as the pickle in one, whose checksum no fuzzer guesses.
+  // Reads the bytes twice: as a file, and as the pickle in a zip file, whose checksum a fuzzer cannot guess.
   for (auto* read : {+[](Bytes file) { return lockstep::parse_torch_file(file, "fuzz"); }, &tensors_of_pickle}) {
     try {
       look(read(bytes));

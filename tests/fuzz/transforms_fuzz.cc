@@ -23,14 +23,14 @@ void apply(const lockstep::ImageTransforms& transforms, std::uint8_t byte) {
 
 }  // namespace
 
-/// A line is an entry of a recipe's list.
+/// Each line of the bytes is one entry of a recipe's list of transforms.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const auto transforms = lockstep::parsed_transforms(lockstep::split(text, '\n'), "data.transforms");
     const auto steady = without_chance(transforms);
     LOCKSTEP_ASSERT(!steady.is_random());
-    // A step that makes an image large before it becomes small again would take long, and shows nothing.
+    // A step that makes an image very large takes long and finds nothing more, so such lists are skipped.
     const bool is_short = transforms.steps.size() <= 4 && text.find_first_of("0123456789") != std::string_view::npos;
     if (!is_short) return 0;
     apply(transforms, size > 0 ? data[0] : 0);

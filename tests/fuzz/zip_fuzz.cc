@@ -7,7 +7,7 @@
 
 namespace fs = std::filesystem;
 
-/// Unpacks into a folder within an otherwise empty one, which must stay so.
+/// Unpacks into a folder. The folder around it is otherwise empty, and must stay so.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fs::path outer = [] {
     std::string name = fs::temp_directory_path() / "lockstep-fuzz-XXXXXX";
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     lockstep::unpack_zip(file.path(), outer / "inner",
                          [](std::uint64_t done, std::uint64_t all) { LOCKSTEP_ASSERT(done <= all); });
   } catch (const lockstep::Error& error) {
-    // kIo means a file in the place of another entry's folder, or a name that the file system refuses.
+    // Error(kIo) means that a file has the name of another entry's folder, or that the file system refuses a name.
     const bool is_refusal = error.kind() == lockstep::ErrorKind::kData || error.kind() == lockstep::ErrorKind::kIo;
     if (!is_refusal) throw;
   }

@@ -11,7 +11,7 @@ import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-# By source, the variable that names the start where the scheduler does not. Hydra and jsrun have none.
+# For each source, the variable that names the start if no scheduler does. Hydra and jsrun have no such variable.
 NAMES = {"openmpi": "PMIX_NAMESPACE", "pmi": "PALS_APID", "lsf": None}
 
 

@@ -62,7 +62,7 @@ TEST(Gpu, FetchesWhatWasThereBeforeWhileTheDeviceGoesOn) {
   const auto group = testing::on_gpu();
   const auto device = group.device().device;
   const ComputeStreamScope stream(device);
-  // Over two chunks and a part of one, channels last, and a small one beside it.
+  // The tensors to copy: a channels-last one that fills two chunks and a part of a third, and a small one.
   const auto tensor = at::rand({9, 100, 120, 97}, device).contiguous(at::MemoryFormat::ChannelsLast);
   auto own = at::empty_strided(tensor.sizes(), tensor.strides());
   const auto small = at::rand({7}, device);
@@ -149,7 +149,7 @@ TEST(Gpu, WorkThatCannotBeRecordedLeavesTheDeviceUsable) {
       << "the recording's memory is to be had again";
   EXPECT_TRUE(at::empty({1000}, at::TensorOptions().pinned_memory(true)).is_pinned());
 
-  // Random numbers come as before, in work that can be recorded, too.
+  // Random numbers are the same as before, also in work that can be recorded.
   auto generator = at::globalContext().defaultGenerator(device.device);
   generator.set_current_seed(5);
   const auto wanted = at::rand({3}, there);

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// A node whose library for GPUs is the one that this test pretends.
+// A node whose library for GPUs is the fake one of this test.
 NodeDevices node() {
   return {.has_gpus = true, .backend = []() -> const DeviceBackend& {
             const std::array<std::filesystem::path, 1> folders{PRETENDED_LIBRARY_FOLDER};

@@ -6,7 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/device/gpu_library.h"
 
-// Loads the library that is named, and prints what it knows of the node: one line for what it is, one for each device.
+// Loads the named library, and prints its facts about the node: one line for the runtime, and one for each device.
 int main(int argc, char** argv) {
   const std::filesystem::path library = argc > 1 ? argv[1] : lockstep::gpu_library_name();
   const std::array<std::filesystem::path, 1> folders{library.parent_path()};

@@ -5,8 +5,8 @@
 #include "lockstep/device/gpu_library.h"
 #include "tests/support/fake_device.h"
 
-// Behaves as liblockstep_cuda.so does when it is loaded, without a device. It tells LibTorch that there is code for
-// GPUs, with a separate generator of random numbers.
+// A fake of liblockstep_cuda.so that needs no device. When it is loaded, it registers code for GPUs with LibTorch, with
+// a generator of random numbers of its own.
 namespace at {
 namespace {
 

@@ -23,7 +23,7 @@ using testing::message_of;
 using testing::on_gpu;
 using testing::TemporaryFolder;
 
-// Small images in batches of 32, the last one of an epoch short.
+// A data set of small images in batches of 32. The last batch of an epoch is smaller.
 struct Images : DataModule {
   void prepare_data() override {}
   void setup() override {}
@@ -48,7 +48,7 @@ std::unique_ptr<Classifier> cnn(const std::string& optimizer = "sgd", const std:
   return std::make_unique<Classifier>(make_network(network), 4, task);
 }
 
-// The losses that rank 0 got, step by step.
+// Returns the losses on rank 0, step by step.
 struct Losses : Listener {
   std::string name() const override { return "losses"; }
   Verdict on(const StepEnded& event) override {

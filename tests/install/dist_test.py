@@ -57,7 +57,7 @@ class OneFile(unittest.TestCase):
 
 
 OLD_ROOT = os.environ.get("LOCKSTEP_OLD_ROOT")
-# The bed's Slurm and the job's folder lie inside where they lie outside; the mounts end with the process.
+# In the container, Slurm of the test cluster and the job's folder have the same paths as outside. The mounts vanish with the process.
 IN_OLD_ROOT = """set -eu
 root=$1 folder=$2; shift 2
 mount -t tmpfs none "$root/tmp"

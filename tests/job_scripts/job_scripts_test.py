@@ -87,7 +87,7 @@ class Guides(unittest.TestCase):
             ("script-srun-cores", 20),
             ("script-tasks-devices", 20),   # its own comment says that the two must match
         ],
-        # LUMI-G: masks, interface, cores and -u are as they should be, in the batch script and in the tasks' script.
+        # LUMI-G. Masks, network interface, cores and -u are right, in the batch script and in the script of the tasks.
         ("003", 1, "lumi-g"): [
             ("script-cache-erased", 14),    # rm -rf of the folder below
             ("script-cache-shared", 9),     # no job number in its name
@@ -131,7 +131,7 @@ class SideBySide(unittest.TestCase):
         for name, columns in self.SHOWN.items():
             with self.subTest(script=name):
                 text = self.output(name, columns)
-                # tests/golden/submit holds such scripts; a test below holds this one against --dry-run.
+                # tests/golden/submit has such scripts. A test below compares this one with the output of --dry-run.
                 kept = re.sub(r"(?<=\n== ours\n\n).*?(?=\n== Nothing was submitted)", "[as submit --dry-run prints it]\n", text, flags=re.S)
                 golden = GOLDEN / f"{name}.txt"
                 if columns == 80:

@@ -39,7 +39,7 @@ struct IdleDevice : testing::FakeBackend {
   std::unique_ptr<StepGraph> step_graph(int) const override { return std::make_unique<Nothing>(); }
 };
 
-// Images of the size of MNIST's, in memory.
+// A data set in memory, with images of the size of MNIST's.
 struct Images : SampleSource {
   std::int64_t size() const override { return 60'000; }
   const std::vector<Field>& fields() const override { return fields_; }
@@ -80,7 +80,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// From the step at which all steps are replayed on.
+// The measurement begins at the step from which on all steps are replayed.
 struct Span : Listener {
   std::string name() const override { return "span"; }
   Verdict on(const StepEnded& event) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three ranks or more that lose each other: rank 1 calls another collective than the others. It never ends by itself.
+// A program for three ranks or more, in which rank 1 calls another collective than the others. It never ends by itself.
 #include <torch/torch.h>
 
 #include "lockstep/comm/join.h"

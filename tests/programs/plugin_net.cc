@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network in a shared library, as users write one.
+// A network in a shared library, written as users write theirs.
 #include <torch/torch.h>
 
 #include "lockstep/lockstep.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network in a shared library whose layers do not fit the data: it forgets to flatten an image.
+// A network in a shared library whose layers do not fit the data, because it does not flatten the image.
 #include <torch/torch.h>
 
 #include "lockstep/lockstep.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a network whose layers are registered in the reverse of the order in which they run, so that the buckets of
-// the first step are not those of later ones. Goes on from the newest snapshot in its folder.
+// the first step are not those of later ones. The program resumes from the newest snapshot in its folder.
 //   reversed_order FOLDER [--epochs N] [--die-rank R --die-step S]
 // With the last two, rank R kills itself with SIGKILL right after step S. Rank 0 prints one JSON object.
 #include <torch/torch.h>
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     auto world = join();
     const std::filesystem::path snapshots = std::filesystem::path(argv[1]) / "snapshots";
     TrainerOptions options{.max_epochs = option(argc, argv, "--epochs", 4), .log_every = 0};
-    // Small buckets, so that there are several.
+    // The buckets are small, so that there are several.
     options.step.parallel.bucket_mib = 0.008;
     options.snapshot = {.folder = snapshots, .every_steps = 3, .keep = 0};
     const auto newest = newest_whole_snapshot(snapshots, [](const auto&, const auto&) {});

@@ -187,7 +187,7 @@ class Start(InAFolder):
         self.assertEqual(len({tuple(row) for row in whole.tolist()}), 48, "chance follows from the epoch too")
         self.assertTrue(torch.equal(rows(3, 12, "three"), whole))
         first = rows(2, 3, "parts")
-        # The third batch was not trained on when the run was finished, so it comes again.
+        # When the run ended, the third batch was not trained on yet, so it comes again.
         self.assertTrue(torch.equal(torch.cat([first[:8], rows(3, 12, "parts")]), whole))
 
     def test_a_number_that_comes_after_the_end_is_told_and_breaks_nothing(self):

@@ -15,7 +15,7 @@ import pythons
 
 pythons.with_each(__file__)
 
-# A sample of rank 1 is read from a pipe that nobody writes to.
+# One sample of rank 1 is read from a pipe into which nobody writes, so this rank waits for ever.
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
 sys.path.insert(0, os.environ["LOCKSTEP_FILE"])

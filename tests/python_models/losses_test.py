@@ -39,7 +39,7 @@ class Losses(PythonModelsTest):
         done = self.start("snapshot", "export", self.folder / "run-1", "--to", weights, "--weights").finish()
         self.assertEqual(done.code, 0, done.err)
         seen = self.python("-c", LOADED, HERE, "Rich", json.dumps({"num_classes": 10}), weights)
-        # The buffer that the module counts in itself, over the 50 steps of which one is short.
+        # The module's own counter, over 50 steps of which one has fewer samples.
         self.assertEqual(int(seen), harness.digits_samples(50))
 
     def test_a_class_that_draws_by_other_generators_loses_what_ddp_loses(self):

@@ -267,7 +267,7 @@ class BadResumes(SmallDataTest):
         holder = first.ranks()[0]
         second = self.train("trainer.max_epochs=2", recipe=self.recipe, ranks=1, run="live")
         self.assert_failed(second, ENVIRONMENT, "another live run", str(holder))
-        # A program of the library's, too: it wrote its snapshots among those of the run.
+        # The same holds for a program that uses the library. The fault: it wrote its snapshots among those of the run.
         third = self.start(self.folder / "live", program="05_resume").finish()
         self.assert_failed(third, ENVIRONMENT, "another live run", str(holder))
         ended = first.finish()

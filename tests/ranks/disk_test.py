@@ -21,7 +21,7 @@ class Disk(harness.RanksTest):
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, text=True)
         if made.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs here: {made.stderr.strip()}")
-        # Cleanups run in reverse: what still runs ends first, then this, then the folder goes.
+        # Cleanups run in reverse order. First processes are ended, then this one runs, and last the folder is removed.
         self.addCleanup(subprocess.run, ["umount", "--lazy", place], check=True)
         self.addCleanup(self.check_nothing_is_left)
         return place

@@ -33,12 +33,12 @@ def spoils_powersgd(settings):
     return settings["trainer.precision"] == "fp16" and settings.get("trainer.compression") == "powersgd"
 
 
-# What a recipe must be refused for: a condition on its settings, the exit code, words of the message.
+# Reasons to refuse a recipe. Each has a condition on the settings, the exit code, and words of the message.
 MUST = [
     (works_between_ranks, 3, "works between ranks"),
     (spoils_powersgd, 3, "powersgd with precision fp16"),
 ]
-# What depends on the numbers of samples, steps and ranks as well.
+# Reasons that also depend on the numbers of samples, steps and ranks.
 MAY = [
     (lambda settings: settings["scheduler.name"] == "onecycle", 3, "leaves no step to rise or to fall in"),
     (lambda settings: settings["scheduler.name"] == "onecycle" and not settings.get("optimizer.momentum"), 3,
@@ -50,7 +50,7 @@ MAY = [
 ]
 
 
-# Told at the step that has too few samples, the last of an epoch.
+# This error comes at the step with too few samples, which is the last one of an epoch.
 LATE = ("want more than one number a channel",)
 
 
@@ -143,7 +143,7 @@ class DrawnRecipes(harness.RanksTest):
 
     def check_near(self, settings, found, base, what):
         if depends_on_ranks(settings) and found["epochs"] != base["epochs"]:
-            # Early stopping heeds those numbers, so one of the two may rightly end before the other.
+            # Early stopping decides by these numbers. So one of the two runs may correctly end before the other.
             sooner = min(found, base, key=lambda each: each["epochs"])
             self.assertEqual(sooner["stopped_by"], "callback: early_stopping", what)
             return

@@ -42,7 +42,7 @@ class HeldState(harness.RanksTest):
                     names = harness.snapshots(self.folder / run)
                     self.assertEqual(len(names), 1, names)
                     step = int(names[0].removeprefix("step-"))
-                    # The state of the step that it had just told of may have been half copied.
+                    # The rank may have been killed while it copied the state of the step that it had just reported.
                     self.assertIn(step, (last - 1, last, last + 1))
                     self.assertIn(f"the state of step {step}, which was held in memory, is now in ", err)
                     self.assertEqual(self.start("snapshot", "verify", self.folder / run / "snapshots" / names[0]).finish().code, 0)

@@ -11,7 +11,7 @@ import harness
 
 STEPS = 290
 SAME = ("epochs", "steps", "samples", "train_loss", "val_loss", "val_accuracy", "weights_digest", "sample_digest")
-# Several buckets, so that their layout, and with it the order of sums, is a matter of resume.
+# There are several buckets, so that a resume must restore their layout, and with it the order of sums.
 MODEL = ("model.hidden=[64,64]", "trainer.bucket_mb=0.01", "optimizer.lr=0.005")
 GONE_WITHIN_S = 2
 TRIES = 3  # A promise of time is held against the best: other work may have had the cores.
@@ -48,7 +48,7 @@ class Kill(harness.RanksTest):
             with self.subTest(ranks=ranks, moment=moment, victim=victim):
                 run = f"killed-{place}"
                 self.killed(ranks, run, moment, victim)
-                # It went on from its step to the signal: what was saved then is to be seen in the folder alone.
+                # The run continued from its step until the signal came. Only the folder shows which snapshot was saved then.
                 saved = [name for name in harness.snapshots(self.folder / run) if re.fullmatch(r"step-\d{10}", name)]
                 self.assertTrue(saved or moment < 14)
                 resumed = self.trained(*self.settings(), ranks=ranks, run=run, options=("--resume", "auto"))

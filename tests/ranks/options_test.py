@@ -43,7 +43,7 @@ class Options(harness.RanksTest):
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
 
     def test_a_step_takes_its_memory_from_the_step_before(self):
-        # With glibc's own thresholds a step of this network takes hundreds of page faults.
+        # With glibc's default thresholds, a step of this network causes hundreds of page faults.
         self.assertLess(self.page_faults(500) - self.page_faults(100), 400 * 30)
 
     def test_a_script_model_trains_on_any_number_of_ranks(self):

@@ -32,10 +32,10 @@ class Plan(unittest.TestCase):
         self.assertLess(facts["gradients"][3]["ready"], facts["gradients"][0]["ready"], "the last layer's come first")
         self.assertEqual((facts["train_samples"], facts["validation_samples"]), (1437, 360))
         for batch in facts["batches"]:
-            # Forward two products, backward three: none for the gradient of the input.
+            # The forward pass has two products and the backward pass three, since the input needs no gradient.
             self.assertEqual(batch["flops"], 2 * batch["samples"] * (2 * INPUT * HIDDEN + 3 * HIDDEN * CLASSES))
             self.assertGreater(batch["activation_bytes"], 4 * batch["samples"] * HIDDEN)
-            # Beside the products: activation, log-softmax, loss and what the metrics take; the same number for any batch.
+            # Besides the products there are activation, log-softmax, loss and the metrics. Their number is the same for any batch.
             self.assertEqual((batch["forward_products"], batch["backward_products"]), (2, 3))
             self.assertTrue(4 < batch["forward_kernels"] < 16 and 5 <= batch["backward_kernels"] < 16, batch)
         self.assertEqual(len({batch["forward_kernels"] for batch in facts["batches"]}), 1)
@@ -64,7 +64,7 @@ class Plan(unittest.TestCase):
 
         self.assertEqual(threads(*describe, OMP_NUM_THREADS="1"), 1)
         self.assertEqual(threads(*describe, "--set", "trainer.threads=2", OMP_NUM_THREADS="1"), 2)
-        # Both see the same cores, be they all of the machine's or those that a job was given.
+        # Both programs see the same cores: all of the machine, or those that a job has.
         for cores in (here, here[:(len(here) + 1) // 2]):
             found = threads("taskset", "-c", ",".join(map(str, cores)), BIN / "lockstep", "launch", "-n", 2, "--", *describe, "--devices", 2)
             self.assertLessEqual(found, max(1, len(cores) // 2), cores)

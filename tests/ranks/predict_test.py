@@ -196,7 +196,8 @@ class Predict(harness.RanksTest):
         with_description = self.predicted(new)
         del state["data"]
         self.rewrite_state(snapshot, json.dumps(state))
-        # Without it the scale is that of all rows, as such snapshots have it. The new rows' own would be off by 1 and more.
+        # Without the schema, columns are scaled by all rows of the training table, as in the version that wrote such snapshots. If the new rows' own
+        # scale were used, predictions would differ by 1 or more.
         for guess, other in zip(self.predicted(new)[1], with_description[1], strict=True):
             self.assertAlmostEqual(float(guess[1]), float(other[1]), delta=0.2)
         shutil.move(self.folder / "train.csv", self.folder / "away.csv")

@@ -29,7 +29,7 @@ net.load_state_dict(torch.load(sys.argv[3], weights_only=True), strict=True)
 print(json.dumps(net.eval()(images).softmax(1).tolist()))
 """
 
-# Windows and masks by docs/guide/data.md, and PyTorch's own training on them.
+# Makes windows and masks as docs/guide/data.md describes them, and trains on them with PyTorch alone.
 TEXT_LOSSES = """
 import json, sys, torch
 golden, nets, exported, book = sys.argv[1:5]

@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
-# Needs a cluster, and says so with this code: tests/slurm has these lines.
+# A command with this exit code needs a cluster. tests/slurm runs these lines.
 ELSEWHERE = {"srun": 127, "lockstep scale": 4}
 PLACES = {"/data/mnist": "mnist", "snapshot ls runs/digits-20261121-102954": "snapshot ls runs/mine", "RUN": "runs/mine", "DIR": str(ROOT / "datasets/digits")}
 

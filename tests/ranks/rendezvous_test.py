@@ -34,7 +34,7 @@ class Rendezvous(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(WORLD)]
         said = [each.communicate(timeout=120) for each in tasks]
         self.errors = [err for _, err in said]
-        # Both start alike: it is rank 0 that has to tell why it cannot listen.
+        # Both ranks start in the same way. Rank 0 must report why it cannot listen.
         self.assertEqual(tasks[0].returncode, code, self.errors[0])
         if code == 0:
             self.assertEqual(tasks[1].returncode, 0, self.errors[1])

@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 torch.manual_seed(3)
 folder = pathlib.Path(sys.argv[1])
 pixels = numpy.random.default_rng(5).integers(0, 256, ({STEPS * BATCH}, {SIZE}, {SIZE}, 3), dtype=numpy.uint8)
-# Classes in turn, by names in their order: the set's own order is all of the first class, then all of the second.
+# Samples are taken from the classes in turn, by name. The order of the data set is all of the first class, then all of the second.
 for place, each in enumerate(pixels):
     path = folder / "images" / ("ant", "bee")[place * 2 // len(pixels)] / f"{{place:04}}.png"
     path.parent.mkdir(parents=True, exist_ok=True)

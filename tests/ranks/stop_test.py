@@ -29,7 +29,7 @@ class Stop(harness.RanksTest):
         folder = self.folder / run
         self.assertEqual(harness.snapshots(folder), [harness.snapshot_name(step)])
         self.assertEqual(os.readlink(folder / "snapshots/latest"), harness.snapshot_name(step))
-        # The digest sums over what each rank trained on: one that stopped a step early or late would show.
+        # The digest covers the samples that each rank trained on. If a rank stopped one step early or late, the digest would differ.
         self.assertEqual(ended["samples"], harness.digits_samples(step))
         self.assertEqual(ended["sample_digest"], harness.digits_digest(step))
         state = harness.state_of(folder, step)

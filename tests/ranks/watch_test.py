@@ -62,7 +62,7 @@ class Watch(harness.RanksTest):
         answer = json.loads(self.why("--json").out)
         self.assertIsNone(answer["verdict"])
         for rank in answer["ranks"]:
-            # Which phase it meets is chance: the run goes on while it is asked. "validation" is also what ends an epoch.
+            # The phase in the answer depends on chance, since the run goes on meanwhile. "validation" is also the phase at the end of an epoch.
             self.assertIn(rank["phase"], ("loading", "forward", "backward", "update", "validation", "saving"))
             self.assertGreaterEqual(rank["step"], 5)
             self.assertLess(rank["unchanged_s"], 5)

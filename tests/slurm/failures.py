@@ -137,7 +137,7 @@ def possible():
     rows = list(FAILURES)
     if shutil.which("mpirun") and subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libmpi.so.40')"], check=False,
                                                  capture_output=True).returncode == 0:
-        # Its own words about the abort are sometimes lost on their way from the rank to mpirun.
+        # The rank's own message about the abort is sometimes lost on its way to mpirun.
         rows.append(mpirun("mpi-abort", MPI_ABORT, 6, "with code 6", "the mesh is wrong"))
         rows.append(mpirun("mpi-killed", MPI_KILLED, 137, r"by SIGKILL \(137; often memory\); mpirun there says that its rank 1 failed first, "
                            "by SIGKILL", launched=("mpirun", 1, 137)))

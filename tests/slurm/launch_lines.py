@@ -102,7 +102,7 @@ LINES = [
     Line("PROGRAM", "1", job="salloc -N2 -n4"),
 ]
 
-# Short enough that Slurm does not cut the lines of several tasks into each other.
+# Lines are so short that Slurm does not mix the lines of several tasks.
 SAY = """import json, os
 names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT SLURMD_NODENAME".split()
 print(json.dumps({"told": {name: os.environ.get(name) for name in names}}), flush=True)

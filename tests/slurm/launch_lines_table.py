@@ -17,7 +17,7 @@ from launch_lines import LINES, SAY, check, lockstep_program
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKSTEP = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin")) / "lockstep"
 
-# A file for each task: an environment is longer than what Slurm passes on whole.
+# Each task writes a file, since an environment is longer than the output that Slurm passes on in one piece.
 DUMP = """import json, os, pathlib
 pathlib.Path(f"task-{os.environ.get('SLURM_PROCID', '0')}.json").write_text(json.dumps(dict(os.environ)))
 """

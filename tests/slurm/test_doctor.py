@@ -40,7 +40,7 @@ def main():
         report, code = doctor(bed, "-N1", "-n4", "--overcommit", "-c1", "--cpu-bind=map_cpu:0,0,0,0")
         assert {"layout-one-core", "layout-overcommitted"} <= codes(report) and code == 4, report
 
-        # The bed's devices are none that a driver knows: the programs of such a job would run on the CPU.
+        # No driver knows the devices of this test cluster. The programs of such a job would run on the CPU.
         report, code = doctor(bed, "-N2", "--ntasks-per-node=1", "--gpus-per-node=2")
         assert "devices-missing" in errors(report) and code == 4, report
 

@@ -57,7 +57,7 @@ class Failures(test_bed.BedTest):
     def check(self, row, job):
         ended = self.state(job)
         run = f"runs/{row.name}"
-        # Slurm kills what has not ended 5 s after a SIGTERM (KillWait of the bed). A busy machine may need longer.
+        # Slurm kills a process that has not ended 5 s after SIGTERM (KillWait of this test cluster). On a busy machine it may take longer.
         if row.scancel and self.state_in_ls(run) == (row.state, 128 + signal.SIGKILL):
             row = dataclasses.replace(row, code=128 + signal.SIGKILL)
         self.assertEqual(self.state_in_ls(run), (row.state, row.code), "ls")

@@ -123,7 +123,7 @@ class GuideScripts(test_bed.BedTest):
         self.ranks = 1 if self.script == "fine_tune.py" else 2
         shape = ("--nodes", self.ranks, "--tasks-per-node", 1)
         whole = self.weights_of_one_left_alone(self.script, shape)
-        # A killed rank is started again within its job, on its own node where there is no other.
+        # A rank that was killed is started again within its job. If there is no other node, it is started on the same one.
         job = self.begin(self.script, run, *(("--nodes", 1, "--tasks-per-node", self.ranks, "--restarts", 2) if kind is GuideScripts.by_kill else shape))
         self.until(lambda: any(step >= moment for step in self.steps(run)), f"{run} did not come to step {moment}", PATIENCE)
         what = kind(self, draw, job)
@@ -132,7 +132,7 @@ class GuideScripts(test_bed.BedTest):
         self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
         done = subprocess.run([peers.PYTHON, "-c", EQUAL, whole, self.folder / run / "weights.pt"], text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, f"{told}: {done.stderr}\n{self.log(run)}")
-        # A killed rank may not have saved yet. All others save as they stop, and are put back once.
+        # The killed rank may not have saved yet. All other runs save when they are stopped, and are requeued once.
         if kind is not GuideScripts.by_kill:
             self.assertIn("goes on from", self.log(run), told)
             self.assertEqual(state["Restarts"], "1", told + "\n" + self.log(run))

@@ -119,7 +119,7 @@ class Moments(test_bed.BedTest):
         stops = [line for line in ends if line["stopped_by"] != "max_steps"]
         told = f"seed {seed}: {what}, {2 * tasks} ranks, moment {self.moment}: stopped after step {[line['step'] for line in stops]}"
         print(told, flush=True)
-        # A job of a minute may be too short for the rest, and then stops once more.
+        # A job of one minute may be too short for the rest of the run. It then stops a second time.
         if kind is Moments.by_signal_before_the_end:
             self.assertEqual({line["stopped_by"] for line in stops[1:]} - {"job_end"}, set(), told)
         else:

@@ -19,7 +19,7 @@ SEVERAL = ("PartitionName=cpu Nodes=n[1-2] Default=YES MaxTime=2-00:00:00 Defaul
            "PartitionName=a100 Nodes=n[3-4] MaxTime=1-00:00:00 MaxNodes=2 OverSubscribe=EXCLUSIVE State=UP\n"
            "PartitionName=closed Nodes=n[3-4] AllowAccounts=staff MaxTime=UNLIMITED State=UP")
 NO_DEFAULT = "PartitionName=short Nodes=n1 MaxTime=00:20:00 State=UP\nPartitionName=main Nodes=@NODES@ MaxTime=00:40:00 State=UP"
-# What Slurm's own says where there is a slurmdbd; sacctmgr(1) has the columns.
+# Output of sacctmgr as on a cluster with slurmdbd. sacctmgr(1) describes the columns.
 SACCTMGR = """#!/bin/sh
 case "$*" in
   *"show assoc"*) echo 'acct|p100|normal,long'; echo 'acct|p200|normal'; echo 'elsewhere|p300|normal' ;;
@@ -27,7 +27,8 @@ case "$*" in
   *"show qos"*) echo 'normal||'; echo 'long|2-00:00:00|node=2,gres/gpu=4' ;;
 esac
 """
-# What a task got, by Slurm's count and by the kernel's: the latter only in a bed that is no larger than this machine.
+# The resources that a task got, counted by Slurm and by the kernel. The kernel's count is compared only if the test cluster is not larger than this
+# machine.
 UNBOUND = {"task_plugin": "task/none"}
 SAY = "echo task=$RANK cores=$SLURM_CPUS_PER_TASK devices=$CUDA_VISIBLE_DEVICES bound=$(nproc) account=$SLURM_JOB_ACCOUNT part=$SLURM_JOB_PARTITION"
 
@@ -97,7 +98,7 @@ class ProfileNew(unittest.TestCase):
         tasks, record = site.tasks("--nodes", "2")
         self.assertEqual([(task["cores"], task["devices"], task["part"]) for task in tasks], [("4", "0,1,2,3", "a100")] * 8)
         self.assertIn("NumCPUs=32", record)
-        # A second profile, for the nodes without devices, lies beside the first.
+        # A second profile, for the nodes without devices, is in the same folder.
         said = site.lockstep("profile", "new", "typed-cpu", "--partition", "cpu").stdout
         self.assertIn("your profile 'typed' is the one that is found here", said)
         self.assertEqual(site.profile("typed-cpu")["slurm"]["time"], "00:30:00")

@@ -15,7 +15,7 @@ import peers  # noqa: E402
 
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
 STEPS = 12
-# A loop as people have it: rank 0 saves, all load what was saved, and the machine of one rank kills it in the first start.
+# A loop as users write it. Rank 0 saves, and all ranks load. In the first start the machine of one rank kills this rank.
 TRAIN = f"""
 import os, signal, torch, torch.distributed as dist
 dist.init_process_group("gloo")

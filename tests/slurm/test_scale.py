@@ -55,7 +55,7 @@ class Scale(test_bed.BedTest):
             self.assertAlmostEqual(row["efficiency"], row["speed_up"] * first["ranks"] / row["ranks"], places=9)
 
     def test_a_program_is_timed_on_numbers_of_nodes(self):
-        # Each rank takes a second of the clock, whatever the number of them; half of that where {way} says so.
+        # Each rank takes one second, whatever the number of ranks. If {way} says so, it takes half a second.
         command = ["--nodes", "1,2", "--tasks-per-node", "2", "--devices", "0", "--vary", "way=1,0.5", "--study-dir", "study", "--json", "--",
                    "sleep", "{way}"]
         done = self.scale(*command)
@@ -64,7 +64,7 @@ class Scale(test_bed.BedTest):
                          [(1, 2, "way=1", True), (2, 4, "way=1", True), (1, 2, "way=0.5", True), (2, 4, "way=0.5", True)])
         for row in rows:
             slept = float(row["varied"].split("=")[1])
-            # It counts from the agent's first look, some milliseconds after the program's start.
+            # The time begins at the agent's first sample, some milliseconds after the start of the program.
             self.assertTrue(slept - 0.2 <= row["run_s"] < slept + 30, row)
             self.assertAlmostEqual(row["billed_hours"], row["run_s"] * row["nodes"] / 3600)
         self.assertRegex((self.folder / "study/scaling.md").read_text(), r"\| varied \| nodes \| ranks \| time \(\w+\) \| speed-up \|")

@@ -31,7 +31,7 @@ RECIPE = HERE.parents[1] / "recipes/digits.toml"
 ONE_STEP = [word for setting in ("trainer.max_steps=1", "trainer.validate_every=0", "observe.tensorboard=false")
             for word in ("--set", setting)]
 ADDRESS = "10.253.0.1"  # On the site's fast network.
-# A network and names of our own: nothing of this machine's is known here but what a site has.
+# The test has its own network and host names. It sees nothing of this machine but what a site's node has.
 PRIVATE = """set -e
 mount --make-rprivate /
 if grep -q ' /sys/fs/cgroup ' /proc/self/mounts; then umount -R /sys/fs/cgroup; fi
@@ -124,7 +124,7 @@ class AtASite:
         site = self.site
         account = ("--account", site.account) if site.account else ()
         devices = () if "--devices" in words else site.devices_said
-        # No driver's library stands behind these devices; test_node_look.py has nodes with one.
+        # These devices have no driver's library. test_node_look.py has nodes with such a library.
         off = ("--env", "LOCKSTEP_DOCTOR=off")
         said = json.loads(self.lockstep("submit", "--json", "--run-dir", run, *off, *account, *site.words, *devices, *words).stdout)
         return said["job"]
@@ -149,7 +149,7 @@ class AtASite:
         script.write_text("\n".join(lines) + "\n")
         (self.home / "steps/logs").mkdir(parents=True)
         account = (f"--account={site.account}",) if site.account else ()
-        # A job of one task that has the node: its steps say for themselves what each task gets.
+        # A job of one task that has the whole node. Its steps set for themselves what each of their tasks gets.
         return self.bed.run("sbatch", "--parsable", "-N1", "--exclusive", "--mem=0", f"--gres=gpu:{site.devices}", "-p", site.partition, *account, "-o",
                             self.home / "steps/logs/job.log", script, cwd=self.home, env=self.environment).strip()
 
@@ -245,7 +245,7 @@ class Sites(unittest.TestCase):
             warning = at.lockstep("submit", "--dry-run", "--", "true").stderr
             self.assertIn(f"the nodes here have {count} devices and {site.share * count} CPUs: {' '.join(site.devices_said)} asks for them all", warning)
         say = ("--", "python3", SAY)
-        # A node with a driver's file, and no device behind it, would be an error for a recipe that may use devices.
+        # These nodes have a driver's file but no real device. A recipe that may use devices would end with an error there, so it runs on the CPU.
         on_cpu = ("--", LOCKSTEP, "train", RECIPE, *ONE_STEP, "--set", "trainer.accelerator=cpu")
         recipe = on_cpu if site.drivers else ("--env", "LOCKSTEP_DOCTOR=off", RECIPE, *ONE_STEP)
         jobs = [at.submit("ranks", "--nodes", "2", *bare, *say, at.home / "ranks/said"),

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
 DIGITS = str(ROOT / "recipes/digits.toml")
 NODES = ("n1", "n2", "n3", "n4")
-# 24 samples can be shared evenly by each number of ranks. In float64 the order of a sum matters little.
+# All these numbers of ranks divide 24 samples evenly. In float64 the order of a sum matters little.
 SETTINGS = ["data.global_batch=24", "trainer.precision=fp64", "trainer.validate_every=0", "snapshot.every_epochs=0",
             "observe.log_every=1", "trainer.max_epochs=100000", "model.hidden=[1024,1024]"]
 
@@ -36,7 +36,7 @@ class Sizes(test_bed.BedTest):
             state = ["state=resume"] if number <= count else ["state=drain", "reason=test"]
             # Slurm refuses to resume a node that is not drained.
             subprocess.run(["scontrol", "update", f"nodename={node}", *state], env=self.environment, check=False, capture_output=True)
-        # A star says that Slurm still waits for the node's answer. Until then no job gets it.
+        # A star means that Slurm still waits for the node's answer. Until it comes, no job gets the node.
         deadline = time.monotonic() + 60
         while "*" in self.bed.run("sinfo", "-N", "--noheader", "--format=%T"):
             self.assertLess(time.monotonic(), deadline, "a node does not answer")

@@ -23,7 +23,8 @@ LOCKSTEP = str(pathlib.Path(sys.argv.pop(1)).resolve())
 PYTHON = peers.PYTHON
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "exec"
 SINGULARITY = """#!/bin/bash
-# As the real one: takes its own flags and the image, and keeps PATH and nothing else of what it was told not to keep.
+# A stand-in for the container runtime. As the real one does, it takes its flags and the image. Of the variables that it must not pass on, it keeps
+# only PATH.
 echo "singularity $*" | sed 's/ -- .*//'
 shift; while [ "$1" = -B ]; do shift 2; done; shift
 exec "$@"
@@ -34,7 +35,7 @@ class UnderSlurm(test_bed.BedTest):
     program = LOCKSTEP
 
     def lines(self, run="run"):
-        # Slurm says so where the step before, which tries the program, is not quite gone yet.
+        # Slurm prints this if the step before, which tried the program, has not quite ended yet.
         waiting = ("step creation temporarily disabled", "srun: Step created for job")
         return sorted(line for line in self.log(run).splitlines()
                       if not line.startswith("==") and not any(word in line for word in waiting))
@@ -54,7 +55,7 @@ class UnderSlurm(test_bed.BedTest):
         words = ("--devices", "4", "--run-dir", self.folder / "run", "--", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES$SLURM_STEP_GPUS")
         asked = self.bed.run(LOCKSTEP, "submit", "--cluster", "generic", "--dry-run", *words, cwd=self.folder)
         self.assertIn("#SBATCH --cpus-per-task=2\n", asked, "eight cores and four devices a node, as sinfo has it")
-        # The machine below the bed has fewer cores than its nodes pretend to: srun could not place two for each task.
+        # This machine has fewer cores than the test cluster's nodes pretend to have. So srun could not give two to each task.
         job = self.job("--cores-per-task", "1", "--devices", "4", *words[4:])
         self.assertEqual(self.state(job)["JobState"], "COMPLETED", self.log())
         self.assertEqual(len({line.split()[0] for line in self.lines()}), 4)
@@ -80,7 +81,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
         self.assertTrue({"start 0", "start 1"} <= set(self.lines()), self.log())
 
-    # Rank 0 has Slurm warn the batch script, as Slurm does by itself before the limit, once both ranks can take the signal.
+    # Once both ranks have a handler, rank 0 asks Slurm to warn the batch script, as Slurm does by itself before the time limit.
     WARNED = """trap 'echo saved $RANK; exit 0' USR2; touch ready-$RANK
 if [ "$SLURM_RESTART_COUNT" ]; then echo done $RANK; exit; fi
 if [ $RANK = 0 ]; then until [ -e ready-1 ]; do :; done; scancel --batch --signal=USR1 $SLURM_JOB_ID; fi
@@ -142,7 +143,7 @@ while :; do sleep 600 & wait; done"""  # Slurm may signal the sleep a moment bef
         with subprocess.Popen([LOCKSTEP, "follow", "mine"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                               env=self.environment) as follower:
             self.assertIn(f"== job {job}, start 1", follower.stdout.readline())
-            # srun may say before it that it waits for the step before its own.
+            # Before this line, srun may print that it waits for the step before.
             self.assertIn("begun\n", follower.stdout)
             listed = json.loads(lockstep("ls", "--json").stdout)["runs"]
             self.assertEqual([(run["job"], run["nodes"]) for run in listed], [(job, 1)])
@@ -183,7 +184,7 @@ while :; do sleep 600 & wait; done"""  # Slurm may signal the sleep a moment bef
     def test_accelerate_on_each_node_starts_the_ranks_of_one_world(self):
         other = self.enterContext(socket.socket())
         with contextlib.suppress(OSError):  # Some other program's already.
-            # Accelerate's own port: where it is taken, it would quietly start a world of its own on each node.
+            # This is Accelerate's default port. If it is taken, Accelerate would silently start a separate run on each node.
             other.bind(("127.0.0.1", 29500))
             other.listen()
         self.four_ranks(PYTHON, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2")

@@ -20,7 +20,7 @@ import bed as test_bed
 
 LOCKSTEP = pathlib.Path(sys.argv.pop(1)).resolve()
 RECIPE = '[model]\nname = "mlp"\n[data]\nkind = "synthetic"\n'
-# It waits for as many others as $TOGETHER says: trials that Slurm starts one after the other never end.
+# A trial waits until as many others run as $TOGETHER says. So if Slurm starts trials one after the other, they never end.
 TRAINER = """#!/bin/sh
 echo "$@ in=$LOCKSTEP_RUN_DIR world=$WORLD_SIZE cpus=$SLURM_CPUS_ON_NODE gpu=$SLURM_STEP_GPUS"
 touch "$LOCKSTEP_RUN_DIR/here" "$LOCKSTEP_RUN_DIR/recipe.toml"
@@ -88,7 +88,7 @@ class UnderSlurm(test_bed.BedTest):
         self.assertRegex(self.lockstep("report", "runs/sweep").stdout, r"(?s)sweep: 2 trials: 2 ended\..*\n +trial +lr +state .*\n +01-lr-.1 +.1 +ended ")
 
     def test_jobs_of_a_sweep_wait_for_each_other(self):
-        # The first two run one after the other although the first is requeued, and there is room for both.
+        # The first two jobs run one after the other, although the first is requeued and there is room for both.
         line = "if [ {s} = 1 ] && [ -z \"$SLURM_RESTART_COUNT\" ]; then exit 75; fi; echo {s} >> order"
         jobs = self.submit("--sweep", "s=1,2,3", "--at-most", "1", "--", "sh", "-c", line)["trials"]
         waits = [self.bed.run("scontrol", "show", "job", job["job"]) for job in jobs]
@@ -231,8 +231,8 @@ class UnderSlurm(test_bed.BedTest):
         self.assertIn(f"ssh -L {served[1]}:", seen)
 
 
-# The first step of a job seems to have ended here, and holds what it was given until the second one has begun: so it looks to a
-# job whose slurmctld is slow to free a step.
+# Here the first step of a job seems to have ended, but keeps its resources until the second step has begun. A job sees the same if slurmctld is slow
+# to free a step.
 SLOW_TO_FREE = """#!/bin/sh
 if [ -e "$HELD" ]; then exec REAL "$@"; fi
 touch "$HELD"

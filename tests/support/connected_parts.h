@@ -11,13 +11,13 @@
 
 namespace lockstep::testing {
 
-/// Made before the parts, which refer to it.
+/// This is made before the parts, since they refer to it.
 template <typename Net>
 struct OwnNet {
   Net net;
 };
 
-/// The parts of a training with a network of their own, connected, and those that take part.
+/// The parts of a training with a network of their own, connected, and with listeners and extensions.
 template <typename Net>
 struct ConnectedParts : OwnNet<Net>, TrainingParts {
   ConnectedParts(Group& group_of_ranks, MadeUpData made_up_, TrainerOptions with = {})

@@ -12,7 +12,7 @@
 
 namespace lockstep::testing {
 
-/// The facts that a made-up library gives the loader.
+/// The entries of a made-up shared library that the dynamic loader reads.
 struct ElfStub {
   std::vector<std::string> needed{};
   std::vector<std::string> provides{};   ///< Versions that it defines.
@@ -20,7 +20,8 @@ struct ElfStub {
   std::string run_path{};
 };
 
-/// A shared library without any code, whose dynamic section is as a linker writes it. Addresses are places in the file.
+/// A shared library without any code, whose dynamic section is as a linker writes it. Addresses equal offsets in the
+/// file.
 class ElfStubWriter {
  public:
   explicit ElfStubWriter(const ElfStub& stub) {

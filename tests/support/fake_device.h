@@ -10,7 +10,7 @@
 
 namespace lockstep::testing {
 
-/// A kind of device that is none: it says what it was asked for. What is "on" it lies on the CPU.
+/// A fake kind of device, which records the calls that it gets. Tensors "on" this device are on the CPU.
 class FakeBackend : public DeviceBackend {
  public:
   explicit FakeBackend(int count) {

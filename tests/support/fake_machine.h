@@ -14,10 +14,11 @@
 
 namespace lockstep::testing {
 
-/// The parts of /sys and /proc that tell of cores and devices, as such a node has them.
+/// Makes the files in /sys and /proc from which cores and devices of a node are read.
 class FakeMachine {
  public:
-  /// `cores` with two threads each, numbered core + cores, in `domains` of the same size.
+  /// Adds `cores` cores in `domains` NUMA domains of the same size. Each core has two threads, and the second one has
+  /// the number core + cores.
   FakeMachine(int cores, int domains) : cores_(cores) {
     write("sys/devices/system/cpu/smt/active", "1\n");
     for (int core = 0; core < cores; ++core) {
@@ -78,7 +79,7 @@ class FakeMachine {
   int gpus_ = 0;
 };
 
-/// Adds the eight dies of four MI250X: domains and bus numbers as lstopo prints them on a LUMI-G node.
+/// Adds the eight dies of four MI250X, with the domains and bus numbers that lstopo prints on a LUMI-G node.
 inline void add_mi250x(FakeMachine& node) {
   for (int domain = 0; domain < 4; ++domain) {
     node.write("sys/class/kfd/kfd/topology/nodes/" + std::to_string(domain) + "/properties", "simd_count 0\n");

@@ -18,7 +18,8 @@
 
 namespace lockstep::testing {
 
-/// A node made of files, with a task on it, for `doctor` to look at. All is well with it until a test breaks it.
+/// A node made of files, with a task on it, for the checks of `doctor`. The node is healthy until a test breaks
+/// something.
 class FakeNode {
  public:
   explicit FakeNode(const std::string& profile = "generic") {
@@ -64,7 +65,7 @@ class FakeNode {
     of.env = Environment(std::move(all));
   }
 
-  /// Task 0 of a step of Slurm's.
+  /// Sets the variables of task 0 of a Slurm step.
   void slurm(int nodes, int tasks_each, int devices = 0) {
     const auto text = [](int number) { return std::to_string(number); };
     const std::string hosts = nodes == 1 ? "n1" : "n[1-" + text(nodes) + "]";
@@ -107,7 +108,7 @@ class FakeNode {
     }
   }
 
-  /// A GPU's link as KFD lists it: type 2 is PCI Express, to the processor, and 11 xGMI, to another GPU.
+  /// Adds a GPU's link as KFD lists it. Type 2 is PCI Express, to the processor, and type 11 is xGMI, to another GPU.
   void set_link(int gpu, int link, int type) {
     const auto gpus = "/sys/class/kfd/kfd/topology/nodes/" + std::to_string(gpu);
     write(gpus + "/io_links/" + std::to_string(link) + "/properties", "type " + std::to_string(type) + "\n");

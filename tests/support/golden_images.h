@@ -20,7 +20,8 @@ inline std::filesystem::path golden_path(const std::string& name) {
   return source_root() / "tests/golden/images" / name;
 }
 
-/// Returns the value of `key` in a JSON file there. It is a value, so that a loop over it keeps it alive.
+/// Returns the value of `key` in a JSON file of the golden folder. It is returned by value, so that a loop over it
+/// keeps it alive.
 inline nlohmann::json golden_numbers(const std::string& name, const std::string& key) {
   return nlohmann::json::parse(text_of_file(golden_path(name))).at(key);
 }
@@ -38,8 +39,8 @@ inline std::uint32_t crc_of(const Image& image) {
   return static_cast<std::uint32_t>(::crc32_z(0, image.bytes().data(), static_cast<z_size_t>(image.bytes().size())));
 }
 
-/// The photographs of ants and bees, or nothing if they are not on this machine: LOCKSTEP_TEST_DATA names the folder
-/// that holds hymenoptera/.
+/// Returns the folder with the photographs of ants and bees, or nothing if they are not on this machine.
+/// LOCKSTEP_TEST_DATA names the folder that has hymenoptera/.
 inline std::optional<std::filesystem::path> hymenoptera() {
   const char* named = std::getenv("LOCKSTEP_TEST_DATA");
   const auto root = source_root();

@@ -8,7 +8,7 @@
 
 namespace lockstep::testing {
 
-/// One rank on this node's first GPU.
+/// Returns a group of one rank on this node's first GPU.
 inline Group on_gpu() {
   Placement first;
   first.device = 0;
@@ -17,6 +17,6 @@ inline Group on_gpu() {
 
 }  // namespace lockstep::testing
 
-/// Opens a test that needs a GPU. A node that has one which cannot be used fails the test.
+/// Begins a test that needs a GPU. If the node has a GPU that cannot be used, the test fails.
 #define REQUIRE_GPU() \
   if (!lockstep::node_has_gpus()) GTEST_SKIP() << "this node has no GPU: neither /dev/nvidiactl nor /dev/kfd is there"

@@ -20,7 +20,7 @@ inline sockaddr_in loopback(int port) {
   return at;
 }
 
-/// A socket that is bound to a free port of loopback, and not yet listening; `port` becomes its number.
+/// Returns a socket that is bound to a free port of loopback but does not listen yet. `port` gets the port's number.
 inline FileDescriptor bound_socket(int& port) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   auto at = loopback(0);

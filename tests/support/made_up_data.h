@@ -9,7 +9,7 @@
 
 namespace lockstep::testing {
 
-/// Samples of four numbers in three classes, the same each time, in a shuffled order for training.
+/// A data module with samples of four numbers in three classes. They are the same each time, and shuffled for training.
 struct MadeUpData : DataModule {
   explicit MadeUpData(std::int64_t global_batch, std::int64_t samples = 22)
       : batch(global_batch), source(synthetic_source({.samples = samples, .classes = 3, .shape = {4}, .seed = 1})) {}

@@ -11,7 +11,7 @@
 
 namespace lockstep::testing {
 
-/// Images of 3 x 7 x 10 random bytes, the same in each epoch.
+/// A source of images with 3 x 7 x 10 random bytes, which are the same in each epoch.
 class MadeUpImages : public SampleSource {
  public:
   std::int64_t size() const override { return 21; }

@@ -37,7 +37,8 @@ struct Fault {
 
 inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.code; }
 
-/// Expects that `node` has not the fault, has it once it is broken, and has it no more once mended.
+/// Expects that `doctor` does not report the fault on `node`, reports it after the node is broken, and does not report
+/// it after the node is mended.
 inline void expect_fault(FakeNode& node, const Fault& fault) {
   EXPECT_EQ(found(node.findings(), fault.code), nullptr) << "before it was broken";
   fault.broken(node);
@@ -58,7 +59,7 @@ struct FaultTest : ::testing::TestWithParam<Fault> {
 
 }  // namespace lockstep::testing
 
-/// A test `suite.IsFound/NAME` for each of `faults`, on a fresh `Node` of its own.
+/// Registers a test `suite.IsFound/NAME` for each of `faults`. Each test has a new `Node`.
 #define FAULT_TESTS(suite, Node, faults)                     \
   struct suite : ::lockstep::testing::FaultTest<Node> {};    \
   TEST_P(suite, IsFound) { expect_fault(node, GetParam()); } \

@@ -17,7 +17,7 @@ namespace lockstep::testing {
 
 using Story = std::vector<std::string>;
 
-/// Says what is sent and received, and sends nothing.
+/// A fake of the collectives. It records what would be sent and received, and sends nothing.
 struct ToldCopies : CopyStream {
   explicit ToldCopies(Story& story_) : story(story_) {}
   std::vector<at::Tensor> send(const std::vector<at::Tensor>& host) override {
@@ -30,7 +30,8 @@ struct ToldCopies : CopyStream {
   Story& story;
 };
 
-/// A device whose tensors lie on the CPU, but that is treated as one on which work goes on after the call.
+/// A fake device. Its tensors are on the CPU, but it is treated as a device on which work continues after a call has
+/// returned.
 struct Pretended : FakeBackend {
   enum class Recorder { kNone, kOps, kBroken, kPeerless };
   struct Broken : StepGraph {
@@ -41,7 +42,7 @@ struct Pretended : FakeBackend {
     void replay() override { ADD_FAILURE() << "a recording that failed is replayed"; }
   };
 
-  /// Like NCCL when it refuses to be recorded, which looks like a lost peer.
+  /// Throws as NCCL does if a collective cannot be recorded. The error looks like that of a lost peer.
   struct Peerless : Broken {
     void capture(const std::function<void()>&) override {
       throw Error(ErrorKind::kPeer, "a peer rank was lost while ranks averaged gradients: NCCL error in: capture");

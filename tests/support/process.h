@@ -14,7 +14,7 @@ namespace lockstep::testing {
 
 inline constexpr int kSkipped = 77;
 
-/// Runs `body` in a process of its own, whose limits, mounts and networks are then nobody else's, and fails if it does.
+/// Runs `body` in a child process, so that it can change limits, mounts and networks. The test fails if `body` fails.
 template <typename Body>
 void in_child(Body body) {
   const pid_t child = ::fork();
@@ -31,10 +31,10 @@ void in_child(Body body) {
   EXPECT_EQ(status, 0);
 }
 
-/// Called in such a process: what it needs cannot be had here.
+/// Call this in the child process if this system does not allow what the test needs. The test is then skipped.
 [[noreturn]] inline void skip_child() { ::_exit(kSkipped); }
 
-/// Writes a short text to a file of the kernel's. Returns whether it took it.
+/// Writes a short text to a file of the kernel, such as one in /proc. Returns true if the kernel accepted it.
 inline bool wrote(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
   const bool is_written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -42,8 +42,8 @@ inline bool wrote(const char* path, const std::string& text) {
   return is_written;
 }
 
-/// Gives this process namespaces of its own: CLONE_NEWNS, CLONE_NEWNET. An ordinary user becomes root in a user
-/// namespace for it. Returns whether the system allowed it.
+/// Gives this process namespaces of its own, such as CLONE_NEWNS and CLONE_NEWNET. For that an ordinary user becomes
+/// root in a user namespace. Returns true if the system allowed it.
 inline bool unshare_as_root(int namespaces) {
   if (::geteuid() == 0) return ::unshare(namespaces) == 0;
   const auto user = std::to_string(::geteuid());
@@ -64,7 +64,7 @@ class Umask {
   mode_t before_;
 };
 
-/// This process as another user who has nothing, until the end of the scope.
+/// Makes this process run as another user without any rights, until the end of the scope.
 class AsNobody {
  public:
   AsNobody() : was_root_(::geteuid() == 0) {

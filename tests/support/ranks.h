@@ -34,8 +34,9 @@ struct RanksOptions {
 };
 
 /// Runs the present test again in each of `world` processes, with is_rank(), and expects the wanted exit status of
-/// each. A rank's output is shown if the status differs. Rank 0 inherits its store's bound socket, and all get the
-/// place of their secret, as from our launcher. Blocks: until all have ended. An alarm ends a rank that hangs.
+/// each. If a status differs, that rank's output is shown. As with `lockstep launch`, rank 0 inherits the store's bound
+/// socket, and all ranks get the path of their secret. Blocks: until all ranks have ended. An alarm ends a rank that
+/// hangs.
 inline void expect_of_ranks(const RanksOptions& options) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
@@ -83,10 +84,10 @@ inline void expect_of_ranks(const RanksOptions& options) {
   }
 }
 
-/// This process as a group of its own.
+/// Returns a group that has only this process.
 inline Group one_rank() { return join(Placement{}, Environment{}); }
 
-/// Called first in a rank: it ends with its parent, and when it hangs.
+/// Call this first in a rank. The rank then ends when its parent ends, or when it hangs.
 inline void begin_rank() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(100);
@@ -94,7 +95,7 @@ inline void begin_rank() {
 
 }  // namespace lockstep::testing
 
-/// A test whose body runs in each of `count` processes that have met. `group` is theirs.
+/// A test whose body runs in each of `count` processes that have joined. `group` is their group.
 #define RANKS_TEST(suite, name, count)                         \
   static void suite##name##OnEachRank(lockstep::Group& group); \
   TEST(suite, name) {                                          \

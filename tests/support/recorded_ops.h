@@ -15,8 +15,8 @@ namespace lockstep::testing {
 /// Does the work of a device's graph with the CPU's operations. capture() records every operation below autograd with
 /// its input and output tensors. replay() runs them again on the same memory, and none of the host's code.
 ///
-/// One difference is made up for: a device runs nothing when it records, a CPU has then done the step, so the first
-/// replay() does nothing.
+/// There is one difference. A device runs nothing while it records, but the CPU has then done the step already. So the
+/// first replay() does nothing.
 class RecordedOps final : public StepGraph {
  public:
   void capture(const std::function<void()>& work) override {
@@ -47,7 +47,7 @@ class RecordedOps final : public StepGraph {
     torch::jit::Stack outputs;
   };
 
-  // A key below autograd and above the CPU's that LibTorch itself leaves free.
+  // A dispatch key below autograd and above the CPU's that LibTorch itself does not use.
   static constexpr auto kKey = c10::DispatchKey::Fake;
 
   class Recording {

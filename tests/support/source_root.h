@@ -7,9 +7,10 @@
 
 namespace lockstep::testing {
 
-/// Returns the checkout's folder. Test programs lie below it, in build/PRESET/; LOCKSTEP_SOURCE names it for others.
+/// Returns the checkout's folder. Test programs are below it, in build/PRESET/. For others, LOCKSTEP_SOURCE names the
+/// folder.
 ///
-/// The compiler's __FILE__ cannot tell: it is relative, so that checkouts share a compiler cache.
+/// __FILE__ cannot be used for this. It is relative, so that several checkouts share a compiler cache.
 inline std::filesystem::path source_root() {
   if (const char* given = std::getenv("LOCKSTEP_SOURCE")) return given;
   for (auto at = std::filesystem::read_symlink("/proc/self/exe"); at.has_relative_path(); at = at.parent_path()) {

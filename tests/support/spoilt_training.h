@@ -14,12 +14,12 @@
 #include "lockstep/train/optim/optimizer.h"
 #include "tests/support/made_up_data.h"
 
-// A training whose data or network give numbers that are not finite.
+// The parts of a training whose data or network give numbers that are not finite.
 namespace lockstep::testing {
 
 inline constexpr std::int64_t kNobody = -1;
 
-// The made-up samples; one of them may hold a NaN.
+// A data module with the made-up samples, of which one may have a NaN.
 class SpoiltSource : public SampleSource {
  public:
   SpoiltSource(std::shared_ptr<const SampleSource> source, std::int64_t spoilt)

@@ -8,7 +8,7 @@
 
 namespace lockstep::testing {
 
-/// Keeps the loss of each step. The trainer must log every one.
+/// A listener that keeps the loss of each step. The trainer must log every step.
 struct StepLosses : Listener {
   using Listener::on;
   std::string name() const override { return "losses"; }

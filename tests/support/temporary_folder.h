@@ -11,7 +11,7 @@
 
 namespace lockstep::testing {
 
-/// A fresh folder for one test, removed with the object. The name that it is given is its path, with a '/' at its end.
+/// A new folder for one test. The destructor removes it. `name` is the path of the folder around it, and ends in '/'.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(std::string name = ::testing::TempDir()) {
@@ -29,7 +29,8 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Returns the message of the Error that `action` throws. It is a failure if it throws none, or one of another kind.
+/// Returns the message of the Error that `action` throws. The test fails if `action` throws nothing, or an Error of
+/// another kind.
 template <typename Action>
 std::string message_of(ErrorKind kind, Action action) {
   try {

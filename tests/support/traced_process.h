@@ -21,19 +21,19 @@
 
 namespace lockstep::testing {
 
-/// A system call of a traced process: at its entry, or after it with its result.
+/// A system call of a traced process: before the call, or after the call with its result.
 struct SystemCall {
   pid_t process = 0;
   std::uint64_t number = 0;
   std::array<std::uint64_t, 6> arguments{};
   std::int64_t result = 0;  ///< -errno if it failed.
 
-  /// The text that argument `index` points to.
+  /// Returns the text to which argument `index` points.
   std::string text(std::size_t index) const {
     std::array<char, 512> bytes{};
     iovec local{.iov_base = bytes.data(), .iov_len = bytes.size() - 1};
     iovec remote{.iov_base = reinterpret_cast<void*>(arguments.at(index)), .iov_len = bytes.size() - 1};
-    // A page border may cut it; then up to there.
+    // If the text crosses into a page that cannot be read, it is returned up to there.
     if (::process_vm_readv(process, &local, 1, &remote, 1, 0) < 0) {
       remote.iov_len = local.iov_len = 4096 - arguments.at(index) % 4096;
       if (local.iov_len > bytes.size() - 1) local.iov_len = remote.iov_len = bytes.size() - 1;
@@ -43,14 +43,14 @@ struct SystemCall {
   }
 };
 
-/// The interference with a system call that is about to be made.
+/// How a test changes a system call that is about to be made.
 struct Interference {
   bool kills = false;                   ///< End the process with SIGKILL.
   int error = 0;                        ///< Let the call fail with this errno, unmade.
   std::optional<std::uint64_t> length;  ///< Let a writev() write only so much, of its first part.
 };
 
-/// Changes the length of the first part that a writev() is to write. `before` takes the length that it had.
+/// Changes the length of the first part that a writev() will write. `before` gets the old length.
 inline void set_length(const SystemCall& call, std::uint64_t length, std::uint64_t& before) {
   iovec first{};
   const iovec local{.iov_base = &first, .iov_len = sizeof first};
@@ -128,7 +128,7 @@ inline int traced(const std::function<void()>& action, const std::function<Inter
   return status;
 }
 
-/// True if this system lets a process trace its child in this way.
+/// True if this system allows a process to trace its child in this way.
 inline bool can_trace() {
 #if defined(__x86_64__)
   const int status = traced([] {}, [](const auto&) { return Interference{}; });

@@ -38,7 +38,7 @@ struct SmallNet : Module {
   torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
 };
 
-/// The parts that make a training's steps, put together as FitLoop does it.
+/// The parts that make the steps of a training, combined as in FitLoop.
 struct TrainingParts {
   TrainingParts(Module& module, Group& group, TrainerOptions options_ = {}, MadeUpData made_up_ = MadeUpData(4))
       : options(std::move(options_)),
@@ -49,13 +49,13 @@ struct TrainingParts {
         losses(group),
         feed(data, options.step.accumulate, group.device()) {}
 
-  /// Connects the model, which steps need. A SnapshotKeeper does it by itself.
+  /// Connects the model, which is needed before the first step. A SnapshotKeeper connects it by itself.
   void connect() { model.connect(options.step.parallel); }
   StepRunner& step_runner() {
     if (!steps) steps = std::make_unique<StepRunner>(model, forward, losses, options.step);
     return *steps;
   }
-  /// Makes one step by `make`, which takes batches and place, from the present state.
+  /// Makes one step from the present state by calling `make` with batches and position.
   template <typename Make>
   void step(TrainingState& state, Make&& make) {
     feed.seek(state.epoch, state.place);

@@ -7,8 +7,10 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import check_budgets  # noqa: E402
 import check_docs  # noqa: E402
 import check_words  # noqa: E402
+import draw_passages  # noqa: E402
 
 SOUND = "# A page\n\nIt is short. It has words. They are plain. Each has its place. Nobody asks twice.\n"
 
@@ -40,10 +42,40 @@ class Words(unittest.TestCase):
         found = list(check_words.what_openers("a.cc", "int a;\n// What a is.\n// First line.\n// What goes on.\n"))
         self.assertEqual(found, ["a.cc:2: a comment opens with 'What': // What a is."])
 
+    def test_a_comment_that_opens_without_a_name_is_found(self):
+        source = "int a;\n/// It adds up.\n///\n/// Throws: Error(kIo).\n// The sum. It wraps.\n// It is on a second line.\n"
+        self.assertEqual(list(check_words.nameless_openers("a.cc", source)),
+                         ["a.cc:2: a comment opens with 'It', want the name of the thing: It adds up."])
+        self.assertEqual(len(list(check_words.nameless_openers("a.cc", "/// A sum.\n///\n/// Its parts are whole.\n"))), 1)
+
+    def test_output_quoted_in_a_page_is_no_prose(self):
+        text = "A table:\n\n    nodes  ranks\n        1      4\n\nMore.\n\n- An item\n    - a nested one\n"
+        self.assertEqual(check_words.prose(text), ["A table:", "More.", "An item", "a nested one"])
+
     def test_a_folder_of_sources_needs_a_readme(self):
         names = ["lockstep/x/a.cc", "lockstep/x/a.h", "lockstep/x/b.cc"]
         self.assertEqual(list(check_words.folders_without_readme(names)), ["lockstep/x: has no README.md"])
         self.assertEqual(list(check_words.folders_without_readme([*names, "lockstep/x/README.md"])), [])
+
+
+class Licence(unittest.TestCase):
+    def test_the_licence_line_stands_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "a.cc"
+            for head, is_sound in (("// SPDX-License-Identifier: Apache-2.0", True), ("#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0", True),
+                                   ("<!-- SPDX-License-Identifier: Apache-2.0 -->", True), ("// SPDX-License-Identifier: Apache-2.0 A sum.", False),
+                                   ("// A sum.", False)):
+                source.write_text(head + "\nint a;\n")
+                with self.subTest(head=head):
+                    self.assertEqual(list(check_budgets.faults(source, "a.cc", {})) == [], is_sound)
+
+
+class Passages(unittest.TestCase):
+    def test_a_passage_is_whole_and_has_no_code(self):
+        header = ("/// Reads a file.\n///\n///     auto text = read(path);\n///\n/// Throws: Error(kIo) if the file\n"
+                  "///         cannot be read.\nint a;\n")
+        self.assertEqual(list(draw_passages.comment_runs("a.h", header)),
+                         ["Reads a file.", "Throws: Error(kIo) if the file cannot be read."])
 
 
 class Docs(unittest.TestCase):

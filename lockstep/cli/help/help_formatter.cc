@@ -23,15 +23,18 @@ std::string to_upper(std::string text) {
   return text;
 }
 
-/// "RUN", "--nodes N,N…", "--to FILE (required)". The usage line shows which positionals are required. An option whose
-/// value has no name of its own is shown as "--batch BATCH".
+/// Returns the name of an option with its value, such as "RUN", "--nodes N,N…" or "--to FILE (required)". For
+/// positionals the usage line shows which are required. If a value has no name of its own, it is shown as in "--batch
+/// BATCH".
 std::string cell(const CLI::Option& option, bool is_positional) {
   if (is_positional) return option.get_name(true, false);
   std::string text = option.get_name(false, true);
   // The parser adds a flag's value in braces: "--no-wait{false}".
   if (const auto brace = text.find('{'); brace != std::string::npos) text.erase(brace);
   if (option.get_type_size() != 0) {
-    const std::string type = option.get_type_name();
+    // The parser appends what a value is checked for: "SECONDS:FLOAT in [1 - 1e+06]".
+    const std::string named = option.get_type_name();
+    const std::string type = named.substr(0, std::min(named.find(":FLOAT in ["), named.find(":INT in [")));
     const bool is_default = type == "TEXT" || type == "INT" || type == "FLOAT";
     text += " " + (is_default ? to_upper(option.get_single_name()) : type);
   }
@@ -53,6 +56,15 @@ std::string table(const std::string& title, const std::vector<Entry>& entries, s
 
 }  // namespace
 
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
+  const std::string own = CLI::Formatter::make_usage(app, name);
+  if (!takes_program_(*app)) return own;
+  const bool has_arguments = !app->get_options([](const auto* each) { return each->get_positional(); }).empty();
+  const std::string title = get_label("Usage") + ": ";
+  const std::string with_program = name + " [" + get_label("OPTIONS") + "] -- CMD…\n";
+  return has_arguments ? own + std::string(title.size(), ' ') + with_program : title + with_program;
+}
+
 std::string HelpFormatter::make_group(std::string group, bool is_positional,
                                       std::vector<const CLI::Option*> options) const {
   const auto entries = map_each(
@@ -73,5 +85,14 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 }
 
 std::string HelpFormatter::make_footer(const CLI::App* app) const { return app->get_footer(); }
+
+std::string examples_section(const std::vector<Example>& examples, std::size_t width) {
+  std::string text = "Examples:\n";
+  for (const auto& [command, what] : examples) {
+    text +=
+        std::string(kIndent, ' ') + std::string(command) + "\n" + wrapped(what, width, std::string(3 * kIndent, ' '));
+  }
+  return text;
+}
 
 }  // namespace lockstep::cli

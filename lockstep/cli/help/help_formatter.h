@@ -3,7 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::cli {
@@ -17,12 +20,20 @@ namespace lockstep::cli {
 ///
 /// ```cpp
 /// CLI::App app("…", "lockstep");
-/// app.formatter(std::make_shared<HelpFormatter>(80));
+/// app.formatter(std::make_shared<HelpFormatter>(80, takes_program));
 /// ```
 class HelpFormatter : public CLI::Formatter {
  public:
-  /// Units: `width` is in characters. Below about 44 the text is wider than that.
-  explicit HelpFormatter(std::size_t width) : width_(width) {}
+  /// Returns true if a program and its arguments may follow the command's own words, after `--`.
+  using TakesProgram = std::function<bool(const CLI::App& command)>;
+
+  /// Units: `width` is in characters. If it is less than about 44, lines are longer than `width`.
+  HelpFormatter(std::size_t width, TakesProgram takes_program)
+      : width_(width), takes_program_(std::move(takes_program)) {}
+
+  /// Writes the usage line. A command that takes a program has a usage line that ends in `-- CMD…`. If it can also be
+  /// given arguments instead of a program, it has one usage line for each form.
+  std::string make_usage(const CLI::App* app, std::string name) const override;
 
   std::string make_group(std::string group, bool is_positional, std::vector<const CLI::Option*> options) const override;
   std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override;
@@ -31,6 +42,14 @@ class HelpFormatter : public CLI::Formatter {
 
  private:
   std::size_t width_;
+  TakesProgram takes_program_;
 };
+
+/// One example for the end of a help text: a command line, and what it does.
+using Example = std::pair<std::string_view, std::string_view>;
+
+/// Returns a section "Examples:". Each command has a line of its own, so that it can be copied. What it does stands
+/// below it, broken at spaces into lines of at most `width` characters.
+std::string examples_section(const std::vector<Example>& examples, std::size_t width);
 
 }  // namespace lockstep::cli

@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 10> kSecretWords = {"TOKEN",      "KEY", 
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Returns the end of the value that begins at `at`, which is its closing quote or the next white space.
+/// Returns the end of the value that begins at `at`. A value ends at its closing quote or at the next white space.
 std::size_t end_of_value(std::string_view text, std::size_t at) {
   if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
     const auto close = text.find(text[at], at + 1);
@@ -45,7 +45,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at) {
   return std::min(text.find_first_of(" \t\r\n,;&|)", at), text.size());
 }
 
-/// Returns the beginning of the value of a name that ends at `at`. `at` itself if the name has no value.
+/// Returns the beginning of the value that follows a name which ends at `at`. Returns `at` if the name has no value.
 std::size_t begin_of_value(std::string_view text, std::size_t at, bool is_option) {
   std::size_t after = at;
   if (after < text.size() && (text[after] == '"' || text[after] == '\'')) ++after;

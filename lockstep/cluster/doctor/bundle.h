@@ -17,7 +17,7 @@ struct BundleFile {
   std::string text{};
 };
 
-/// Collects what a support ticket needs. That is the report, the job's variables, script and logs, facts of the
+/// Collects the files that a support ticket needs: the report, the job's variables, script and logs, facts of the
 /// machine, the profile, and the output of `scontrol`, `nvidia-smi` and `rocm-smi`. Long logs are cut in their middle.
 /// Secrets are removed.
 ///
@@ -27,11 +27,11 @@ std::vector<BundleFile> bundle_files(const DoctorContext& of, const std::string&
 /// Writes the files as a compressed tar if the name ends in .tar.gz or .tgz, else as a folder. Only the user can read
 /// it.
 ///
-/// Throws: Error(kIo) if that fails; Error(kUsage) if `path` is there already.
+/// Throws: Error(kIo) if a file cannot be written; Error(kUsage) if `path` exists already.
 void write_bundle(const std::filesystem::path& path, const std::vector<BundleFile>& files);
 
 /// Returns `text` without secrets. It removes values of names like token, key, password or secret, and passwords in
-/// addresses. It also removes the values that such variables have in `env`, wherever they occur.
+/// addresses. The values that such variables have in `env` are also removed, wherever they occur in the text.
 std::string without_secrets(std::string_view text, const Environment& env);
 
 /// True if a variable of this name holds a secret.

@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A cache of compiled kernels. It has the variable that sets its folder, and the default folder below the home folder.
+/// A cache of compiled kernels. The entry has the variable that sets the cache's folder, and its default folder below
+/// the home folder.
 struct Cache {
   const char* variable;
   const char* at_home;

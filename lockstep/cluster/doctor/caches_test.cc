@@ -50,7 +50,8 @@ TEST_F(CacheFault, OfSomebodyElse) {
                           ASSERT_EQ(::chown(of.path("/tmp/caches").c_str(), 12345, 12345), 0);
                           return;
                         }
-                        // Nobody else may give a folder away, but each system has one of root's.
+                        // Only root can give a folder to another user. Otherwise the test uses /usr, which belongs to
+                        // root on every system.
                         of.remove("/tmp/caches");
                         std::filesystem::create_directory_symlink("/usr", of.path("/tmp/caches"));
                       }});

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The entries of a variable like PATH that are not there.
+/// Returns the folders in a variable such as PATH that do not exist.
 std::vector<std::string> missing_entries(const DoctorContext& of, const std::string& variable) {
   std::vector<std::string> missing;
   std::error_code none;

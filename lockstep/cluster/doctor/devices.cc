@@ -25,7 +25,7 @@ bool can_open(const fs::path& device) {
   return static_cast<bool>(FileDescriptor(::open(device.c_str(), O_RDWR | O_CLOEXEC)));
 }
 
-/// "Device Minor:    0" of /proc/driver/nvidia/gpus/PCI/information.
+/// Returns the number in the line "Device Minor:    0" of /proc/driver/nvidia/gpus/PCI/information.
 std::string nvidia_minor(const DoctorContext& of, const Gpu& gpu) {
   const auto text = text_or_nothing(of.at_root("/proc/driver/nvidia/gpus") / gpu.pci / "information");
   for (const auto& line : split(text, '\n')) {
@@ -34,7 +34,8 @@ std::string nvidia_minor(const DoctorContext& of, const Gpu& gpu) {
   return {};
 }
 
-/// "550.54.15" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …".
+/// Returns the driver's version, "550.54.15", from a line such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module
+/// 550.54.15  Tue …".
 std::string driver_version(const DoctorContext& of) {
   const auto text = text_or_nothing(of.at_root("/proc/driver/nvidia/version"));
   for (const auto& word : split(split(text, '\n').front(), ' ')) {
@@ -100,7 +101,7 @@ void check_nvidia(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// The number of /dev/dri/renderD* of each GPU that KFD lists.
+/// Returns for each GPU that KFD lists the number of its file /dev/dri/renderD*.
 std::vector<std::string> render_files(const DoctorContext& of) {
   std::vector<std::string> files;
   const auto nodes = of.at_root("/sys/class/kfd/kfd/topology/nodes");
@@ -209,7 +210,7 @@ std::vector<Gpu> visible_amd(const DoctorContext& of, const std::vector<Gpu>& us
   std::vector<Gpu> visible;
   for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto it = of.env.all().find(name);
-    // An empty list means none at all, though get() takes it for unset.
+    // An empty list hides all devices. Environment::get() treats an empty variable as unset, so env.all() is used.
     if (it != of.env.all().end() && it->second.empty()) return {};
   }
   for (int index = 0; index < static_cast<int>(usable.size()); ++index) {
@@ -228,8 +229,8 @@ std::vector<std::string> pci_gpus(const DoctorContext& of, GpuMaker maker) {
   const std::string_view vendor = maker == GpuMaker::kNvidia ? "0x10de" : "0x1002";
   for (const auto& name : names_in(devices)) {
     if (trimmed(text_or_nothing(devices / name / "vendor")) != vendor) continue;
-    // Source: PCI Code and ID Assignment: 03 is a display controller, 12 a processing accelerator. A VGA one (0300) may
-    // be a node's console.
+    // Source: PCI Code and ID Assignment: 03 is a display controller, 12 a processing accelerator. A VGA controller
+    //         (0300) may be the node's console, and does not count.
     const auto kind = text_or_nothing(devices / name / "class");
     if (kind.starts_with("0x0302") || kind.starts_with("0x0380") || kind.starts_with("0x12")) found.push_back(name);
   }

@@ -10,20 +10,21 @@
 
 namespace lockstep {
 
-/// The GPUs of the node that this task's cgroup lets it open.
+/// Returns the GPUs of the node that this task's cgroup allows it to open.
 std::vector<Gpu> usable_gpus(const DoctorContext& of);
 
-/// Returns those GPUs that the variables expose, in the order in which the device's runtime numbers them. Nothing if a
-/// variable names a device that does not exist, since the runtime then shows none at all.
+/// Returns the GPUs that the environment's variables expose, in the order of the device's runtime. Returns nothing if a
+/// variable names a device that does not exist, since the runtime then shows no device.
 std::vector<Gpu> visible_gpus(const DoctorContext& of);
 
-/// Returns the PCI address of this task's device. Nothing if it has none, or if the address is unknown.
+/// Returns the PCI address of this task's device. Nothing if the task has no device, or if the address is unknown.
 std::optional<std::string> device_of_task(const DoctorContext& of);
 
-/// Returns the number of devices that this job has on the node, over all of its tasks. Nothing if a cgroup hides that.
+/// Returns the number of devices that this job has on the node, over all of its tasks. Nothing if a cgroup hides
+/// devices, so that the number is unknown.
 std::optional<int> devices_on_node(const DoctorContext& of);
 
-/// "0000:c1:00.0" of each GPU on the node's PCI buses, whether or not a driver runs it.
+/// Returns the PCI address, such as "0000:c1:00.0", of each GPU of the node, also of those without a driver.
 std::vector<std::string> pci_gpus(const DoctorContext& of, GpuMaker maker);
 
 /// Checks that this task sees the devices that it was given, and can use them.

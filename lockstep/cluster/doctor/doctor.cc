@@ -48,7 +48,7 @@ std::vector<NetworkInterface> interfaces_here() {
       found.push_back({.name = at->ifa_name});
       known = found.end() - 1;
     }
-    // The kernel lists an interface that has a cable but no address yet as up, not as running.
+    // IFF_UP only says that the interface is switched on. IFF_RUNNING says that its link works too.
     known->is_up = known->is_up || (at->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
     if (auto address = numeric_text(at->ifa_addr)) known->addresses.push_back(std::move(*address));
   }

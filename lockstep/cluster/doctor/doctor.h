@@ -24,7 +24,8 @@ enum class Severity { kNote, kWarning, kError };
 /// "note", "warning" or "error".
 std::string_view name_of(Severity severity);
 
-/// One thing that is not as a run needs it. docs/cluster/doctor.md has a heading for each code.
+/// A finding: one thing on the machine that is not as a run needs it. docs/cluster/doctor.md has a heading for each
+/// code.
 struct Finding {
   std::string code{};  ///< The family of checks and the fault, such as "layout-one-core". Scripts may rely on it.
   Severity severity = Severity::kNote;
@@ -33,7 +34,7 @@ struct Finding {
   std::vector<std::string> hosts{};  ///< If it was found. Empty if it is not one node's.
 };
 
-/// Collects findings. A check adds to it, and does not throw.
+/// Collects findings. A check adds its findings here, and does not throw.
 class Findings {
  public:
   void note(std::string code, std::string fact, std::string fix) {
@@ -88,7 +89,7 @@ struct NvidiaLibrary {
   int devices = 0;         ///< That it counts.
 };
 
-/// The facts that checks read from the system, apart from files. Tests put in their own values.
+/// The facts that checks read from the system other than from files. Tests set values of their own.
 struct SystemView {
   ProcessLimits limits{};
   CpuSet allowed{};  ///< The CPUs that the launcher allowed this task.
@@ -103,14 +104,14 @@ struct SystemView {
   static SystemView of_process(const Environment& env);
 };
 
-/// The run that is to be looked at, if there is one.
+/// The run that doctor checks, if there is one.
 struct RunUnderTest {
   std::filesystem::path run_dir{};
   std::vector<std::filesystem::path> logs{};      ///< Logs of NCCL or RCCL, in addition to those of the run folder.
   std::optional<std::uint64_t> snapshot_bytes{};  ///< Else that of the newest snapshot in the run folder.
 };
 
-/// Everything that the checks look at.
+/// The input of all checks: the machine, the job and the run.
 struct DoctorContext {
   Environment env{};
   Profile profile{};
@@ -120,7 +121,7 @@ struct DoctorContext {
   RunUnderTest run{};
   Placement at{};  ///< Set by `place`. Until then it is one process.
 
-  /// The machine and process that this is.
+  /// Returns the context of this machine and this process.
   static DoctorContext of_process(const Environment& env, Profile profile, RunUnderTest run);
 
   bool in_job() const { return env.get("SLURM_JOB_ID") || at.source != "single"; }
@@ -130,20 +131,20 @@ struct DoctorContext {
   std::filesystem::path at_root(const std::filesystem::path& path) const { return root / path.relative_path(); }
 };
 
-/// Fills in `at`, or reports why the launcher's variables are inconsistent.
+/// Sets `at` from the launcher's variables, or adds a finding if they are inconsistent.
 void place(DoctorContext& context, Findings& findings);
 
 /// Runs all checks of one process that take milliseconds and start no program. `submit` and `train` call it before they
 /// begin.
 std::vector<Finding> quick_findings(DoctorContext context);
 
-/// A check of one thing. It adds its findings.
+/// A check of one subject. It adds its findings to the context.
 using MakeCheck = void (*)(const DoctorContext&, Findings&);
 
-/// Runs a check. If the check throws, that becomes a finding, and the other checks still run.
+/// Runs a check. If the check throws, its exception becomes a finding, so that the other checks still run.
 void run_check(MakeCheck make, const DoctorContext& of, Findings& findings);
 
-/// All checks of one process. The ones between nodes are in doctor_nodes.h.
+/// Runs all checks that one process can make. Checks between nodes are in nodes.h.
 std::vector<Finding> findings_of(DoctorContext context);
 
 /// The number of checks that one process makes, by subject.
@@ -156,7 +157,7 @@ struct CheckCounts {
 /// Returns the number of checks that findings_of() makes.
 CheckCounts checks_of(const RunUnderTest& run);
 
-/// True if there is an error among them.
+/// True if one of the findings is an error.
 bool has_error(const std::vector<Finding>& findings);
 
 }  // namespace lockstep

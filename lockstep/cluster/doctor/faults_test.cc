@@ -29,7 +29,7 @@ testing::Change nvidia_library(NvidiaLibrary library) {
 constexpr const char* kPlugin = "/opt/plugin/lib";
 constexpr const char* kFabric = "/opt/cray/libfabric/lib64";
 
-/// LD_LIBRARY_PATH with these folders, first to last.
+/// Returns a value of LD_LIBRARY_PATH with these folders in this order.
 testing::Change library_path(const std::vector<std::string>& folders) {
   return variable("LD_LIBRARY_PATH", joined(folders, ":"));
 }
@@ -84,7 +84,7 @@ FAULT_TESTS(LumiFault, LumiNode, kOnLumi);
 const std::vector<Fault> kOnJuwels = {
     {"PeersHiddenByACgroup", "layout-hidden-peers", "open 1 of the node's 4",
      [](FakeNode& node) {
-       // A cgroup refuses to open them. Here they are not there to be opened.
+       // On a real node a cgroup refuses to open these devices. In this test their files do not exist.
        for (const char* name : {"/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"}) node.remove(name);
      }},
     {"CoresFarFromTheDevice", "layout-far-cores", "all far from device 0",
@@ -139,7 +139,7 @@ testing::Change torch(const std::string& version, const std::string& cuda, const
       "__version__ = '" + version + "'\ncuda: Optional[str] = " + cuda + "\nhip: Optional[str] = " + hip + "\n");
 }
 
-/// A task on LUMI with a PyTorch that fits it.
+/// A task on LUMI with a PyTorch that is right for its devices.
 struct TorchNode : LumiNode {
   TorchNode() {
     set("VIRTUAL_ENV", "/env");

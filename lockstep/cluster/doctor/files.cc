@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 14> kShared = {"lustre", "nfs",   "nfs4",
                                                       "ceph",   "panfs", "cifs",   "smb3",          "orangefs",
                                                       "pvfs2",  "afs",   "wekafs", "fuse.glusterfs"};
 
-/// The kernel writes a space in a path as \040.
+/// In the table of mounts the kernel writes a space in a path as \040. This reverses it.
 std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -45,7 +45,7 @@ struct Mount {
   std::string device;
 };
 
-/// Returns the mount that holds `path`, from the kernel's table. Empty if the table does not have it.
+/// Returns the mount that holds `path`, from the kernel's table. Empty if the table has no such mount.
 Mount mount_of(const DoctorContext& of, const fs::path& path) {
   const std::string wanted = path.lexically_normal().string();
   std::string best;
@@ -56,7 +56,7 @@ Mount mount_of(const DoctorContext& of, const fs::path& path) {
     const auto dash = std::find(fields.begin(), fields.end(), "-");
     if (fields.size() < 6 || dash == fields.end() || dash + 1 == fields.end()) continue;
     const auto point = unescaped(fields[4]);
-    // Of several mounts on one point, the last is the one to be seen.
+    // If several file systems are mounted at one point, the last one hides the others.
     if (!lies_under(wanted, point) || point.size() < best.size()) continue;
     best = point;
     mount = {.kind = *(dash + 1), .device = dash + 2 != fields.end() ? unescaped(*(dash + 2)) : std::string()};

@@ -13,16 +13,17 @@
 namespace lockstep {
 
 /// Returns the kind of file system of `path`, or of its nearest existing parent, such as "lustre", "nfs4" or "tmpfs".
-/// It is from the kernel's table of mounts, and empty if that does not have it.
+/// The kernel's table of mounts tells it. Empty if the table has no such mount.
 std::string file_system_of(const DoctorContext& of, const std::filesystem::path& path);
 
-/// Returns the device of that mount from the kernel's table, such as "/dev/scratch" or "scratch".
+/// Returns the device of the file system of `path`, such as "/dev/scratch" or "scratch", from the kernel's table of
+/// mounts.
 std::string device_of(const DoctorContext& of, const std::filesystem::path& path);
 
 /// True if all nodes see this kind of file system.
 bool is_shared(std::string_view file_system);
 
-/// Room on the file system of a path, or of its nearest parent that is there.
+/// The free space on the file system of a path, or of its nearest existing parent.
 struct FileSystemRoom {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;   ///< For this user.
@@ -31,7 +32,7 @@ struct FileSystemRoom {
 };
 std::optional<FileSystemRoom> room_at(const std::filesystem::path& path);
 
-/// The path itself, or its nearest parent that is there.
+/// Returns the path itself, or its nearest existing parent.
 std::filesystem::path nearest_there(const std::filesystem::path& path);
 
 /// True if this process's effective user has these permissions, a combination of R_OK, W_OK and X_OK.

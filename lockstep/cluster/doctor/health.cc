@@ -55,7 +55,8 @@ void check_speed_of(const DoctorContext& of, const DeviceHealth& device, Finding
   }
 }
 
-/// Reports a device with fewer NVLinks than another of its node. One without any may have no bridge.
+/// Reports a device with fewer NVLinks than another of its node. A device without any NVLink is not reported, since it
+/// may have no bridge.
 void check_links_between(const DoctorContext& of, const std::vector<DeviceHealth>& devices, Findings& findings) {
   int most = 0;
   for (const auto& device : devices) most = std::max(most, device.links_up.value_or(0));
@@ -69,7 +70,8 @@ void check_links_between(const DoctorContext& of, const std::vector<DeviceHealth
   }
 }
 
-/// Reports a device with fewer xGMI links than another of its node. Collectives between the two then take PCI Express.
+/// Reports a device with fewer xGMI links than another of its node. Collectives between the two devices then use PCI
+/// Express.
 void check_xgmi(const DoctorContext& of, const std::vector<Gpu>& gpus, Findings& findings) {
   int most = 0;
   for (const auto& gpu : gpus) most = std::max(most, gpu.xgmi_links);
@@ -82,7 +84,8 @@ void check_xgmi(const DoctorContext& of, const std::vector<Gpu>& gpus, Findings&
   }
 }
 
-/// Slurm's count is of the job on this node. A node's only task sees them all, unless they are dealt out to tasks.
+/// Slurm counts the devices of the job on this node. The only task of a node sees all of them, unless Slurm gives each
+/// task devices of its own.
 void check_count(const DoctorContext& of, Findings& findings) {
   if (of.at.local_world > 1 || of.env.get("SLURM_GPUS_PER_TASK")) return;
   const auto granted = of.env.get_int("SLURM_GPUS_ON_NODE").value_or(0);
@@ -99,13 +102,13 @@ std::optional<int> lanes_in(const fs::path& file) {
   return lanes && *lanes > 0 && *lanes <= kMostPcieLanes ? lanes : std::nullopt;
 }
 
-/// Links save power by a lower rate when nothing moves, but keep their width.
+/// A link without traffic lowers its rate to save power, but keeps its width. So only the width is compared.
 void check_pcie(const DoctorContext& of, const Gpu& gpu, Findings& findings) {
   const auto folder = of.at_root("/sys/bus/pci/devices") / gpu.pci;
   const auto now = lanes_in(folder / "current_link_width");
   auto wanted = lanes_in(folder / "max_link_width");
   if (!now || !wanted) return;
-  // A slot may have fewer lanes than the device.
+  // A slot may have fewer lanes than the device. The link cannot be wider than the slot.
   std::error_code none;
   if (const auto slot = lanes_in(fs::canonical(folder, none).parent_path() / "max_link_width")) {
     wanted = std::min(*wanted, *slot);
@@ -126,12 +129,13 @@ struct AdapterRate {
 std::vector<AdapterRate> adapter_rates(const DoctorContext& of) {
   std::vector<AdapterRate> rates;
   for (const auto& name : of.profile.network.hcas) {
-    // "200 Gb/sec (4X HDR)". Source: the kernel's Documentation/ABI/stable/sysfs-class-infiniband.
+    // Parses a rate such as "200 Gb/sec (4X HDR)". Source: the kernel's
+    // Documentation/ABI/stable/sysfs-class-infiniband.
     const auto text = text_or_nothing(of.at_root("/sys/class/infiniband") / name / "ports/1/rate");
     if (const auto rate = parsed_double(split(text, ' ').front())) rates.push_back({name, *rate});
   }
   if (!rates.empty() || of.profile.network.interfaces.empty()) return rates;
-  // Only a list of several names is one of all adapters.
+  // A profile's list names all adapters only if it has several names.
   const auto names = split(of.profile.network.interfaces.front(), ',');
   if (names.size() < 2) return rates;
   for (const auto& name : names) {
@@ -165,7 +169,7 @@ void check_device_health(const DoctorContext& of, Findings& findings) {
   check_count(of, findings);
   if (usable.empty() || !of.system.device_health) return;
   auto devices = of.system.device_health();
-  // Another job's devices are no concern of this one.
+  // Devices that belong to another job are not checked.
   std::erase_if(devices, [&](const DeviceHealth& device) {
     return !device.pci.empty() && std::ranges::find(usable, device.pci, &Gpu::pci) == usable.end();
   });

@@ -17,7 +17,7 @@ using testing::JuwelsNode;
 using testing::listed;
 using testing::LumiNode;
 
-/// Four sound devices with twelve NVLinks each, of which `change` alters the second.
+/// Four healthy devices with twelve NVLinks each. `change` alters the second device.
 Change devices(const std::function<void(DeviceHealth&)>& change) {
   return [=](testing::FakeNode& node) {
     std::vector<DeviceHealth> all;

@@ -64,7 +64,7 @@ void check_device_counts(const DoctorContext& of, Findings& findings) {
   } else if (of.at.local_world < *devices && of.at.source != "single") {
     const std::string fact = "the job has " + std::to_string(*devices) + " devices on this node and " + tasks;
     const std::string fix = "start one task for each device: --ntasks-per-node=" + std::to_string(*devices);
-    // One task with all devices is how `lockstep train` and torchrun are started.
+    // One task with all devices is not a fault, since `lockstep train` and torchrun are started so.
     if (of.at.local_world == 1) {
       findings.note("layout-device-idle", fact + ": a program that does not start ranks of its own uses one", fix);
     } else {

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFabric = "libfabric.so.1";
 
-/// A network that NCCL and RCCL reach through libfabric alone, and what libfabric then needs.
+/// A network that NCCL and RCCL can use only through libfabric, and the provider that libfabric needs for it.
 struct FabricNetwork {
   std::string_view prefix;    ///< Of what fast_network() says.
   std::string_view provider;  ///< libfabric's name for it.
@@ -62,7 +62,7 @@ bool has_provider(const DoctorContext& of, const fs::path& fabric, const FabricN
   if (!library) return true;  // Nothing can be told, so nothing is claimed.
   const auto is_it = [&](const std::string& name) { return name.starts_with(network.library); };
   if (std::ranges::any_of(library->needed, is_it)) return true;
-  // A provider may also be a separate file. Source: fi_provider(3).
+  // A provider of libfabric may be built in, or may be a separate file. Source: fi_provider(3).
   const std::string file = "lib" + std::string(network.provider) + "-fi.so";
   std::vector<fs::path> folders = {fabric.parent_path() / "libfabric"};
   for (const auto& folder : split(of.env.get("FI_PROVIDER_PATH").value_or(""), ':')) {
@@ -145,7 +145,8 @@ void check_runtime(const DoctorContext& of, const fs::path& torch, Findings& fin
   const bool has_own = conda && fs::exists(of.at_root(*conda) / "lib/libstdc++.so.6", none);
   const auto wanted = needed_version(torch, "GLIBCXX_");
   const auto path = found_library(of, "libstdc++.so.6");
-  // A conda environment's programs bring their own along, which only LD_LIBRARY_PATH beats.
+  // Programs of a conda environment use the environment's own copy of the library. Only LD_LIBRARY_PATH comes before
+  // it.
   const bool is_first = std::ranges::any_of(
       library_path(of), [&](const fs::path& folder) { return of.at_root(folder) == path.parent_path(); });
   if (!path.empty() && !wanted.empty() && (is_first || !has_own)) {

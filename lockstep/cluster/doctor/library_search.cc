@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::array<const char*, 6> kLoaderFolders = {
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"};
 
-/// The folders that /etc/ld.so.conf names, by way of the files that it includes.
+/// Returns the folders in /etc/ld.so.conf and in the files that it includes.
 void add_configured(const DoctorContext& of, const fs::path& file, std::vector<fs::path>& folders, int depth = 0) {
   for (const auto& raw : split(text_or_nothing(of.at_root(file)), '\n')) {
     const std::string line(trimmed(split(raw, '#').front()));
@@ -55,7 +55,7 @@ fs::path found_library(const DoctorContext& of, const std::string& name, const s
   auto folders = library_path(of);
   const auto own = of.root.string();
   for (const auto& folder : run_path) {
-    // $ORIGIN was filled in with a path that is below root already.
+    // $ORIGIN was replaced by a path that already begins with `root`.
     const bool is_below = own != "/" && folder.starts_with(own);
     folders.emplace_back(is_below ? "/" + fs::path(folder).lexically_relative(own).string() : folder);
   }

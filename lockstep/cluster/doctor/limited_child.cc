@@ -16,8 +16,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/launch/program.h"
 
-// The parent watches two things. The end of the pipe shows the child's end at once. It also asks for the child itself,
-// since a descendant may keep the pipe open. pidfd_open would show both, but kernels before 5.3 lack it.
+// The parent watches two things. The end of the pipe shows the child's end at once. The parent also asks by waitpid()
+// whether the child has ended, since a descendant may keep the pipe open. pidfd_open() would make this simpler, but
+// kernels before 5.3 lack it.
 
 namespace lockstep {
 namespace {
@@ -27,7 +28,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{20};
 constexpr milliseconds kLastLook{200};
 
-/// Appends what there is. Returns false at the pipe's end.
+/// Appends the bytes that are in the pipe. Returns false at the end of the pipe.
 bool read_all(int pipe, std::string& said) {
   std::array<char, 4096> buffer{};
   while (true) {

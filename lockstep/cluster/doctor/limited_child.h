@@ -14,11 +14,12 @@ struct LimitedChild {
   std::string said{};              ///< All that came through its pipe until then.
 };
 
-/// Runs `work` in a forked process, which can write to a pipe. When the time is up, it kills the process and its
-/// descendants. If not even SIGKILL ends one, because it is in a driver's call, it is left behind, so this never waits
-/// longer. The process exits with the code that `work` returns.
+/// Runs `work` in a forked child process, which can write to a pipe. The child exits with the code that `work` returns.
+/// When the time is up, the child and its descendants are killed. A process that hangs in a driver's call ignores even
+/// SIGKILL. Then it is left behind, so that this function never waits longer than `limit`.
 ///
-/// Blocks: until it has ended, `limit` at most. Threads: none but the caller's may run.
+/// Blocks: until the child has ended, `limit` at most. Threads: fork() needs a process without other threads than the
+///         caller's.
 /// Throws: Error(kEnvironment) with the system's reason if no process can be started.
 LimitedChild run_limited(const std::function<int(int pipe)>& work, std::chrono::milliseconds limit);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
 
-// Linux's defaults, below which programs of ordinary size fail.
+// The default limits of Linux. With lower ones, programs of ordinary size fail.
 constexpr std::uint64_t kOpenFiles = 1024;
 constexpr std::uint64_t kFilesForEachRank = 4;  // Gloo, the store and NCCL's bootstrap keep connections to all ranks.
 constexpr std::uint64_t kStack = 8 * kMiB;
@@ -29,7 +29,7 @@ std::string shown(std::uint64_t value, bool is_bytes) {
   return is_bytes ? human_bytes(value) : std::to_string(value);
 }
 
-/// Returns "ulimit -n 65536", or whom to ask if the hard limit is too low.
+/// Returns the way to raise a limit, such as "ulimit -n 65536". If the hard limit is too low, it says whom to ask.
 std::string raise(const std::string& flag, const ResourceLimit& limit, std::uint64_t wanted, std::uint64_t unit) {
   const std::string value = wanted == kUnlimited ? "unlimited" : std::to_string(wanted / unit);
   if (limit.hard >= wanted) return "before the program: ulimit -" + flag + " " + value;

@@ -26,7 +26,8 @@ void set_soft_limit(__rlimit_resource_t resource, rlim_t value) {
   ASSERT_EQ(::setrlimit(resource, &limit), 0);
 }
 
-/// Expects the fault in a process whose limit is as high as may be, and then `too_low`.
+/// Expects the fault if the limit is `too_low`, and no finding if the limit is as high as possible. Runs in a child
+/// process, since a process cannot raise its limits again.
 void expect_limit_fault(FakeNode& node, Fault fault, __rlimit_resource_t resource, rlim_t too_low) {
   const auto limit = [resource](rlim_t value) {
     return [=](FakeNode& of) {
@@ -50,7 +51,7 @@ TEST(LimitFault, TooFewOpenFiles) {
 TEST(LimitFault, TooLittleLockedMemoryForTheFastNetwork) {
   testing::LumiNode node;
   in_child([&] {
-    // Few systems let a process raise this limit again, so the sound node is one in words.
+    // On few systems a process may raise this limit again. So the healthy node is only simulated.
     set_soft_limit(RLIMIT_MEMLOCK, 65536);
     expect_fault(node, {.code = "limit-locked-memory",
                         .fact = "may lock 64.0 KiB",
@@ -95,14 +96,14 @@ TEST(LimitFault, ALimitedAddressSpace) {
   expect_limit_fault(node, {.code = "limit-address-space", .fact = "may map 64.0 GiB"}, RLIMIT_AS, rlim_t{64} << 30U);
 }
 
-/// A file system in memory of its own at `path`, for this process alone.
+/// Mounts a file system in memory at `path`, which only this process sees.
 bool mount_small(const std::filesystem::path& path, const char* options) {
   if (!testing::unshare_as_root(CLONE_NEWNS)) return false;
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
   return ::mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0;
 }
 
-/// A file system that is large enough, and how it is mounted anew as one that is not.
+/// Mount options of a file system that is large enough, and the options that make it too small.
 struct SmallMount {
   std::string path{};
   const char* sound = "";
@@ -113,7 +114,8 @@ testing::Change mounted_anew(const std::string& path, const char* options) {
   return [=](FakeNode& node) { ASSERT_EQ(::mount("", node.path(path).c_str(), "", MS_REMOUNT, options), 0); };
 }
 
-/// Expects the fault in a process of its own with such a mount, once `prepared` has put there what is to be there.
+/// Expects the fault in a separate process that has such a mount, after `prepared` has written the files that the test
+/// needs.
 void expect_space_fault(FakeNode& node, const SmallMount& mount, Fault fault, const testing::Change& prepared = {}) {
   std::filesystem::create_directories(node.path(mount.path));
   if (!fault.broken) fault.broken = mounted_anew(mount.path, mount.small);
@@ -139,7 +141,7 @@ TEST(SharedMemoryFault, IsAsSmallAsDockersDefault) {
 TEST(SharedMemoryFault, IsFullOfWhatEndedProgramsLeft) {
   FakeNode node;
   node.slurm(1, 14);
-  // 1 GiB may be mounted on a machine with less: only what is written takes memory.
+  // A file system of 1 GiB can be mounted on a machine with less memory, since only written bytes take memory.
   expect_space_fault(node, {"/dev/shm", "size=1g,nr_blocks=262144"},
                      {.code = "shm-full",
                       .fact = "free of 1.0 GiB",
@@ -204,7 +206,7 @@ TEST(SpaceFault, TheQuotaIsUsedUp) {
     asked = command;
     return ProcessResult{.exit_code = 0, .output = answer, .errors = {}};
   };
-  // As Lustre's tool prints it: a long path stands in a line of its own, and a star marks what is over.
+  // Output of Lustre's `lfs quota`: a long path has a line of its own, and a star marks a number over its limit.
   const std::string path = node.path("/scratch/run").string();
   const auto says = [&](const std::string& text) { return [&answer, text](FakeNode&) { answer = text; }; };
   const auto sound = says(path + "\n                 1048576  0 1073741824       -   12000       0 2000000       -\n");
@@ -233,12 +235,12 @@ TEST(SpaceFault, TheQuotaOfAProjectsFilesetOnGpfsIsUsedUp) {
     const auto says = [](const std::string& text) {
       return ProcessResult{.exit_code = 0, .output = text, .errors = {}};
     };
-    // The tools are not in PATH.
+    // The tools of GPFS are not in PATH.
     if (command[2] == "/usr/lpp/mmfs/bin/mmlsattr") {
       return says("file name:            " + command.back() + "\nfileset name:         proj\nsnapshot name:\n");
     }
     if (command[2] != "/usr/lpp/mmfs/bin/mmlsquota" || command[6] != "scratch" || command[4] != "-j") return none;
-    // As its -Y prints it, in KiB.
+    // Output of `mmlsquota -Y`, in KiB.
     return says(
         "mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:"
         "blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:remarks:\n"
@@ -262,7 +264,7 @@ TEST(SpaceFault, TheProjectsQuotaIsUsedUp) {
     if (command[3] == "project")
       return ProcessResult{.exit_code = 0, .output = "462000001 P " + folder + "\n", .errors = {}};
     const bool is_project = command[5] == "-p" && command[6] == "462000001";
-    // The user's own has no limit, as if projects are what counts.
+    // The user's own quota has no limit, as on a system that counts by projects.
     const std::string row = is_project ? used + " 0 1073741824 - 12000 0 2000000 -" : "1048576 0 0 - 12000 0 0 -";
     return ProcessResult{.exit_code = 0, .output = folder + " " + row + "\n", .errors = {}};
   };
@@ -285,7 +287,7 @@ TEST(BudgetFault, TheAccountHasTooLittleForTheJobsTime) {
     if (command[2] != "sshare") return ProcessResult{.exit_code = 127, .output = {}, .errors = {}};
     return ProcessResult{.exit_code = 0, .output = " proj||cpu=600000|cpu=" + used + "\n", .errors = {}};
   };
-  // Ten hours of two nodes of 48 cores are 960 core-hours; 600000 minutes are 10000.
+  // Ten hours on two nodes of 48 cores are 960 core-hours. The account's 600000 minutes are 10000 core-hours.
   expect_fault(node, {.code = "budget-low",
                       .fact = "account proj has 100.0 of its 10000.0 core-hours left, want 960.0",
                       .broken = [&](FakeNode&) { used = "594000"; },

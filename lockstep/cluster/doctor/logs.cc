@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostLogs = 64;          // The ranks of eight nodes: what one rank's log says, all say.
 constexpr std::size_t kMostBytes = 8U << 20U;  // NCCL logs its decisions at the beginning.
 
-/// The line of a log, in lower case too, since versions differ in that.
+/// A line of a log, as it is and in lower case. Versions of NCCL differ in upper and lower case.
 struct Line {
   std::string text;
   std::string lower;
@@ -26,7 +26,7 @@ struct Line {
   bool has(std::string_view part) const { return lower.find(part) != std::string::npos; }
 };
 
-/// The facts of one log about its network.
+/// The facts about the network in one rank's log.
 struct LogFacts {
   fs::path path;
   bool is_one_node = false;
@@ -38,7 +38,8 @@ struct LogFacts {
   std::string warning{};
 };
 
-/// "tcp;ofi_rxm" of "NET/OFI Selected Provider is tcp;ofi_rxm" or "NET/OFI Selected provider is cxi, fabric is cxi".
+/// Returns the provider, such as "tcp;ofi_rxm", from "NET/OFI Selected Provider is tcp;ofi_rxm" or "NET/OFI Selected
+/// provider is cxi, fabric is cxi".
 std::string provider_in(const Line& line) {
   constexpr std::string_view kBefore = "selected provider is ";
   const auto at = line.lower.find(kBefore);
@@ -100,7 +101,7 @@ std::vector<fs::path> logs_of(const DoctorContext& of) {
   return logs;
 }
 
-/// Returns the high-speed network that the run had. It is this node's, or else the profile's.
+/// Returns the high-speed network that the run could use: the network of this node, or else the one in the profile.
 std::string network_of(const DoctorContext& of) {
   if (const auto fast = fast_network(Environment{}, of.root)) return *fast;
   return of.profile.network.kind;

@@ -53,7 +53,7 @@ TaskReport view_of(const json& object) {
 
 double seconds_of(const WallClock& wall) { return std::chrono::duration<double>(wall().time_since_epoch()).count(); }
 
-/// One node's place in the ring of all nodes.
+/// One node's position in the ring of all nodes, and its two neighbours.
 struct RingPlace {
   std::size_t index = 0;
   std::size_t count = 1;
@@ -69,12 +69,12 @@ struct RingResult {
 
 std::span<std::byte> bytes_of(std::span<Value> values) { return std::as_writable_bytes(values); }
 
-/// The numbers that a node contributes. They differ for each node and place, and are small enough that no sum
-/// overflows.
+/// Returns the numbers that a node contributes to the sum. They differ for each node and position, and are so small
+/// that no sum overflows.
 Value brought(std::size_t node, std::size_t place) { return (node + 1) * (place % 1000 + 1); }
 
-/// The usual ring all-reduce. Each part goes round once to be summed, and once to be distributed. Source: Patarasuk and
-/// Yuan 2009.
+/// Makes the usual ring all-reduce. Each part goes round the ring twice: once to be summed, and once to be distributed.
+/// Source: Patarasuk and Yuan 2009.
 std::vector<Value> ring_sum(const RingPlace& at, const FileDescriptor& next, const FileDescriptor& prev,
                             std::size_t elements, Deadline until) {
   std::vector<Value> values(elements);
@@ -153,7 +153,7 @@ void attend(const Placement& at, const Endpoint& main_end, const TaskReport& sel
                until + std::chrono::milliseconds(500));
 }
 
-/// Rank 0's side of one node.
+/// One node, as rank 0 sees it.
 struct Node {
   std::string host{};
   FileDescriptor control{};  ///< Empty for rank 0's own.
@@ -258,7 +258,7 @@ class Host {
     try {
       send_message(node.control, message, until_);
     } catch (const Error&) {
-      // It shows as a node that did not get through.
+      // A lost connection is ignored here. Rank 0 reports this node as one that did not answer.
     }
   }
 

@@ -24,12 +24,13 @@ struct MeetingOptions {
 ///
 /// Collective: the tasks that `joins` names.
 /// Blocks:  for `timeout` at most.
-/// Returns: on rank 0, what came of it; on others nothing.
-/// Throws: Error(kPeer) if rank 0 cannot be reached in time; Error(kEnvironment) if no port can be had.
+/// Returns: on rank 0 the results of all tasks, on other ranks nothing.
+/// Throws: Error(kPeer) if rank 0 cannot be reached in time; Error(kEnvironment) if no port is free.
 std::optional<JobReport> meeting(const Placement& at, const Endpoint& main, const TaskReport& self,
                                  const MeetingOptions& options = {});
 
-/// True if this task takes part. In jobs beyond what one process can hold connections to, one of each node does.
+/// True if this task takes part. A process can hold only so many connections. In a job with more tasks, one task of
+/// each node takes part.
 bool joins(const Placement& at);
 
 }  // namespace lockstep

@@ -39,14 +39,15 @@ void check_named(const DoctorContext& of, const std::string& variable, Findings&
     if (std::ranges::none_of(of.system.interfaces, fits)) missing.push_back(name);
   }
   if (missing.empty()) return;
-  // Gloo itself takes every name of its list.
+  // Gloo uses every interface in its list.
   const bool is_all = missing.size() == named->names.size() || variable == "GLOO_SOCKET_IFNAME";
   findings.add(is_all ? Severity::kError : Severity::kWarning, "network-interface-missing",
                variable + " names " + joined(missing, ", ") + ", this node has " + names_of(of.system.interfaces),
                "unset " + variable + ", or name one of these; `lockstep exec` takes the profile's");
 }
 
-/// The first of the profile's entries that this node has any of, each an entry of one name or of several with commas.
+/// Returns the first of the profile's entries of which this node has an interface. An entry is one name, or several
+/// with commas.
 std::vector<std::string> fast_names(const DoctorContext& of) {
   for (const auto& entry : of.profile.network.interfaces) {
     std::vector<std::string> names;
@@ -60,7 +61,8 @@ std::vector<std::string> fast_names(const DoctorContext& of) {
 }
 
 void check_fast(const DoctorContext& of, Findings& findings) {
-  // The generic profile lists what nodes may have, a system's own what its compute nodes do have.
+  // The generic profile lists interfaces that a node may have. A system's own profile lists those that its compute
+  // nodes do have, so a missing one is a finding.
   const bool is_known = of.profile.name != "generic" && !of.profile.network.interfaces.empty();
   const auto names = fast_names(of);
   if (names.empty()) {
@@ -88,7 +90,7 @@ void check_fast(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// True if this address is one of a fast interface.
+/// True if this address belongs to a fast interface.
 bool is_fast(const DoctorContext& of, const std::vector<std::string>& addresses) {
   for (const auto& name : fast_names(of)) {
     for (const auto& each : of.system.interfaces) {
@@ -101,7 +103,7 @@ bool is_fast(const DoctorContext& of, const std::vector<std::string>& addresses)
   return false;
 }
 
-/// By what name the other nodes would call this one.
+/// Returns the name by which other nodes reach this one.
 std::string own_name(const DoctorContext& of) {
   const auto index = static_cast<std::size_t>(of.at.node_rank);
   const auto name = index < of.at.hosts.size() ? of.at.hosts[index] : split(of.host, '.').front();
@@ -134,7 +136,8 @@ void check_port(const DoctorContext& of, Findings& findings) {
   if (of.at.rank != 0 || of.at.world < 2 || !of.system.is_port_free) return;
   try {
     const auto port = agreed_port(of.at, of.env);
-    // torchrun's own store uses the port that it gives its ranks.
+    // If torchrun started this rank, the port is in use already, by the store of torchrun's agent. So that is not a
+    // fault.
     if (!port || of.at.source == "torchrun" || of.system.is_port_free(*port)) return;
     findings.error(
         "network-port-taken",
@@ -173,7 +176,7 @@ void check_infiniband(const DoctorContext& of, Findings& findings) {
   }
 }
 
-/// The kernel's adapters are seen in a container, the files to open them only if they are bound.
+/// In a container /sys lists the network adapters, but the device files to open them exist only if they are bound.
 void check_device_files(const DoctorContext& of, Findings& findings) {
   if (!of.spans_nodes()) return;
   std::error_code none;

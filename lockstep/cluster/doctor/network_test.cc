@@ -26,7 +26,7 @@ using testing::JuwelsNode;
 using testing::no_file;
 using testing::variable;
 
-/// Sets the addresses that a name resolves to.
+/// Sets the addresses to which a host name resolves.
 testing::Change addresses(std::vector<std::string> found) {
   return [=](FakeNode& node) { node.of.system.addresses_of = [=](const std::string&) { return found; }; };
 }
@@ -68,7 +68,7 @@ TEST(SlingshotFault, OneOfFourInterfacesGone) {
                       }});
 }
 
-/// In a network of this process alone, if loopback is down at first and can be brought up.
+/// Runs in a network namespace of its own. Loopback is down there at first, and can be brought up.
 TEST(LinkFault, AnInterfaceThatIsDown) {
   JuwelsNode node;
   in_child([&] {
@@ -114,7 +114,7 @@ const std::string kSoundLog =
     "nid005001:1:2 [0] NCCL INFO Using network AWS Libfabric\n"
     "nid005001:1:2 [0] NCCL INFO comm 0x7f rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0\n";
 
-/// A node with the log of the collectives of a run on LUMI.
+/// A node with a collective library's log from a run on LUMI.
 struct LoggedNode : FakeNode {
   LoggedNode() : FakeNode("lumi-g") {
     of.run.run_dir = "/run";

@@ -20,8 +20,8 @@
 #include "lockstep/cluster/doctor/space.h"
 #include "lockstep/launch/program.h"
 
-// A child process makes the checks. It writes a line to its pipe before each check, and one for each finding. So
-// findings before a driver's call that never returns are not lost, and the last line names that check.
+// A child process makes the checks. It writes a line to its pipe before each check, and one for each finding. If a
+// driver's call never returns, earlier findings are not lost, and the last line names the check that hangs.
 
 namespace lockstep {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-/// A check with a name for a person.
+/// A check, and its name for messages.
 struct NamedCheck {
   const char* name;
   MakeCheck make;
@@ -40,13 +40,13 @@ constexpr auto kChecks = std::to_array<NamedCheck>({
     {"health of the devices", &check_device_health},
     {"links", &check_links},
 });
-/// Checks of the job, which its first node makes for all.
+/// Checks of the whole job. Only its first node makes them.
 constexpr auto kOnFirstNode = std::to_array<NamedCheck>({{"quota", &check_quota}, {"budget", &check_budget}});
 
-/// Errors of the job's own settings, which hold on every node.
+/// Errors in the job's settings. These are the same on every node, so another node would not help.
 constexpr auto kOfTheJob = std::to_array<std::string_view>({"devices-hidden", "devices-not-seen"});
 
-/// Any Python takes it, and one without PyTorch does nothing. Its lines open with "lockstep: ".
+/// A program that any Python can run. Without PyTorch it does nothing. Its output lines begin with "lockstep: ".
 constexpr const char* kAskTorch = R"(
 import sys
 def say(*words):
@@ -88,7 +88,7 @@ int make_checks(const DoctorContext& of, const std::vector<NamedCheck>& checks, 
   return 0;
 }
 
-/// Slurm may allocate devices of an unknown kind. Only a profile or the PCI bus proves that they are GPUs.
+/// Slurm's generic resources may be something other than GPUs. Only a profile or the PCI bus shows that they are GPUs.
 bool is_sure_of_devices(const DoctorContext& of) {
   return !of.profile.devices.backend.empty() || !pci_gpus(of, GpuMaker::kNvidia).empty() ||
          !pci_gpus(of, GpuMaker::kAmd).empty();
@@ -110,7 +110,7 @@ std::vector<Finding> findings_in(const LimitedChild& child, milliseconds limit) 
   const std::string how = child.exit_code
                               ? "ended with " + std::to_string(*child.exit_code)
                               : "took more than " + shortest(static_cast<double>(limit.count()) / 1e3) + " s";
-  // A file server or an accounting that is slow is no fault of the node.
+  // A slow file server or a slow accounting database is not a fault of this node.
   const bool is_of_job = std::ranges::any_of(kOnFirstNode, [&](const auto& check) { return at == check.name; });
   const auto severity = is_of_job ? Severity::kNote : Severity::kWarning;
   findings.push_back(
@@ -131,13 +131,13 @@ std::vector<Finding> node_findings(const DoctorContext& of, milliseconds limit) 
   std::erase_if(findings,
                 [&](const Finding& each) { return each.code == "devices-missing" && !is_sure_of_devices(of); });
   for (auto& each : findings) {
-    // A run that writes little can continue.
+    // A full quota is only a warning here, since a run that writes little can continue.
     if (each.code.starts_with("space-")) each.severity = std::min(each.severity, Severity::kWarning);
   }
   return findings;
 }
 
-/// Becomes the program, whose standard output goes to `out`.
+/// Replaces this process by the program. Its standard output goes to `out`.
 int start(const std::vector<std::string>& command, const Environment& env, int out) {
   ::dup2(out, STDOUT_FILENO);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -153,7 +153,7 @@ int start(const std::vector<std::string>& command, const Environment& env, int o
 
 /// The answer of kAskTorch.
 struct TorchAnswer {
-  bool is_python = false;    ///< The Python ran.
+  bool is_python = false;    ///< The interpreter ran.
   bool is_imported = false;  ///< And has PyTorch.
   std::string version{};
   std::string cuda{};
@@ -184,7 +184,7 @@ TorchAnswer torch_answer(const std::string& said) {
   return answer;
 }
 
-/// "CUDA_VISIBLE_DEVICES='0,1'" of each such variable that is set.
+/// Returns a text such as "CUDA_VISIBLE_DEVICES='0,1'" for each variable of this kind that is set.
 std::string device_lists(const Environment& env) {
   std::vector<std::string> shown;
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
@@ -220,7 +220,7 @@ void ask_torch(const DoctorContext& of, const ProgramTrial& trial, milliseconds 
   if (torch.sees_none) {
     look.findings.push_back(not_seen(of, torch));
   } else if (child.exit_code) {
-    // If the program fails after Python has started, its ranks report that, in full.
+    // If the program fails after Python has started, that is no finding here, since its ranks will report it in full.
     look.has_started = torch.is_python || child.exit_code == 0;
   } else if (torch.is_imported) {
     look.findings.push_back({.code = "devices-not-answering",

@@ -15,10 +15,11 @@ struct NodeLimits {
   std::chrono::milliseconds torch{120'000};
 };
 
-/// Starts a job's program without its work, as each task would, in its container and after its set-up commands.
+/// The command that starts a job's program without letting it work. It starts as in each task: in its container and
+/// after its set-up commands.
 struct ProgramTrial {
   std::vector<std::string> command{};  ///< A command that succeeds if the program starts. If empty, nothing is started.
-  bool is_python = false;              ///< It is a Python without arguments, which is asked about PyTorch.
+  bool is_python = false;  ///< The command is a Python interpreter without arguments, which is asked about PyTorch.
 };
 
 /// Findings on a node before a job's ranks start there.
@@ -29,11 +30,12 @@ struct NodeLook {
   bool has_started = true;  ///< The program started, or was not tried.
 };
 
-/// Checks this node alone. It looks at devices, their health and links, and on the job's first node at the run folder's
-/// quota, the account's budget and the program. A call that hangs in a driver does not block it, since it works in
-/// child processes, and an exceeded limit is a finding. LOCKSTEP_DOCTOR=off skips all but the program's start.
+/// Checks this node alone. It checks devices, their health and links. On the job's first node it also checks the quota
+/// of the run folder, the account's budget and the program. The checks run in child processes with a time limit, so a
+/// hanging driver's call does not block this function, but becomes a finding. With LOCKSTEP_DOCTOR=off only the program
+/// is started.
 ///
-/// Blocks: until `limits` at most, but for a program that is no Python, which has all the time it takes.
+/// Blocks: until `limits` at most. A program other than Python has no time limit.
 /// Throws: Error(kEnvironment) if no process can be started.
 NodeLook look_at_node(DoctorContext of, const ProgramTrial& trial, const NodeLimits& limits = {});
 

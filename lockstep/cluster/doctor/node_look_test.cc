@@ -57,7 +57,7 @@ TEST(LimitedChild, IsLeftWhenTheTimeIsUpWithWhatItSaid) {
 }
 
 TEST(LimitedChild, IsNotWaitedForByWhatItLeavesBehind) {
-  // The child of the child holds the pipe open. Its own end is the end of this test's process group.
+  // A child of the child keeps the pipe open. It ends together with the process group of this test.
   std::string said;
   const auto time = seconds_of([&] {
     const auto child = run_limited(
@@ -155,7 +155,7 @@ TEST(NodeLook, TriesTheProgramOnTheFirstNodeAlone) {
   EXPECT_TRUE(look_at(node, {.command = {"no-such-program"}}).has_started);
 }
 
-/// A Python that says what PyTorch would, whatever it is asked.
+/// A fake Python. Whatever it should run, it prints what PyTorch would print.
 ProgramTrial python(const std::string& script) { return {.command = {"sh", "-c", script}, .is_python = true}; }
 
 TEST(NodeLook, RefusesAPyTorchThatSeesNoDevice) {

@@ -76,7 +76,7 @@ std::string hosts_of_absent(const JobReport& job) {
   return job.tasks.size() == 1 ? "all ranks but rank 0" : "rank " + list_of_ranks(job.absent);
 }
 
-/// Returns the nodes whose own link failed. The others then wait for them in vain.
+/// Returns the nodes whose own link failed. All other nodes then wait for these in vain, so only these are reported.
 std::vector<std::string> culprits(const JobReport& job) {
   std::vector<std::string> found;
   for (const auto& text : job.broken) {
@@ -145,7 +145,8 @@ std::vector<Finding> merged(const JobReport& job) {
   std::vector<Finding> all;
   for (const auto& task : job.tasks) {
     for (const auto& finding : task.findings) {
-      // Findings with a node's name or address differ from node to node. The first then stands for all.
+      // Texts with a node's name or address differ from node to node. Such findings count as the same, and the first
+      // node's text is shown.
       const auto same = std::ranges::find_if(all, [&](const Finding& each) {
         const bool is_known_here = std::ranges::find(each.hosts, task.host) != each.hosts.end();
         return each.code == finding.code && (each.fact == finding.fact || (each.fix == finding.fix && !is_known_here));

@@ -39,7 +39,7 @@ struct ClockView {
   double uncertain_s = 0;  ///< Half of the time that the question and its answer took.
 };
 
-/// The data that rank 0 has at the end.
+/// The results that rank 0 has at the end.
 struct JobReport {
   std::vector<TaskReport> tasks{};    ///< Of all that came.
   std::vector<int> absent{};          ///< Ranks that did not.
@@ -49,10 +49,10 @@ struct JobReport {
   std::vector<std::string> broken{};  ///< Nodes that did not get through the all-reduce.
 };
 
-/// Adds findings from the measurements.
+/// Adds findings about links and clocks, from the measurements.
 void check_nodes(const JobReport& job, Findings& findings);
 
-/// All findings of a job, each once, with the nodes that have it.
+/// Returns all findings of a job, each once, with the nodes on which it was found.
 std::vector<Finding> merged(const JobReport& job);
 
 }  // namespace lockstep

@@ -21,10 +21,10 @@ namespace {
 using testing::found;
 using testing::listed;
 
-/// Alters what a rank tells or asks.
+/// Changes the facts that a rank sends, or its requests.
 using Change = std::function<void(int rank, TaskReport& self, MeetingOptions& options)>;
 
-/// Tasks of a job on this machine, each a thread, each on a node of its own unless said.
+/// Tasks of a job, simulated as threads on this machine. Each is on a node of its own, unless the test says otherwise.
 struct Job {
   int nodes = 3;
   int tasks_each = 1;
@@ -58,9 +58,10 @@ struct Job {
             .versions = "Linux 5.14"};
   }
 
-  /// Runs all ranks but the absent ones, rank 0 here.
+  /// Runs all ranks except the absent ones. Rank 0 runs in this thread.
   JobReport run(const Change& change = {}, const std::vector<int>& absent = {}) const {
-    // Kept to the end, so that no other program is given the port: SO_REUSEADDR lets rank 0 listen on it all the same.
+    // This socket stays bound to the end, so that no other program gets the port. SO_REUSEADDR allows rank 0 to listen
+    // on it.
     const auto kept = bind_all_addresses(0);
     const int port = port_of(kept);
     const auto attend = [&, this](int rank) {
@@ -92,13 +93,15 @@ struct Job {
   }
 };
 
-/// All but how fast the links are: that is this machine's load, and has tests of its own below.
+/// Returns all findings except those on slow links. The speed depends on the load of this machine, and has tests of its
+/// own below.
 std::vector<Finding> judged(JobReport job) {
   job.links.clear();
   return merged(job);
 }
 
-/// Expects `code` of the job with the change or with ranks that do not come, and of the job as it is not.
+/// Expects the finding `code` for a job with the change or with absent ranks, and no such finding for the unchanged
+/// job.
 Finding expected_of(const Job& job, const std::string& code, const Change& change,
                     const std::vector<int>& absent = {}) {
   EXPECT_EQ(found(judged(job.run()), code), nullptr);

@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// {"code", "severity", "fact", "fix", "hosts"}.
+/// Returns a finding as an object {"code", "severity", "fact", "fix", "hosts"}.
 nlohmann::json json_of(const Finding& finding);
 
-/// Throws: Error(kPeer) for what json_of() did not make.
+/// Reads a finding back. Throws: Error(kPeer) if json_of() did not write this.
 Finding finding_of(const nlohmann::json& object);
 
 /// Formats the findings for a person, errors first, each with its fix, and then their number of each kind. If there are

@@ -36,7 +36,7 @@ std::optional<std::uint64_t> snapshot_bytes(const DoctorContext& of) {
   return bytes;
 }
 
-/// Returns the bytes that should be free for the run.
+/// Returns the number of bytes that should be free, so that the run can write its snapshots.
 std::uint64_t wanted_bytes(const DoctorContext& of) { return kSnapshots * snapshot_bytes(of).value_or(0) + kLogs; }
 
 std::string why(const DoctorContext& of) {
@@ -44,7 +44,7 @@ std::string why(const DoctorContext& of) {
   return bytes ? std::to_string(kSnapshots) + " snapshots of " + human_bytes(*bytes) + " and logs" : "logs";
 }
 
-/// The numbers of `lfs quota -q` or `quota -w`, used and limits, in KiB. 0 if there is no limit.
+/// The numbers in the output of `lfs quota -q` or `quota -w`: used and limits, in KiB. A limit of 0 is none.
 struct Quota {
   std::uint64_t used = 0;
   std::uint64_t soft = 0;
@@ -71,16 +71,16 @@ std::optional<Quota> parsed_quota(std::string text) {
   return std::nullopt;
 }
 
-/// Asks a file server, with a time limit so that it cannot block the other checks. Returns nothing if there is no
-/// answer.
+/// Runs a command that asks a file server, with a time limit, so that a hanging server cannot block other checks.
+/// Returns nothing if no answer comes.
 std::optional<std::string> answer_of(const DoctorContext& of, std::vector<std::string> command) {
   command.insert(command.begin(), {"timeout", "5"});
   const auto answer = of.system.run(command);
   return answer.exit_code == 0 ? std::optional(answer.output) : std::nullopt;
 }
 
-/// Returns the project id that a folder on Lustre counts for. Nothing if it has none. The answer is the id, P if new
-/// files inherit it, else -, and the path. Source: lfs-project(1).
+/// Returns the project id of a folder on Lustre, whose quota the folder uses. Nothing if it has none. The command
+/// prints the id, then "P" if new files inherit the id or else "-", and the path. Source: lfs-project(1).
 std::optional<std::string> lustre_project(const DoctorContext& of, const std::string& folder) {
   auto words = split(trimmed(answer_of(of, {"lfs", "project", "-d", folder}).value_or("")), ' ');
   std::erase(words, "");
@@ -95,8 +95,8 @@ std::optional<std::string> gpfs_answer(const DoctorContext& of, std::vector<std:
   return answer_of(of, command);
 }
 
-/// Returns the fileset that a folder on GPFS counts for, which is how a project is counted there. Nothing if it is in
-/// the root fileset. Source: mmlsattr(1), -L.
+/// Returns the fileset of a folder on GPFS, whose quota the folder uses. On GPFS a project usually has a fileset.
+/// Nothing if it is the root fileset. Source: mmlsattr(1), -L.
 std::optional<std::string> gpfs_fileset(const DoctorContext& of, const std::string& folder) {
   constexpr std::string_view kName = "fileset name:";
   for (const auto& line : split(gpfs_answer(of, {"mmlsattr", "-L", folder}).value_or(""), '\n')) {
@@ -128,7 +128,7 @@ std::optional<Quota> parsed_gpfs_quota(const std::string& text) {
   return std::nullopt;
 }
 
-/// A quota that covers the run folder.
+/// A quota that limits the run folder.
 struct NamedQuota {
   std::string name;  ///< "the quota" of the user, "the quota of project 462000001".
   Quota quota;
@@ -183,7 +183,7 @@ void check_one_quota(const DoctorContext& of, const NamedQuota& named, Findings&
   }
 }
 
-/// Returns the hours until the job's end. Nothing if nobody has said when that is.
+/// Returns the hours until the job's end. Nothing if the job's end is unknown.
 std::optional<double> hours_left(const Environment& env) {
   for (const char* name : {"LOCKSTEP_JOB_END", "SLURM_JOB_END_TIME"}) {
     if (const auto end = parsed_double(env.get(name).value_or("")))

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The oldest driver that runs programs of a CUDA release, by minor-version compatibility.
+/// The oldest driver that can run programs built with a CUDA release, by CUDA's minor-version compatibility.
 /// Source: CUDA Compatibility, https://docs.nvidia.com/deploy/cuda-compatibility/ , table 1.
 struct CudaDriver {
   int cuda;
@@ -24,7 +24,7 @@ struct CudaDriver {
 };
 constexpr auto kDrivers = std::to_array<CudaDriver>({{11, 450}, {12, 525}, {13, 580}});
 
-/// The folders below an installation's prefix that Python imports from.
+/// Returns the folders below an installation's prefix from which Python imports modules.
 std::vector<fs::path> package_folders(const DoctorContext& of, const fs::path& prefix) {
   std::vector<fs::path> folders;
   for (const auto& name : names_in(of.at_root(prefix / "lib"))) {
@@ -56,8 +56,8 @@ std::vector<fs::path> import_folders(const DoctorContext& of) {
   return folders;
 }
 
-/// Returns "gfx906" for 90006, as KFD's properties of a node hold it. The digits are major, minor and step, the last in
-/// hexadecimal.
+/// Returns the name of a GPU's architecture, "gfx906" for 90006, which is the form in KFD's properties. The digits are
+/// major, minor and step, the last in hexadecimal.
 std::string architecture(const DoctorContext& of) {
   const auto nodes = of.at_root("/sys/class/kfd/kfd/topology/nodes");
   for (const auto& node : names_in(nodes)) {
@@ -100,8 +100,8 @@ void check_driver(const DoctorContext& of, const std::string& cuda, Findings& fi
 
 void check_architecture(const DoctorContext& of, const std::string& hip, Findings& findings) {
   const auto arch = architecture(of);
-  // Source: rocBLAS has no kernels for gfx906 in wheels after ROCm 6.3:
-  // https://github.com/ROCm/legacy-rocm-build/issues/4625
+  // The wheels of PyTorch for newer ROCm versions do not support this GPU. Source: rocBLAS has no kernels for gfx906 in
+  // wheels after ROCm 6.3: https://github.com/ROCm/legacy-rocm-build/issues/4625
   if (arch != "gfx906" || !is_older("6.4", hip + ".1")) return;
   findings.error("devices-architecture-dropped",
                  "PyTorch is made for ROCm " + hip + ", which has no kernels for this node's " + arch +

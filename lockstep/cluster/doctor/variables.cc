@@ -59,14 +59,15 @@ void set_key(DangerousVariable& variable, const std::string& key, const RawSetti
   }
 }
 
-/// Returns the conditions for `only` that are true here.
+/// Returns the conditions that are true here, by the names that `only` uses in the table.
 std::vector<std::string> conditions(const DoctorContext& of) {
   std::vector<std::string> true_here;
-  // The variables themselves must not hide the network that they turn off.
+  // A variable that turns a network off must not make this look as if the node had no such network. So the network is
+  // looked up with an empty environment.
   const auto fast = fast_network(Environment{}, of.root);
   if (of.in_job()) true_here.emplace_back("job");
   if (of.spans_nodes()) true_here.emplace_back("several-nodes");
-  // Within a step this is already decided, since a task without the script's variables has no PATH either.
+  // Inside a step the variable has already had its effect: a task without the script's variables has no PATH either.
   if (!of.env.get("SLURM_STEP_ID") || !of.env.get("PATH")) true_here.emplace_back("without-path");
   if (fast) true_here.emplace_back("fast-network");
   if (fast && fast->starts_with("Slingshot")) true_here.emplace_back("slingshot");

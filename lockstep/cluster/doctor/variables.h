@@ -20,10 +20,11 @@ struct DangerousVariable {
   std::string fix{};
 };
 
-/// The table that is part of this program.
+/// Returns the table of variables that is part of this program, as TOML.
 std::string_view builtin_variables();
 
-/// Throws: Error(kRecipe) with file and line for an entry that does not belong in the table.
+/// Parses the table of harmful variables. Throws: Error(kRecipe) with file and line for an entry that the table must
+/// not have.
 std::vector<DangerousVariable> dangerous_variables(std::string_view toml = builtin_variables());
 
 /// Checks variables that are known to slow runs down or to break them.

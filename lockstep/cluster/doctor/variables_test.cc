@@ -15,7 +15,7 @@ using testing::found;
 using testing::no_variable;
 using testing::variable;
 
-/// Sets every row of the table on a node. It is found if it matters there, and not otherwise.
+/// Sets each variable of the table on a node. It must be found on a node where it does harm, and on no other.
 TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
   const auto variables = dangerous_variables();
   EXPECT_GE(variables.size(), 20U);
@@ -40,7 +40,7 @@ TEST(VariableFault, EachRowIsFoundWhereItMattersAndNowhereElse) {
   }
 }
 
-// `srun --export=ALL` leaves the variable as it is, but its tasks have what the script has set.
+// `srun --export=ALL` leaves the variable SLURM_EXPORT_ENV as it is, but gives the tasks the script's variables.
 TEST(VariableFault, NothingIsSaidOfTasksThatHaveTheScriptsVariables) {
   FakeNode node("frontier");
   node.slurm(2, 4, 4);

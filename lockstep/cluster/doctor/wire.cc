@@ -58,7 +58,7 @@ void receive_whole(const FileDescriptor& from, std::span<std::byte> bytes, Deadl
 }  // namespace
 
 void send_message(const FileDescriptor& to, const nlohmann::json& message, Deadline until) {
-  // A host name or a path may hold bytes that are no UTF-8.
+  // A host name or a path may have bytes that are not UTF-8. JSON cannot hold them, so they are replaced.
   const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::uint32_t size = htonl(static_cast<std::uint32_t>(text.size()));
   send_whole(to, std::as_bytes(std::span(&size, 1)), until);

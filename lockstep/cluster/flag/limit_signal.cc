@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// Those that `lockstep exec` hands on to its program wherever Slurm signals a task alone, and that a program may
-/// catch.
+/// The signals that a program can catch and that reach it: `lockstep exec` passes them on if Slurm signals only the
+/// task.
 constexpr std::array<std::string_view, 5> kHandedOn = {"USR1", "USR2", "TERM", "INT", "HUP"};
 constexpr int kLongest = 65535;  // sbatch(1), --signal.
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kNumbers = "other numbers of the job follow from it";
 constexpr std::string_view kLog = "follow, report and monitor look for the log in the run folder, at logs/job.log";
 
-/// A flag of sbatch, and our way to say the same.
+/// A flag of sbatch, and the option of `lockstep submit` that does the same.
 struct OwnFlag {
   std::string_view name;
   char letter;  ///< Of its short form. 0 if it has none.
@@ -55,7 +55,7 @@ const OwnFlag* own_short_flag(std::string_view flag) {
   return found == kOwnFlags.end() ? nullptr : &*found;
 }
 
-/// getopt_long() takes the beginning of a name, too.
+/// getopt_long() also accepts the beginning of a name.
 const OwnFlag* own_long_flag(std::string flag) {
   std::ranges::replace(flag, ' ', '=');
   const std::string name = flag.substr(0, flag.find('='));

@@ -9,7 +9,7 @@ namespace lockstep {
 /// Refuses a further flag of sbatch that duplicates an option of `submit`, in any of sbatch's spellings, such as
 /// "--nodes=3", "--nodes 3", "-N3", "-N 3" and "--nod=3". With two sources for one number, one of them would be wrong.
 ///
-/// Throws: Error(kUsage) naming the option to use, and for a text that is no flag.
+/// Throws: Error(kUsage) naming the option to use instead, and for a text that is not a flag.
 /// Source: sbatch(1) of Slurm 22.05, whose getopt_long() takes all of these.
 void check_sbatch_flag(const std::string& flag);
 

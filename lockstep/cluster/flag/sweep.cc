@@ -72,7 +72,7 @@ std::string without_quotes(const std::string& value) {
   return is_quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-/// Replaces from left to right, in one pass, and notes the names that it has met.
+/// Replaces names by values from left to right in one pass, and records the names that it has replaced.
 std::string word_of_trial(std::string_view word, const std::map<std::string, std::string>& values,
                           std::set<std::string>& met) {
   std::string out;

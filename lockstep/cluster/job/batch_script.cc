@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// The mark of a program that asks to be started again.
+/// A file in the run folder by which a program asks to be started again.
 const std::string kAgainMark = "\"$LOCKSTEP_RUN_DIR/again-$SLURM_JOB_ID\"";
 
 /// The largest number of ranks that get separate logs.
@@ -30,12 +30,12 @@ std::string summary(const JobPlan& plan) {
   return text + ".";
 }
 
-/// srun's flags for all nodes of a job whose number of nodes only Slurm knows.
+/// srun's flags to use all nodes of a job for which Slurm chose the number of nodes.
 std::string whole_range(const JobPlan& plan) {
   return "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=$((SLURM_JOB_NUM_NODES * " + std::to_string(plan.size.tasks) + "))";
 }
 
-/// A lost rank gets its state from others.
+/// True if the job has only one task. Such a task cannot be healed, since no other rank has its state.
 bool is_one_task(const JobPlan& plan) { return plan.size.world() == 1 && !plan.size.is_range(); }
 
 std::string step(const JobPlan& plan) {
@@ -47,14 +47,15 @@ std::string step(const JobPlan& plan) {
     text += " --ntasks-per-node=" + std::to_string(plan.size.tasks);
     if (plan.size.cores_per_task == 0) text += " --cpus-per-task=1";
   }
-  // Since Slurm 22.05 srun does not take it over from sbatch.
+  // Since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch, so the script passes it.
   if (plan.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(plan.size.cores_per_task);
   text += step_flags(plan);
   constexpr std::size_t kLong = 60;  // Such a flag gets a line of its own.
   for (const auto& flag : plan.srun) text += (flag.size() > kLong ? " \\\n  " : " ") + shell_quoted(flag);
   const bool is_program = !plan.program.is_recipe;
   const bool has_logs = is_program && plan.size.world() <= kMostRankLogs;
-  // A file per rank would burden the file system, so a label names each line's rank instead.
+  // With so many ranks, a log for each would burden the file system. So they share one log, and a label names the rank
+  // of each line.
   if (is_program && !has_logs) text += " --label";
   const std::string heal = plan.program.heal.empty() || is_one_task(plan) ? "" : " --heal " + plan.program.heal;
   const std::string options =
@@ -62,7 +63,7 @@ std::string step(const JobPlan& plan) {
   return text + " \\\n  " + wrapped(plan, options) + "\\\n  \"$program\"" + arguments_of(plan);
 }
 
-/// Set first of all. A signal that arrives without a trap ends the shell.
+/// The trap comes first in the script, since a signal that arrives before it ends the shell.
 void add_trap(ScriptText& out, const JobPlan& plan) {
   if (!is_warned_program(plan)) return;
   if (const auto& signal = plan.queue.signal) {
@@ -80,7 +81,7 @@ void add_trap(ScriptText& out, const JobPlan& plan) {
   out.line("trap 'warned=1; next_job' USR1");
 }
 
-/// Prints how to upload what trackers had to keep offline.
+/// Adds lines that print how to upload the files that trackers such as wandb stored offline.
 void add_trackers(ScriptText& out, const JobPlan& plan) {
   if (!plan.is_offline || plan.program.is_recipe) return;
   out.paragraph("The nodes have no internet: what trackers have kept in the run folder is sent from a login node.");
@@ -95,8 +96,8 @@ void add_trackers(ScriptText& out, const JobPlan& plan) {
 /// Runs the step once. `indent` stands before each line.
 ///
 /// A warned step runs in the background, so that the shell heeds the warning at once. If the step ends while the
-/// warning interrupts the shell's wait, bash loses its exit status (5.2 then reports -1), so the background notes it in
-/// a file.
+/// warning interrupts the shell's wait, bash loses its exit status (5.2 then reports -1), so the background process
+/// writes it to a file.
 void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& indent) {
   if (!is_warned_program(plan)) return out.line(indent + step(plan) + " || status=$?");
   const std::string kept = "\"$LOCKSTEP_RUN_DIR/status-$SLURM_JOB_ID\"";
@@ -107,7 +108,7 @@ void add_step_line(ScriptText& out, const JobPlan& plan, const std::string& inde
   out.line(indent + "rm -f " + kept);
 }
 
-/// Flags of `after-step` for a recipe, and for spare nodes.
+/// Returns the flags of `lockstep after-step` for a recipe and for spare nodes.
 std::string recipe_flags(const JobPlan& plan) {
   std::string flags;
   if (plan.program.is_recipe) flags += " --recipe";
@@ -117,8 +118,8 @@ std::string recipe_flags(const JobPlan& plan) {
   return flags;
 }
 
-/// Runs the step until it ends well, or nothing speaks for another start. Slurm may refuse a step that finds what the
-/// one before it held not free yet, so a later one starts with --overlap (see kShortStep).
+/// Runs the step again and again, until it ends well or should not be started again. Slurm may refuse a step if
+/// resources of the step before are not free yet. So later steps start with --overlap (see kShortStep).
 void add_step_loop(ScriptText& out, const JobPlan& plan) {
   const auto tasks = std::to_string(plan.size.tasks);
   out.line("# A step that fails is started again, " + std::to_string(plan.queue.restarts) +

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// "DIR:DIR" for "DIR", as runtimes want it that have no short form.
+/// Returns "DIR:DIR" for "DIR", for runtimes that need both paths of a bind.
 std::string both_sides(const std::string& bind) {
   return bind.find(':') == std::string::npos ? bind + ":" + bind : bind;
 }
@@ -28,7 +28,7 @@ std::vector<std::string> binds_of(const JobPlan& plan) {
   return binds;
 }
 
-/// True if the runtime takes --nv and --rocm, and none of them was given.
+/// True if the container runtime knows --nv and --rocm, and the user gave neither.
 bool takes_device_flag(const JobPlan& plan) {
   const auto& runtime = plan.container.runtime;
   const bool is_given = std::ranges::any_of(
@@ -40,7 +40,8 @@ bool needs_nv(const JobPlan& plan) {
   return takes_device_flag(plan) && plan.backend == "cuda" && plan.size.devices > 0;
 }
 
-/// True if only the node can tell, because the profile does not know its devices or the image may lack ROCm.
+/// True if the flag can be chosen only on the node, because the profile does not know the devices, or because the image
+/// may lack ROCm.
 bool asks_node(const JobPlan& plan) {
   if (!takes_device_flag(plan) || plan.backend == "cuda") return false;
   return plan.backend.empty() || (plan.size.devices > 0 && !plan.has_container_modules);
@@ -78,7 +79,8 @@ std::vector<std::string> container_command(const JobPlan& plan) {
   if (runtime == "podman-hpc") {
     lines.emplace_back("podman-hpc run --rm --gpu --workdir=\"$PWD\"");
     add_flags();
-    // It inherits no variables by itself. A name with a star stands for all with that prefix.
+    // This container runtime passes no variables on by itself, so they are named. A name with a star stands for all
+    // variables with this prefix.
     lines.emplace_back("--env='SLURM_*' --env='LOCKSTEP_*' --env='NCCL_*' --env='FI_*'");
     for (const auto& each : plan.own_env) lines.push_back("--env=" + shell_quoted(each.substr(0, each.find('='))));
     for (const auto& bind : binds_of(plan)) lines.push_back("-v " + shell_expanding(both_sides(bind)));

@@ -14,11 +14,12 @@ namespace lockstep {
 std::vector<std::string> container_command(const JobPlan& plan);
 
 /// Returns the shell lines that set `gpu` to the flags that expose the node's devices to the image. Empty if the flags
-/// are known already. NVIDIA's driver has a library for programs that must be the node's own, hence --nv. An image for
-/// AMD's devices brings ROCm, which the node's would disturb, so --rocm is for an image without it.
+/// are known already. Programs must use the node's own library of NVIDIA's driver, so --nv is needed. An image for
+/// AMD's devices has ROCm of its own, which the node's ROCm would disturb. So --rocm is used only if the image has
+/// none.
 std::vector<std::string> device_flag_lines(const JobPlan& plan);
 
-/// True if the image is a file here, not a name in a registry.
+/// True if the image is a file on this machine, and not a name in a registry.
 bool is_image_file(const std::string& image, const std::string& runtime);
 
 }  // namespace lockstep

@@ -17,15 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs once on each node, with the folder as $1 and the file's bytes as $2. The file and its content are there
-/// together for a while.
+/// A shell script that runs once on each node. $1 is the folder, and $2 the bytes of the packed file. For a while the
+/// disk must hold both the file and its unpacked content.
 const std::vector<std::string> kLookForRoom = {
     "free=$(df --output=avail -B1 \"${1%/*}\" | tail -n 1) || exit 0", "[ \"$free\" -lt $((2 * $2)) ] || exit 0",
     "echo \"lockstep: error: $SLURMD_NODENAME has $free bytes free on ${1%/*}, want $((2 * $2)) for the data and their "
     "pack\" >&2",
     "exit 4"};
 
-/// Runs once on each node, with the results as $1, and their destination as $2.
+/// A shell script that runs once on each node. $1 is the folder with results, and $2 their destination.
 const std::vector<std::string> kCopyBack = {"[ -d \"$1\" ] && [ -n \"$(ls -A \"$1\")\" ] || exit 0",
                                             "mkdir -p \"$2/$SLURMD_NODENAME\" && cp -R \"$1/.\" "
                                             "\"$2/$SLURMD_NODENAME/\""};

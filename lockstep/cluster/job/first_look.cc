@@ -21,7 +21,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error) || error;
 }
 
-/// "did you mean 'train.py'? " for a name that lies beside it.
+/// Returns a hint such as "did you mean 'train.py'? " if a file with a similar name is in the same folder.
 std::string near_file(const fs::path& path) {
   const auto near = nearest_name(path.filename().string(), names_in(path.parent_path()));
   return near ? "did you mean '" + *near + "'? " : std::string();
@@ -42,7 +42,7 @@ void check_data(const Recipe& settings) {
   if (!is_there(data)) refuse(ErrorKind::kData, "data set (data.path)", data);
 }
 
-/// The files that a recipe names in Python, such as "python:net.py:Net".
+/// Returns the Python files that a recipe names, as in "python:net.py:Net".
 void check_python(const Recipe& settings) {
   for (const auto& key : settings.python_keys()) {
     std::optional<PythonName> name;
@@ -66,7 +66,7 @@ std::optional<fs::path> script_of(const std::vector<std::string>& command) {
   for (std::size_t at = 1; at < command.size(); ++at) {
     const auto& word = command[at];
     if (!word.starts_with('-')) return word;
-    // By python(1), these options end the options, those take a value, and the others stand alone.
+    // By python(1), "-", "-m" and "-c" end Python's options, and "-W" and "-X" may have their value in the next word.
     if (word == "-" || word.starts_with("-m") || word.starts_with("-c")) return std::nullopt;
     if (word == "-W" || word == "-X") ++at;
   }

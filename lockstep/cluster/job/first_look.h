@@ -15,8 +15,8 @@ namespace lockstep {
 /// --lr 1`. Nothing for `-m`, `-c` and other programs.
 std::optional<std::filesystem::path> script_of(const std::vector<std::string>& command);
 
-/// Checks the files of a job that are visible from here, before it waits in the queue. They are the script of a program
-/// and a recipe's data and Python files. It does not look for a script within a container, or for one that shell
+/// Checks the files of a job that are visible from here, before it waits in the queue. These files are the script of a
+/// program, and a recipe's data and Python files. It does not check a script within a container, or for one that shell
 /// commands of the set-up may provide.
 ///
 /// Throws: Error(kEnvironment) if the script is missing, Error(kData) if the data are, Error(kIo) if a Python file is.

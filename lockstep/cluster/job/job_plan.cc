@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// "60G" times 8 is "480G".
+/// Multiplies an amount of memory: "60G" times 8 is "480G".
 std::string times(const std::string& amount, int factor) {
   const auto unit = std::ranges::find_if_not(amount, [](unsigned char c) { return std::isdigit(c) != 0; });
   const auto number = parsed_int<long long>(std::string_view(amount.begin(), unit));
@@ -62,11 +62,11 @@ void require_positive(const RequestedShape& shape) {
   if (shape.cores_per_task && *shape.cores_per_task < 1) refuse("--cores-per-task", *shape.cores_per_task, "1");
 }
 
-/// Returns the cores of each task. They are those of its devices, or its part of a node without devices.
+/// Returns the cores of each task. These are the cores of the task's devices, or its share of a node without devices.
 int share_of_cores(const ResolvedShape& size, const Profile& profile) {
   const bool has_none = profile.devices.count == 0 && size.devices == 0;
   if (has_none) return static_cast<int>(profile.sbatch.cores) / size.tasks;
-  // If the job has whole nodes, tasks get all of their cores, also those of devices that stay idle.
+  // If the job has whole nodes, its tasks get all cores of the nodes, also the cores of devices that are not used.
   const bool takes_all = size.has_whole_nodes && size.devices > 0 && profile.devices.count > size.devices;
   const auto shares = takes_all ? profile.devices.count : size.devices;
   return static_cast<int>(profile.sbatch.cores_per_device * shares) / size.tasks;
@@ -108,9 +108,9 @@ JobQueue filled_in(JobQueue queue, const Profile& profile) {
 
 /// Returns the time from the warning to the limit, which is less in a short job. Slurm may send the signal up to a
 /// minute early (sbatch(1)). Its controller looks every 30 s, and warns half a minute too early rather than too late
-/// (job_time_limit() in src/slurmctld/job_mgr.c). It warns once. If that comes before the script has begun, on a node
-/// that is slow to start it, the warning is lost. So 45 s pass at least. A recipe needs none, since it follows
-/// LOCKSTEP_JOB_END, which the script exports, and knows how long its saves take.
+/// (job_time_limit() in src/slurmctld/job_mgr.c). Slurm warns once. If a slow node has not started the script by then,
+/// the warning is lost. So 45 s pass at least. A recipe needs no warning. It reads LOCKSTEP_JOB_END, which the script
+/// exports, and knows how long its saves take.
 std::chrono::seconds lead_of(const JobQueue& queue, const Profile& profile, const JobProgram& program) {
   if (program.is_recipe) return 0s;
   if (queue.signal) {
@@ -153,13 +153,14 @@ std::vector<std::string> srun_flags(const ResolvedShape& size, const Profile& pr
   append_expanded(flags, profile.srun.flags, values);
   const bool is_one_each = size.devices > 0 && size.tasks == size.devices;
   if (is_one_each) append_expanded(flags, profile.srun.devices, values);
-  // The masks name the cores of all of a node's devices.
+  // The site's masks name the cores for all devices of a node, so the job needs them all.
   if (is_one_each && size.has_whole_nodes && size.devices == profile.devices.count) {
     append_expanded(flags, profile.srun.whole_nodes, values);
   }
   if (program.is_recipe) {
-    // Ranks of a recipe notice a dead one by themselves. When the time is up each ends with 75, and the first to do so
-    // is no reason to kill the others. srun's own code would then not be 75, and the run would not continue.
+    // Ranks of a recipe notice a dead rank by themselves, so srun need not kill them. When the time is up, each rank
+    // exits with 75. If srun killed the others after the first exit, srun's own code would not be 75, and the run would
+    // not continue.
     std::erase_if(flags, [](const auto& flag) { return flag.starts_with("--kill-on-bad-exit"); });
     flags.insert(flags.end(), {"--kill-on-bad-exit=0", "--wait=300"});
   }
@@ -202,12 +203,12 @@ ProfileContainer container_of(const JobSoftware& software, const Profile& profil
   return container;
 }
 
-/// True for a launcher that torchrun can stand for, also over several nodes.
+/// True for a launcher that torchrun can replace, also on several nodes.
 bool starts_over_nodes(const NestedLauncher& launcher) {
   return launcher.name.starts_with("torch") || launcher.name.starts_with("accelerate") || launcher.name == "deepspeed";
 }
 
-/// True if a command of DeepSpeed's launcher itself says where ranks run.
+/// True if a command of DeepSpeed's launcher itself says on which nodes ranks run.
 bool names_hosts(const std::vector<std::string>& command) {
   return std::ranges::any_of(command, [](const auto& word) {
     return word == "-H" || word.starts_with("--hostfile") || word.starts_with("--launcher") || word == "--no_ssh";
@@ -279,7 +280,7 @@ JobPlan job_plan(const JobRequest& request, const Profile& profile) {
   plan.sbatch = sbatch_flags(plan.size, profile);
   plan.stage = request.software.stage;
   plan.data = request.software.data;
-  // Both lie on the same disk.
+  // The staged software and the staged data are on the same disk.
   const auto& disk = plan.stage.flag.empty() ? plan.data.flag : plan.stage.flag;
   if (!disk.empty()) plan.sbatch.push_back(disk);
   plan.sbatch.insert(plan.sbatch.end(), request.sbatch.begin(), request.sbatch.end());

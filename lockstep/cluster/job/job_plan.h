@@ -40,7 +40,7 @@ struct JobQueue {
   bool goes_on = true;                  ///< A run whose time was up, or that asks for it, is started again.
 };
 
-/// The software that the program needs around it.
+/// The software that the program needs, such as modules, an environment or a container.
 struct JobSoftware {
   std::optional<std::vector<std::string>> modules{};  ///< Instead of the profile's.
   std::string conda;                                  ///< An environment, by path or name.
@@ -73,7 +73,7 @@ struct JobPaths {
   std::filesystem::path trainer{};  ///< The training half for the job's container. If empty, the default one.
 };
 
-/// All that a person asked for.
+/// Everything that a person has requested for a job.
 struct JobRequest {
   RequestedShape shape;
   JobQueue queue;
@@ -83,7 +83,7 @@ struct JobRequest {
   std::vector<std::string> sbatch;  ///< Further flags, as typed.
 };
 
-/// A job's numbers, each worked out once.
+/// The numbers of a job, after defaults and profile were applied.
 struct ResolvedShape {
   int nodes = 1;           ///< The most.
   int least_nodes = 0;     ///< The fewest, if the job takes what the queue has. Else 0, or the same.
@@ -98,11 +98,11 @@ struct ResolvedShape {
   bool is_range() const { return least_nodes > 0 && least_nodes < nodes; }
   /// Returns the sizes as sbatch takes them, such as "4", "2-16" or "2-16:2".
   std::string nodes_text() const;
-  /// The same with spare nodes, which a job of several sizes does not have.
+  /// Returns the number of nodes with `spares` more. A job of several sizes has no spare nodes.
   std::string nodes_text(int spares) const;
 };
 
-/// One job as a value, with everything that the batch script needs.
+/// One job, with everything that the batch script needs.
 struct JobPlan {
   std::string cluster;
   ResolvedShape size;
@@ -137,7 +137,8 @@ struct JobPlan {
   bool has_container() const { return !container.image.empty(); }
 };
 
-/// The job that `request` means on the system of `profile`.
+/// Returns the job for `request` on the system of `profile`. What the request leaves open, such as account, partition
+/// and memory, comes from the profile.
 ///
 /// Throws: Error(kEnvironment) if the job exceeds a limit of the profile, if an account is needed, or if a node has
 ///         fewer devices. It gives the limit, its origin and a size that fits. Error(kUsage) for numbers that

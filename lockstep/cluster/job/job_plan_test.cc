@@ -200,7 +200,7 @@ TEST(JobBilling, IsInTheSitesOwnUnit) {
   const auto bill = [](JobRequest asked, const std::string& cluster) { return planned(asked, cluster).billing; };
   auto one = request(1);
   one.shape.devices = 1;
-  // LUMI counts a module of two dies as one GPU, and half of that for a die on a partition that nodes are shared on.
+  // LUMI bills a module of two dies as one GPU. On a partition with shared nodes, one die costs half of that.
   EXPECT_EQ(bill(request(2), "lumi-g").per_hour, 8);
   EXPECT_EQ(bill(request(2), "lumi-g").unit, "GPU-hours");
   EXPECT_EQ(bill(one, "lumi-g").per_hour, 4) << "standard-g bills whole nodes";

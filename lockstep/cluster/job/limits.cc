@@ -15,7 +15,7 @@ namespace {
 
 using Queues = std::map<std::string, ProfileQueue, std::less<>>;
 
-/// Names for a kind of queue, a partition or a QOS.
+/// How messages name a kind of queue: a partition or a QOS.
 struct QueueKind {
   const Queues& all;
   const std::string& name;   ///< The one that the job is for.
@@ -37,8 +37,8 @@ QueueKind qos_kind(const JobPlan& plan, const Profile& profile) {
   return {profile.qos, plan.queue.qos, "QOS", "--qos", "qos."};
 }
 
-/// Returns "--partition extended gives 4 nodes 24:00:00; ", or nothing. If no partition fits, a QOS may, since its own
-/// limits replace the partition's.
+/// Returns "--partition extended gives 4 nodes 24:00:00; ", or nothing. If no partition fits, a QOS may fit, since its
+/// limits replace those of the partition.
 std::string one_that_fits(const QueueKind& kind, const JobPlan& plan, const Profile& profile) {
   for (const auto& [name, queue] : kind.all) {
     if (name == kind.name || !fits(queue, plan)) continue;
@@ -48,7 +48,7 @@ std::string one_that_fits(const QueueKind& kind, const JobPlan& plan, const Prof
   return kind.flag == "--partition" ? one_that_fits(qos_kind(plan, profile), plan, profile) : std::string();
 }
 
-/// "--partition extended gives 4 nodes 24:00:00; or --nodes 2", or the second half alone.
+/// Returns a hint such as "--partition extended gives 4 nodes 24:00:00; or --nodes 2", or only its second half.
 std::string fitting_or(const QueueKind& kind, const JobPlan& plan, const Profile& profile,
                        const std::string& otherwise) {
   const auto fitting = one_that_fits(kind, plan, profile);
@@ -80,7 +80,7 @@ void check_nodes(const QueueKind& kind, const ProfileQueue& queue, const JobPlan
               fitting_or(kind, plan, profile, "--nodes " + std::to_string(is_few ? least : most)));
 }
 
-/// Says which larger job may run longer, such as "92 nodes and more get 06:00:00; ".
+/// Returns a text that says which larger jobs may run longer, such as "92 nodes and more get 06:00:00; ".
 std::string larger_job(const ProfileQueue& queue, const JobPlan& plan) {
   for (const auto& limit : queue.limits) {
     if (limit.min_nodes > plan.size.nodes && limit.time >= *plan.queue.time) {
@@ -125,7 +125,7 @@ void check_queue(const QueueKind& kind, const JobPlan& plan, const Profile& prof
   }
 }
 
-/// Warns of devices that are paid for and not used.
+/// Warns of devices that the job pays for but does not use.
 void tell_idle_devices(const JobPlan& plan, const Profile& profile, const Log& log) {
   const auto all = profile.devices.count;
   if (!plan.size.has_whole_nodes || plan.size.devices == 0 || plan.size.devices >= all) return;
@@ -150,7 +150,7 @@ std::string shared_queue(const JobPlan& plan, const Profile& profile) {
   const QueueKind partitions{profile.partitions, plan.queue.partition, "partition", "--partition", "partition."};
   for (const auto& kind : {partitions, qos_kind(plan, profile)}) {
     for (const auto& [name, queue] : kind.all) {
-      // A development queue with less time than others is no place for a run.
+      // A development queue has a shorter limit than others, so it is not suggested for a run.
       if (!queue.whole_node && !queue.limits.empty() && queue.chaining && fits(queue, plan) &&
           *time_limit(queue, plan.size.nodes) >= std::chrono::hours(24)) {
         return std::string(kind.flag) + " " + name;
@@ -192,7 +192,7 @@ void check_limits(const JobPlan& plan, const Profile& profile) {
             "), or for all your runs [cluster] account in ~/.config/lockstep/config.toml");
   }
   check_queue(qos_kind(plan, profile), plan, profile);
-  // The limits of a QOS replace the partition's.
+  // The limits of a QOS replace those of the partition.
   if (!plan.queue.qos.empty() && profile.qos.contains(plan.queue.qos)) return;
   check_queue({profile.partitions, plan.queue.partition, "partition", "--partition", "partition."}, plan, profile);
 }

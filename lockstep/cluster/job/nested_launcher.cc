@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// A launcher's own options end at the beginning of its program. Most take a value, in the same word or in the next.
+/// The options of a launcher end at the program that it starts. Most options take a value, in the same word or in the
+/// next word.
 struct Launcher {
   std::string_view name;
   std::string_view flags;  ///< Options without a value, with spaces around each.

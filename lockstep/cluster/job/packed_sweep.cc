@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// How a trial ended that shares its step with others.
+/// How a trial ended, if several trials share one step.
 const std::string kCodeFile = "code-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}";
 
 std::string summary(const PackedJob& job) {
@@ -27,7 +27,8 @@ std::string summary(const PackedJob& job) {
   return text + (size.cores_per_task > 0 ? counted(size.cores_per_task, "core") : "a task") + " of its own.";
 }
 
-/// The whole node's job, with the software and variables of a trial. Its devices keep their order.
+/// Returns the plan of the job for the whole node, with the software and variables of a trial. The node's devices keep
+/// their order.
 JobPlan surroundings_of(const PackedJob& job) {
   JobPlan plan = job.node;
   plan.env = job.trial.env;
@@ -36,14 +37,14 @@ JobPlan surroundings_of(const PackedJob& job) {
   return plan;
 }
 
-/// One device, the cores and the memory that go with it, and no more, so that the other trials find theirs. `tasks` is
-/// a word for a shell.
+/// Returns srun's flags for one trial: one device with its share of cores and memory, so that the other trials get
+/// theirs. `tasks` is a word for the shell.
 std::string step_of_trial(const PackedJob& job, const std::string& tasks) {
   const auto& trial = job.trial;
   std::string text = "srun --exact --nodes=1 --ntasks=" + tasks + " --ntasks-per-node=" + tasks + " --job-name=\"$1\"" +
                      step_flags(trial);
   if (trial.size.cores_per_task > 0) text += " --cpus-per-task=" + std::to_string(trial.size.cores_per_task);
-  // Without its own share, a step takes all of the job's memory, and the next one waits. 0 does not count.
+  // Without --mem a step takes all of the job's memory, and the next step waits. --mem=0 would not change that.
   text += " --mem=" + (trial.size.memory.empty() ? "0" : trial.size.memory);
   if (!trial.devices_flag.empty()) text += " " + shell_quoted(trial.devices_flag);
   for (const auto& flag : trial.srun) text += " " + shell_quoted(flag);
@@ -53,7 +54,8 @@ std::string step_of_trial(const PackedJob& job, const std::string& tasks) {
 /// Returns shell lines that skip the trial whose run folder is set if it has no work to do in this job.
 std::vector<std::string> leave_out_lines(const PackedJob& job, const std::string& leave) {
   std::vector<std::string> lines = {"[ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] || " + leave};
-  // A recipe knows from its snapshot that it is done. A program would repeat all of its work.
+  // A recipe sees from its snapshot that it has finished. Another program would repeat all of its work, so it is
+  // skipped.
   if (!job.node.program.is_recipe && job.node.queue.goes_on) {
     lines.push_back("[ \"$link\" = 1 ] || [ ! -e \"$LOCKSTEP_RUN_DIR/done\" ] || " + leave);
   }
@@ -61,7 +63,8 @@ std::vector<std::string> leave_out_lines(const PackedJob& job, const std::string
   return lines;
 }
 
-/// Returns the words after srun's own flags, or in a task for one of several trials.
+/// Returns the words that start a trial. They follow srun's own flags, or are picked in a task if several trials share
+/// a step.
 std::string program_line(const PackedJob& job, const std::string& own) {
   return "\"$program\"" + arguments_of(job.trial) + " " + own + " >> \"$LOCKSTEP_RUN_DIR/logs/job.log\" 2>&1";
 }
@@ -101,7 +104,7 @@ std::vector<std::string> task_of_shared_step(const PackedJob& job) {
   return lines;
 }
 
-/// The trials of one device after another, each step's with a count of its words before them.
+/// Adds the trials device by device. The words of each step follow the count of its words.
 void add_shared_steps(ScriptText& out, const PackedJob& job) {
   out.line(
       "# Those that share a device are tasks of one step. To its program each is alone, in a step of its own number.");
@@ -145,7 +148,7 @@ void add_end(ScriptText& out, const PackedJob& job) {
   out.line("  code=0");
   out.line("  wait \"${steps[i]}\" || code=$?");
   if (job.per_device > 1) {
-    // A trial that had nothing to do here leaves no code.
+    // A trial that had nothing to do in this job has no exit code.
     out.line("  { read -r code < \"$sweep/${names[i]}/" + kCodeFile +
              "\"; } 2> /dev/null || [ \"$code\" != 0 ] || continue");
   }

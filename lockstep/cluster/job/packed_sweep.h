@@ -26,15 +26,16 @@ struct PackedJob {
   int per_device = 1;  ///< Trials that share a device.
 };
 
-/// Returns the number of trials that a node takes, one per device, or one per task if it has no devices.
+/// Returns the number of trials that run on a node at once: one for each device, or one for each task if the node has
+/// no devices.
 ///
-/// Throws: Error(kUsage) if the profile does not know the devices and the request has no number of them.
+/// Throws: Error(kUsage) if neither the profile nor the request gives the number of devices.
 int trials_on_a_node(const RequestedShape& shape, const Profile& profile);
 
 /// Returns the batch script of such a job. Each trial is a step with one device, its share of cores and memory, its own
 /// run folder and its own log. Trials that share a device are tasks of one step, since Slurm gives a device to only one
-/// step. Each is still a separate world. A trial that fails does not affect the others, and the job then ends with its
-/// code. If the time was up for one, the job continues.
+/// step. Each trial is still a training of its own. A trial that fails does not affect the others, but the job then
+/// ends with that trial's code. If the time was up for a trial, the job is continued.
 std::string packed_script(const PackedJob& job);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ bool is_open_python(const std::string& word) {
 }
 
 fs::path active_environment(const Environment& env) {
-  // A venv may be made from a conda environment that is active too.
+  // A venv may be made from a conda environment, and then both are active. The venv counts.
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const auto folder = env.get(name).value_or("");
     if (folder.starts_with('/')) return folder;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of `path` if it was written less than `age` ago, and after the second `since`.
+/// Returns the text of the file `path` if it was written less than `age` ago, and after the time `since`.
 std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds age, std::int64_t since) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -53,7 +53,7 @@ int devices_of(const std::string& resources) {
 }  // namespace
 
 SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
-  // One user may work with several clusters, and each has a separate answer.
+  // A user may work with several clusters, so the answer of each has a file of its own.
   std::string name = "queue" + env.get("SLURM_CONF").value_or("");
   std::ranges::replace(name, '/', '-');
   kept_ = cache_folder(env) / name;
@@ -70,7 +70,7 @@ QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
     make_folder(kept_.parent_path());
     write_whole(kept_, asked.output, false);
   } catch (const Error&) {
-    // Without a cache the answer is as good.
+    // If the answer cannot be stored, it is still returned.
   }
   return parsed_queue(asked.output);
 }
@@ -96,7 +96,8 @@ std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& 
   for (const auto& line : split(text, '\n')) {
     const auto fields = split(trimmed(line), '|');
     if (fields.size() != 3) continue;
-    // The default partition has a star, and nodes of several sizes have a plus.
+    // sinfo marks the default partition with a star, and a number with a plus if it differs between nodes. Both marks
+    // are removed.
     const bool is_meant =
         partition.empty() ? fields[0].ends_with('*') : fields[0] == partition || fields[0] == partition + "*";
     const auto cores = parsed_int<int>(fields[1].substr(0, fields[1].find('+')));

@@ -22,20 +22,21 @@ struct QueuedJob {
 
 using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
 
-/// Slurm's queue. All commands of this user together ask it at most every `kQueueAge`. The answer is kept in
-/// cache_folder().
+/// Slurm's queue of jobs. Slurm's controller is asked at most once every `kQueueAge` by all commands of this user
+/// together. Its answer is stored in cache_folder().
 class SlurmQueue {
  public:
   static constexpr std::chrono::seconds kQueueAge{30};
 
   explicit SlurmQueue(const Environment& env);
 
-  /// Returns this user's jobs by id. The answer is no older than kQueueAge and younger than `since`, in seconds since
-  /// 1970. So a job submitted at that time is in the answer, if it has not ended.
+  /// Returns this user's jobs by id. Slurm's answer is at most kQueueAge old, and from after the time `since`, in
+  /// seconds since 1970. So a job that was submitted at that time is in the answer, unless it has ended.
   ///
-  /// Throws: Error(kEnvironment) with Slurm's message if it does not answer and there is no fresh answer.
+  /// Throws: Error(kEnvironment) with Slurm's message if Slurm does not answer, and no answer is stored that is young
+  ///         enough.
   QueuedJobs jobs(std::int64_t since = 0) const;
-  /// Marks the kept answer as stale, since this process has just changed the queue.
+  /// Marks the stored answer as outdated. Call it after this process has changed the queue.
   void forget() const;
 
  private:
@@ -49,17 +50,19 @@ struct SlurmNode {
   int devices = 0;
 };
 
-/// Asks Slurm for the nodes with devices in `partition`, or in the default one if that is empty. Returns the kind with
-/// the fewest cores per device. Nothing if no node has devices or Slurm does not answer.
+/// Asks Slurm for the nodes with devices in `partition`, or in the default one if that is empty. If nodes differ,
+/// returns the kind with the fewest cores per device. Returns nothing if no node has devices, or if Slurm does not
+/// answer.
 std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env);
 
-/// Describes such a node and how to request all of it, as the end of a hint. Empty if there is none.
+/// Returns the end of a hint that describes such a node, and says how to request all of it. Empty if there is no such
+/// node.
 std::string nodes_have(const std::string& partition, const Environment& env);
 
-/// The same of what `sinfo --noheader --format=%P|%c|%G` prints.
+/// Finds such a node in the output of `sinfo --noheader --format=%P|%c|%G`.
 std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition);
 
-/// The jobs in what `squeue --noheader --format=%i|%T|%r|%S` prints.
+/// Parses the output of `squeue --noheader --format=%i|%T|%r|%S`.
 QueuedJobs parsed_queue(std::string_view text);
 
 }  // namespace lockstep

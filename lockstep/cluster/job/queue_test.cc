@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// As `sinfo --noheader --format=%P|%c|%G` prints it (Slurm 22.05 and 23.11).
+// Output of `sinfo --noheader --format=%P|%c|%G` of Slurm 22.05 and 23.11.
 constexpr std::string_view kNodes =
     "debug*|32|(null)\n"
     "debug*|48+|gpu:a100:4(S:0-1,3),tmp:1\n"

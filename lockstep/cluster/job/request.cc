@@ -23,8 +23,8 @@ std::string text_or_empty(const Recipe& settings, std::string_view key) {
   return settings.has(key) ? settings.text(key) : std::string();
 }
 
-/// Returns the image as the runtime wants it, a file by its absolute path and others by name. "site" is the profile's
-/// image, and "none" is no image.
+/// Returns the image in the form for the container runtime: a file by its absolute path, and any other image by its
+/// name. "site" is the profile's image, and "none" is no image.
 std::string image_of(const Recipe& settings, const SubmitFlags& flags, const Profile& profile, const Environment& env) {
   const bool is_default = profile.container.by_default && needs_environment(settings, flags, env);
   if (!settings.has("cluster.container")) {
@@ -48,12 +48,13 @@ JobSoftware software_of(const Recipe& settings, const SubmitFlags& flags, const 
   software.container = image_of(settings, flags, profile, env);
   software.binds = settings.texts("cluster.binds");
   software.env = settings.texts("cluster.env");
-  // The job's own look at its nodes is left out, too, even if the job gets none of this shell's variables.
+  // LOCKSTEP_DOCTOR=off in this shell also turns off the check that the job makes on its nodes. So the variable is
+  // passed on, even if the job gets no other variable of this shell.
   if (env.get("LOCKSTEP_DOCTOR") == "off") software.env.emplace_back("LOCKSTEP_DOCTOR=off");
   return software;
 }
 
-/// Returns a setting, or else the variable that sbatch would read, since the checks must see that value too.
+/// Returns a setting, or else the value of the variable that sbatch would read. The checks must see that value too.
 std::string setting_or_variable(const Recipe& settings, std::string_view key, const Environment& env,
                                 const char* variable) {
   return settings.has(key) ? settings.text(key) : env.get(variable).value_or("");
@@ -89,7 +90,7 @@ RequestedShape shape_of(const Recipe& settings, const SubmitFlags& flags) {
   return shape;
 }
 
-/// Returns this user's own folder on the profile's scratch. Nothing if it is unknown.
+/// Returns this user's own folder on the site's scratch file system, which the profile names. Nothing if it is unknown.
 std::optional<fs::path> scratch_of_user(const Profile& profile, const std::string& account, const Environment& env) {
   const auto& scratch = profile.storage.scratch;
   const auto user = env.get("USER");
@@ -117,7 +118,7 @@ bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const E
   return !has_one && !flags.program.empty() && is_open_python(flags.program.front());
 }
 
-/// A job of several sizes needs a batch that does not grow with them.
+/// If Slurm may choose the number of nodes, the global batch must not grow with that number.
 void require_global_batch(const Recipe& settings, const RequestedShape& shape) {
   if (shape.least_nodes.value_or(shape.nodes) == shape.nodes || settings.has("data.global_batch")) return;
   throw Error(ErrorKind::kRecipe,

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// The options of `submit` that are not settings of a recipe.
+/// The options of `lockstep submit` that are not settings of a recipe.
 struct SubmitFlags {
   std::string recipe;                ///< The recipe's file. Empty for a program.
   std::vector<std::string> program;  ///< The words after `--`.
@@ -27,27 +27,28 @@ struct SubmitFlags {
   std::optional<int> cores_per_task{};
 };
 
-/// Combines settings and flags into a request, for the cluster of `profile`. Its paths stay open, except the working
-/// folder's binds.
+/// Combines settings and flags into a request, for the cluster of `profile`. The request's paths are set later, except
+/// those of the working folder's binds.
 ///
 /// Throws: Error(kUsage) for a flag of sbatch that duplicates an option; Error(kRecipe) for a path with a variable that
 /// is not set.
 JobRequest job_request(const Recipe& settings, const SubmitFlags& flags, const Profile& profile,
                        const Environment& env);
 
-/// True if the program is a Python that is left open, and the job names no environment to find it in. An image is not
-/// asked for.
+/// True if the program is "python" without a path, and the job has neither an environment nor an image in which to find
+/// it.
 bool needs_environment(const Recipe& settings, const SubmitFlags& flags, const Environment& env);
 
 /// Returns the job's name, which also begins its run folder's name. It is --name, or else the recipe's or the
 /// program's.
 std::string job_name(const Recipe& settings, const SubmitFlags& flags);
 
-/// Returns the Slurm account to charge. It is the setting, or else $SBATCH_ACCOUNT, or else nothing.
+/// Returns the Slurm account to charge. It is the recipe's setting, or else $SBATCH_ACCOUNT. Nothing if neither is set.
+/// The profile's default is applied later, in job_plan().
 std::string job_account(const Recipe& settings, const Environment& env);
 
 /// Returns a job's name from its command, such as "train" for `python -u train.py --epochs 3` or "a.out" for `./a.out`.
-/// "shell" for none.
+/// For an empty command it is "shell".
 std::string name_of_program(const std::vector<std::string>& command);
 
 /// Returns variables that send downloads of PyTorch and Hugging Face to scratch, if the profile's home folders are too

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kTerminated = 128 + SIGTERM;
 constexpr int kKilled = 128 + SIGKILL;
 
-/// A state of Slurm's that a job does not leave any more. https://slurm.schedmd.com/squeue.html, "JOB STATE CODES".
+/// A final state of a job in Slurm. Source: https://slurm.schedmd.com/squeue.html, "JOB STATE CODES".
 struct FinalState {
   std::string_view slurm;
   const char* ours;
@@ -51,7 +51,7 @@ RunEnd end_by_code(int code) {
   return {.state = code == 0 ? "ended" : "failed", .code = code};
 }
 
-/// The code that the script itself has left for a job, its last start's.
+/// Returns the exit code that the job's script recorded for its last start.
 std::optional<int> script_code(const ExitRecords& records, const std::string& job) {
   std::optional<int> code;
   for (const auto& each : records.jobs) {
@@ -64,7 +64,7 @@ RunEnd end_by_slurm(const JobExit& exit, std::optional<int> script) {
   const auto* known = final_state(exit.state);
   const auto code = script.value_or(0) != 0 ? *script : exit.code;
   if (known == nullptr || known->ours == std::string_view("failed")) return end_by_code(code != 0 ? code : 1);
-  // The script and the ranks may still have said how they were killed, on the nodes that are left.
+  // If a node was lost, the script and the ranks on the other nodes may still have recorded how they were killed.
   if (known->code == exit_code(ErrorKind::kPeer)) return {.state = known->ours, .code = known->code};
   return {.state = known->ours, .code = code != 0 ? code : known->code};
 }
@@ -91,7 +91,7 @@ bool wants_slurm(const RunJob& run, const QueuedJobs& queue) {
   return end == nullptr || (end->state.empty() && (end->code != 0 || !all_ended_well(records, run)));
 }
 
-/// Asks Slurm's memory, and then its accounting.
+/// Asks Slurm's controller, which remembers jobs for some minutes, and then its accounting.
 std::map<std::string, EndedJob> asked_ends(const std::vector<std::string>& jobs, const Environment& env) {
   const auto queue =
       run_process({"squeue", "--me", "--states=all", "--noheader", "-O", "JobID:32,State:32,exit_code:32"}, env);
@@ -154,13 +154,13 @@ void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environme
   const auto ends = asked_ends(jobs, env);
   for (auto* run : asked) {
     const auto found = ends.find(run->record.job);
-    // A job whose trials share a folder is asked for once with each of them.
+    // Several trials may belong to one job. Slurm is asked for this job once.
     if (found == ends.end() || !wants_slurm(*run, queue)) continue;
     const JobExit exit{.job = found->first, .code = found->second.code, .state = found->second.state};
     try {
       append_exit(job_folder(*run), exit);
     } catch (const Error&) {
-      // If it is another user's run, or the disk is full, Slurm is asked again the next time.
+      // Another user's run cannot be written, nor can a full disk. Slurm is then asked again the next time.
       run->learned = exit;
     }
   }
@@ -172,7 +172,7 @@ std::map<std::string, EndedJob> parsed_ended_squeue(std::string_view text) {
     auto words = split(line, ' ');
     std::erase(words, "");
     if (words.size() != 3 || final_state(words[1]) == nullptr) continue;
-    // The status has waitpid()'s form.
+    // The status in Slurm's output has the form of waitpid()'s.
     ends[words[0]] = {.state = words[1], .code = shell_status(parsed_int<int>(words[2]).value_or(0))};
   }
   return ends;

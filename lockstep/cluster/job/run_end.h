@@ -27,18 +27,18 @@ struct RunEnd {
 /// end.
 std::optional<RunEnd> run_end(const RunJob& run);
 
-/// Returns the rank that ended the run's last job. Nothing if none failed, or if Slurm ended them all, since the order
-/// then means nothing.
+/// Returns the rank that made the run's last job fail. Nothing if no rank failed, or if Slurm ended all ranks, since
+/// their order then means nothing.
 std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end);
 
-/// Returns when the run's place in the queue last changed for certain, in seconds since 1970. It was submitted then, or
-/// a script of it ended. An older answer of the queue says nothing about it.
+/// Returns the time at which the run's state in the queue last changed for certain, in seconds since 1970. At that time
+/// it was submitted, or one of its scripts ended. An answer of the queue from before that time must not be used.
 std::int64_t last_news(const RunJob& run);
 
-/// Asks Slurm how those of `runs` ended that are not in `queue` and whose folder does not say enough. A script that was
-/// killed could write nothing, and one that failed does not know why. Slurm is asked once for all of them. The answers
-/// are stored in their folders or, if a folder cannot be written, in RunJob::learned. If Slurm does not answer, nothing
-/// is stored.
+/// Asks Slurm how runs ended that are not in `queue` and whose folder does not say enough. A script that was killed
+/// could not write anything, and a script that failed does not know why. Slurm is asked once for all these runs. The
+/// answers are stored in their folders or, if a folder cannot be written, in RunJob::learned. If Slurm does not answer,
+/// nothing is stored.
 void learn_ends(std::span<RunJob> runs, const QueuedJobs& queue, const Environment& env);
 
 /// A job that has ended, as Slurm reports it.
@@ -47,10 +47,12 @@ struct EndedJob {
   int code = 0;       ///< As a shell reports it.
 };
 
-/// Returns the ended jobs in what `squeue --states=all --noheader -O "JobID:32,State:32,exit_code:32"` prints.
+/// Parses the output of `squeue --states=all --noheader -O "JobID:32,State:32,exit_code:32"`, and returns the jobs that
+/// have ended.
 std::map<std::string, EndedJob> parsed_ended_squeue(std::string_view text);
 
-/// Returns the ended jobs in what `sacct -X --noheader --parsable2 --format=JobIDRaw,State,ExitCode` prints.
+/// Parses the output of `sacct -X --noheader --parsable2 --format=JobIDRaw,State,ExitCode`, and returns the jobs that
+/// have ended.
 std::map<std::string, EndedJob> parsed_ended_sacct(std::string_view text);
 
 }  // namespace lockstep

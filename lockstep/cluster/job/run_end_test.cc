@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 TEST(EndedJobs, AreReadFromSqueue) {
-  // Printed by Slurm 22.05 with exit_code as waitpid() has it.
+  // Output of Slurm 22.05, in which exit_code is a status of waitpid().
   const auto ends = parsed_ended_squeue(
       "52203                           CANCELLED                       15                              \n"
       "52201                           FAILED                          1280                            \n"

@@ -40,7 +40,7 @@ void remember_run(const fs::path& run_dir, const Environment& env) {
     const std::string line = run_dir.string() + "\n";
     write_all(file.get(), std::as_bytes(std::span(line)), path);
   } catch (const Error&) {
-    // A full or read-only home must not keep a job from being submitted.
+    // A failure is ignored. A full or read-only home folder must not keep a job from being submitted.
   }
 }
 

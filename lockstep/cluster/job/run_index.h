@@ -8,11 +8,12 @@
 
 namespace lockstep {
 
-/// Notes that a run lies in `run_dir`, so that `ls` and job numbers find it from any folder. The list is a file in
-/// cache_folder(), one path a line. Without a list everything else works as well, so no failure is reported.
+/// Adds `run_dir` to the list of this user's run folders, so that `lockstep ls` and job ids find the run from any
+/// folder. The list is a file in cache_folder(), with one path on each line. A failure is not reported, since
+/// everything else works without the list.
 void remember_run(const std::filesystem::path& run_dir, const Environment& env);
 
-/// The run folders that were noted and are still there, each once, the oldest first.
+/// Returns the run folders in the list that still exist, each once, the oldest first.
 std::vector<std::filesystem::path> remembered_runs(const Environment& env);
 
 }  // namespace lockstep

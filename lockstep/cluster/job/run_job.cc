@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A training looks each second. One that has not looked by then starts only, or does not see this folder's new files.
+// How long to wait for a training to see the request. A training looks every second. If it has not seen the request by
+// then, it is still starting, or does not see new files in this folder.
 constexpr std::chrono::seconds kBeforeASignal{5};
 
 std::vector<fs::path> folders_in(const fs::path& root) {
@@ -95,7 +96,7 @@ RunJob run_job(const std::string& word, const RunPlaces& places) {
     if (auto record = job_record(path)) return {path, std::move(*record)};
   }
   auto runs = run_jobs(places);
-  // A job that holds several trials is the one made first, which has its own folder and not a trial's.
+  // If a job has several trials, the job's own folder counts, which is the first one, and not that of a trial.
   const auto is_meant = [&word](const RunJob& run) {
     return (run.record.job == word && run.record.packed_in.empty()) || run.path.filename() == word;
   };
@@ -131,11 +132,11 @@ std::string state_of(const RunJob& run, const QueuedJobs& queue) {
     const auto end = run_end(run);
     return end ? end->state : "ended";
   }
-  // The other trials of this job may continue without it.
+  // The other trials of this job continue without the one that is stopped.
   if (is_finished && !run.record.packed_in.empty()) return "finished";
   std::string state = found->second.state;
   std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  // A job that came a moment ago waits for no reason yet.
+  // For a job that was submitted a moment ago, Slurm gives no reason yet why it waits.
   const auto& job = found->second;
   if (job.state == "PENDING" && job.reason != "None") state += " (" + job.reason + ")";
   return state;
@@ -145,7 +146,7 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
   const auto& job = run.record.job;
   const auto found = queue.find(job);
   if (found == queue.end()) return "job " + job + " has ended already";
-  // The job's script looks for it before it puts the job back into the queue.
+  // The job's script looks for this file before it puts the job back into the queue.
   write_whole(run.path / ("stop-" + job), "", false);
   if (!run.record.packed_in.empty()) {
     const auto step = step_of(run, env);
@@ -158,7 +159,7 @@ std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environme
     return "the trial writes a snapshot and ends; the others of job " + job + " go on";
   }
   if (found->second.state == "RUNNING") {
-    // A program that uses python/lockstep.py hears requests, too.
+    // A program that uses lockstep.py also sees requests.
     const bool is_heard = ask_to_stop(run.path, kBeforeASignal);
     if (!is_heard && run.record.is_recipe) cancel({"scancel", "--signal=USR1", job}, env);
     if (is_heard || run.record.is_recipe) return "job " + job + " writes a snapshot and ends";

@@ -27,9 +27,9 @@ struct RunPlaces {
   std::vector<std::filesystem::path> elsewhere{};  ///< Run folders outside of it, as remembered_runs() knows them.
 };
 
-/// Returns the run that `word` means, a run folder, the name of one in `places`, or a job's id.
+/// Returns the run that `word` names. `word` is a run folder, the name of a run in `places`, or a job's id.
 ///
-/// Throws: Error(kUsage) naming the nearest run if there is none, and if it has no job.
+/// Throws: Error(kUsage) naming the nearest run if there is no such run, and if the run has no job.
 RunJob run_job(const std::string& word, const RunPlaces& places);
 
 /// Returns the folder of a run without a job, which `train` has made, by its path or its name in the root.
@@ -40,14 +40,14 @@ std::optional<std::filesystem::path> local_run(const std::string& word, const Ru
 /// Throws: Error(kUsage) if there is none.
 RunJob latest_job(const RunPlaces& places);
 
-/// Returns the folder that `word` means, whatever it holds. It is one by its path, the name of one in the root, or a
-/// run_job()'s. The result has a name, also if `word` is "." or ends with a slash.
+/// Returns the folder that `word` names, whatever it contains. `word` is a path, the name of a folder in the root, or a
+/// job's id. The returned path ends in the folder's name, also if `word` is "." or ends with a slash.
 ///
-/// Throws: Error(kUsage) naming the nearest run if there is none.
+/// Throws: Error(kUsage) naming the nearest run if there is no such folder.
 std::filesystem::path named_folder(const std::string& word, const RunPlaces& places);
 
-/// Returns the runs with a job, and those of sweeps one folder deeper, the latest submitted first. Empty if there is no
-/// such folder.
+/// Returns all runs that have a job, the latest submitted first. Runs of sweeps are one folder deeper. Empty if there
+/// is no such folder.
 std::vector<RunJob> run_jobs(const RunPlaces& places);
 
 /// Returns "running", "pending (Priority)", "finished" if the run has its result, or else run_end()'s state. "ended" if

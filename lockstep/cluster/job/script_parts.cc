@@ -16,12 +16,12 @@
 namespace lockstep {
 namespace {
 
-/// The mark that `lockstep stop` leaves for the script, so that the run does not continue.
+/// The file that `lockstep stop` writes for the script, so that the run does not continue.
 const std::string kStopMark = "\"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\"";
 
 constexpr int kMostInVain = 3;
 
-/// `#SBATCH --flag=value`, quoted as sbatch reads such lines.
+/// Returns a line `#SBATCH --flag=value`, with the value quoted as sbatch reads such lines.
 std::string directive(const std::string& flag) {
   const auto equals = flag.find('=');
   if (equals == std::string::npos) return "#SBATCH " + flag;
@@ -60,7 +60,7 @@ void add_setup_once(ScriptText& out, const JobPlan& plan) {
   out.lines(plan.setup_once);
 }
 
-/// A limit may have been changed since the job was submitted, so Slurm is asked.
+/// The job's limit may have been changed since the job was submitted, so the script asks Slurm.
 void add_job_end(ScriptText& out, const JobPlan& plan) {
   const auto limit = std::to_string(plan.queue.time->count());
   out.paragraph("When the job's time is up: a training stops and saves before that.");
@@ -140,8 +140,8 @@ bool is_python(const JobPlan& plan) {
   return !plan.program.is_recipe && name.starts_with("python");
 }
 
-/// True if the program is a script that a Python runs, such as a launcher from a Python environment, or the user's own.
-/// A launcher that starts another kind of program does not count.
+/// True if the program is a script that a Python interpreter runs, such as a launcher from a Python environment, or the
+/// user's own. A launcher that starts a program which is not Python does not count.
 bool is_python_script(const JobPlan& plan) {
   const auto& command = plan.program.command;
   const auto name = std::filesystem::path(command.front()).filename().string();
@@ -151,8 +151,8 @@ bool is_python_script(const JobPlan& plan) {
          (is_open_python(name) || name.ends_with(".py"));
 }
 
-/// Adds lines for a shell on the node, which becomes the Python of a script. The script's first line names it, or it
-/// lies beside the script. pip writes the first line for /bin/sh if the path of the Python is long or has a blank.
+/// Adds shell lines that find a script's Python interpreter on the node, and then run it. The script's first line names
+/// that Python, or it is beside the script: pip writes a first line for /bin/sh if the path is long or has a blank.
 void add_python_of_script(ScriptText& out) {
   out.line("# Which Python runs the program, its first line says, or the folder that it lies in.");
   out.quoted_lines("python", {"file=$(command -v \"$0\") || exit 127", "read -r line < \"$file\" || line=",
@@ -161,7 +161,7 @@ void add_python_of_script(ScriptText& out) {
 }
 
 /// Returns a command that succeeds only if the program exists and, as far as that can be tried, starts. In a job with
-/// devices, `lockstep doctor` passes a Python its arguments.
+/// devices, `lockstep doctor` passes a Python interpreter its arguments.
 std::string smoke_test_command(const JobPlan& plan) {
   if (is_python(plan)) return plan.size.devices > 0 ? "\"$program\"" : "\"$program\" -c ''";
   if (is_python_script(plan) && plan.size.devices > 0) return "sh -c \"$python\" \"$program\"";
@@ -170,7 +170,7 @@ std::string smoke_test_command(const JobPlan& plan) {
   return "sh -c 'command -v \"$0\"' \"$program\"" + output;
 }
 
-/// srun for a short step before or after the ranks' step, one task on each of `count` nodes, which takes no core,
+/// Returns srun for a short step beside the ranks' step. It has one task on each of `count` nodes, and takes no core,
 /// memory or device from the ranks.
 ///
 /// Slurm frees the resources of a step a moment after its srun has returned. A next step that finds too little may be
@@ -181,7 +181,7 @@ std::string short_step(const JobPlan& plan, const std::string& count, const std:
          " --cpu-bind=none" + step_flags(plan);
 }
 
-/// Only Slurm knows how many nodes a job of a range has.
+/// If the job requested a range of nodes, only Slurm knows the number of nodes.
 std::string all_nodes(const JobPlan& plan) {
   return plan.size.is_range() ? "\"$SLURM_JOB_NUM_NODES\"" : std::to_string(plan.size.nodes);
 }
@@ -196,8 +196,8 @@ void add_not_started(ScriptText& out, const JobPlan& plan) {
   out.line("  exit 4");
 }
 
-/// Does the same for a job with devices, and checks each of its nodes. A sick node has printed why. Its name comes
-/// through srun, so that no file system is involved, and after a marker, since a site's task prolog may print too.
+/// Starts the program once, and checks each node of a job with devices. A faulty node prints the reason. Its name comes
+/// back through srun, which needs no file system, behind a marker, since a site's task prolog may print too.
 void add_node_look(ScriptText& out, const JobPlan& plan) {
   const int nodes = plan.size.nodes;
   out.paragraph((nodes > 1 ? "Each node looks" : "The node looks") +
@@ -207,7 +207,7 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
   if (is_python_script(plan)) add_python_of_script(out);
   out.line("code=0");
-  // Else a site's default ends the other nodes' look with the first sick one's.
+  // Without this flag a site's default may end the checks of the other nodes as soon as one node fails.
   out.line("sick=$(" + short_step(plan, all_nodes(plan), kOneCore) + " --kill-on-bad-exit=0 \\");
   out.line("  " + shell_quoted(plan.paths.lockstep.string()) + " doctor --cluster " + shell_quoted(plan.paths.profile) +
            " --node" + (is_python(plan) || is_python_script(plan) ? " --torch" : "") + " -- \\");
@@ -226,19 +226,19 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line("}");
 }
 
-/// `link` is the number of jobs that the run has taken, including this one.
+/// Adds next_job(). `link` is the number of jobs that the run has had, including this one.
 std::string link_line(const JobPlan& plan) {
   return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
 }
 
-/// Returns the condition for the run to continue in another job. Nobody stopped it, and its chain is not at its end.
+/// Returns the shell condition to continue in another job: nobody stopped the run, and its chain is not at its end.
 std::string may_go_on(const JobPlan& plan) {
   return "[ ! -e " + kStopMark + " ]" +
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
 }
 
-/// The command that puts the job, or a next one, into the queue. A program may have put its job back by itself. Where
-/// Slurm's commands do not work, the job still ends with the code of its program.
+/// Adds the command that puts this job, or a next one, into the queue. A program may have done so by itself. If Slurm's
+/// commands fail, the job still ends with its program's code.
 std::string next_job(const JobPlan& plan) {
   const std::string or_tell =
       " || echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
@@ -253,10 +253,10 @@ std::string next_job(const JobPlan& plan) {
          " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"" + or_tell;
 }
 
-/// Adds the flags for the tasks of a node.
+/// Adds the flags that set the number of tasks on a node.
 ///
-/// From --ntasks-per-node sbatch takes the number of tasks for the fewest nodes of a range, and then gives the job no
-/// more nodes than these tasks need (tried with Slurm 22.05). So a range has one task on each node, with all cores.
+/// For a range of nodes, sbatch counts tasks by --ntasks-per-node and the fewest nodes, and gives the job no more nodes
+/// than these need (tried with Slurm 22.05). So a range has one task on each node, with all cores.
 void add_tasks(std::vector<std::string>& flags, const ResolvedShape& size) {
   const int cores = size.cores_per_task;
   if (size.is_range()) {
@@ -298,7 +298,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
     out.line(directive("--signal=B:USR1@" + std::to_string(plan.signal_lead.count())));
   }
   out.line(directive(plan.can_requeue ? "--requeue" : "--no-requeue"));
-  // Else the job ends with its first node that is lost.
+  // Without --no-kill the whole job ends when the first node is lost.
   if (plan.queue.restarts > 0) out.line(directive("--no-kill"));
   if (plan.exports_nothing) out.line(directive("--export=NONE"));
   for (const auto& flag : plan.sbatch) out.line(directive(flag));
@@ -314,7 +314,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
            shell_quoted((plan.paths.run_dir / "exits.jsonl").string()) + " || true");
   out.line("}");
   out.line("trap 'keep_end $?' EXIT");
-  // Else the shell would end at once, and with a status of 0 in the trap.
+  // Without this, the shell would end at once, and the trap would see a status of 0.
   out.line("trap 'exit 143' TERM");
 }
 

@@ -17,35 +17,37 @@ namespace lockstep {
 /// included.
 std::vector<std::string> allocation_flags(const JobPlan& plan);
 
-/// Adds the beginning of a batch script. It has all of these as #SBATCH lines, those that only a batch job has (its
-/// output, the warning before the limit, whether it may be requeued), and a line for the log.
+/// Adds the beginning of a batch script: the allocation_flags() as #SBATCH lines, the #SBATCH lines that only a batch
+/// job has (output, warning before the limit, requeueing), and a line for the log.
 void add_head(ScriptText& out, const JobPlan& plan);
 
 /// Adds modules, staged files, variables, the container's command line, and the commands that each task runs first.
-/// `on_exit` is what the script already does at its end.
+/// `on_exit` has the commands that the script already runs at its end.
 void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& on_exit = {});
 
-/// The batch script's commands at its end. keep_end, which add_head() defines, records its status.
+/// Returns the commands that a batch script runs at its end. The shell function keep_end, which add_head() defines,
+/// records the script's status.
 inline constexpr const char* kKeepEnd = "keep_end $?; ";
 
-/// Starts the program once on one node. If it does not exist or does not start, the script ends with 4. A job with
-/// devices checks each of its nodes in the same step, by `lockstep doctor --node`, and ends with 4 for a sick one.
+/// Adds lines that start the program once on one node. If the program does not exist or does not start, the script ends
+/// with 4. In a job with devices, each node is checked in the same step by `lockstep doctor --node`. If a node is
+/// faulty, the script ends with 4.
 void add_smoke_test(ScriptText& out, const JobPlan& plan);
 
 /// Returns the words between `srun` and the program. They are the container, `lockstep exec` with these options, and
 /// the commands that each task runs first.
 std::string wrapped(const JobPlan& plan, const std::string& exec_options);
-/// The same without `lockstep exec`.
+/// Returns the same words without `lockstep exec`.
 std::string wrapped_alone(const JobPlan& plan);
 
-/// The program's arguments, with a space before each.
+/// Returns the program's arguments, with a space before each.
 std::string arguments_of(const JobPlan& plan);
 
-/// Returns " --export=ALL" if srun would pass on no variables by itself.
+/// Returns " --export=ALL" if srun would otherwise pass no variables to the tasks.
 std::string step_flags(const JobPlan& plan);
 
-/// Returns srun for one short task on each node. It may run beside the ranks' step, and takes no core, memory or device
-/// from it.
+/// Returns srun for one short task on each node. This step may run at the same time as the ranks' step, and takes no
+/// core, memory or device from it.
 std::string step_on_each_node(const JobPlan& plan);
 
 /// True if the job is warned before its time is up, so that a program without snapshots continues.
@@ -53,8 +55,8 @@ bool is_warned_program(const JobPlan& plan);
 
 /// Adds the shell function `next_job`, which is called when the run should continue. It checks that nobody has stopped
 /// the run, that its chain is not at its end, and that its last starts made progress. `link` is the number of jobs that
-/// the run has taken, including this one. `snapshots` are the folders of a recipe's snapshots, for a shell. Adds
-/// nothing for a run that does not continue.
+/// the run has had, including this one. `snapshots` are the folders of a recipe's snapshots, for a shell. Adds nothing
+/// for a run that does not continue.
 void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snapshots);
 
 }  // namespace lockstep

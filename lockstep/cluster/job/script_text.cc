@@ -18,7 +18,7 @@ void ScriptText::paragraph(std::string_view comment) {
 }
 
 void ScriptText::quoted_lines(const std::string& name, const std::vector<std::string>& all) {
-  // The end of the lines is a word that is none of them.
+  // The word that ends a here-document must differ from every line in it.
   std::string end = name;
   std::ranges::transform(end, end.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   while (std::ranges::find(all, end) != all.end()) end += "_";

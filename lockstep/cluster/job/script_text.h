@@ -7,14 +7,15 @@
 
 namespace lockstep {
 
-/// Builds a shell script line by line. A paragraph follows an empty line and opens with a comment.
+/// Builds a shell script line by line. Each paragraph begins with an empty line and a comment.
 class ScriptText {
  public:
   void line(std::string_view text);
   void lines(const std::vector<std::string>& all);
   void paragraph(std::string_view comment);
 
-  /// Adds `name=$(cat << 'NAME' … NAME)` with the lines unchanged, for a shell that starts later.
+  /// Adds `name=$(cat << 'NAME' … NAME)`, which stores the lines unchanged in a variable. Another shell runs them
+  /// later.
   void quoted_lines(const std::string& name, const std::vector<std::string>& all);
 
   std::string take() && { return std::move(out_); }

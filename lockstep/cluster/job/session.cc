@@ -23,7 +23,7 @@ constexpr std::array kServers = {
     KnownServer{"tensorboard", {"--host=\"$(hostname)\"", "--port=\"$port\"", ""}},
 };
 
-/// "jupyter" for `jupyter lab` and for `python -m jupyter lab`.
+/// Returns the server's name, such as "jupyter" for `jupyter lab` and for `python -m jupyter lab`.
 std::string served_name(const std::vector<std::string>& command) {
   if (command.empty()) return {};
   auto name = std::filesystem::path(command.front()).filename().string();
@@ -42,15 +42,16 @@ std::string given_port(const std::vector<std::string>& command) {
 
 std::vector<std::string> step_command(const JobPlan& plan) {
   const auto& size = plan.size;
-  // Steps that a person starts from within get the same devices and cores.
+  // Steps that a person starts inside the session use the session's devices and cores.
   std::vector<std::string> words = {
       "srun", "--pty", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none"};
-  // A shell keeps the job's counts, for srun in it. A program gets those of its one task.
+  // A shell keeps the job's numbers of tasks, since a person may start srun in it. A program gets the numbers of its
+  // single task.
   if (plan.program.command.empty()) words.emplace_back("--preserve-env");
   if (size.cores_per_task > 0) words.push_back("--cpus-per-task=" + std::to_string(size.cores_per_task * size.tasks));
   if (!plan.devices_flag.empty()) words.push_back(plan.devices_flag);
   if (plan.exports_nothing) words.emplace_back("--export=NONE");
-  // A login shell, since only that knows `module` if nothing is exported.
+  // This is a login shell, since without exported variables only a login shell knows the command `module`.
   words.insert(words.end(), {"bash", "-l", session_path(plan).string()});
   return words;
 }

@@ -36,7 +36,7 @@ std::string what_it_is(const JobStage& stage) {
   }
 }
 
-/// For sed's patterns between bars.
+/// Escapes text for a sed pattern with bars as delimiters.
 std::string sed_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -46,7 +46,7 @@ std::string sed_escaped(const std::string& text) {
   return out;
 }
 
-/// The lines that make an unpacked environment fit for its new place.
+/// Returns shell lines that change the paths in an unpacked environment to its new folder.
 std::vector<std::string> moved_lines(const JobStage& stage) {
   if (stage.kind == StageKind::kPrograms) return {};
   const auto old = sed_escaped(stage.from.string());

@@ -26,18 +26,21 @@ struct JobStage {
   std::string flag{};            ///< The sbatch flag that gives the job the disk of `folder`.
 };
 
-/// A node's disk for some gigabytes of files. `/tmp` is memory on many clusters.
+/// A folder on a node's local disk, with room for some gigabytes of files. On many clusters `/tmp` is memory and has no
+/// such room.
 struct NodeDisk {
   std::string folder{};  ///< May hold $USER.
   std::string flag{};    ///< The sbatch flag that gives the job that disk. Empty if it needs none.
 };
 NodeDisk node_disk(const Profile& profile);
 
-/// Returns what `--stage word` means. It is a conda environment or a venv by its folder or, for "lockstep", `trainer`
-/// with the libraries that it loads. Packs nothing. The pack's name holds a key of every file's name, size and
-/// modification time. It holds no key if there is no such folder here and `is_here` is false.
+/// Returns the software that `--stage word` names: a conda environment or a venv, by its folder, or, for "lockstep",
+/// `trainer` with the libraries that it loads. Nothing is packed yet. The name of the pack has a key that depends on
+/// the name, size and modification time of every file. It has no key if `is_here` is false and this machine does not
+/// have the folder.
 ///
-/// Throws: Error(kUsage) for a folder that is neither, or does not exist; Error(kEnvironment) if `trainer` is empty.
+/// Throws: Error(kUsage) if the folder is neither an environment nor a venv, or does not exist; Error(kEnvironment) if
+///         `trainer` is empty.
 struct StageRequest {
   std::string word;
   std::filesystem::path trainer;  ///< For "lockstep".
@@ -46,30 +49,31 @@ struct StageRequest {
 };
 JobStage job_stage(const StageRequest& request, const Profile& profile);
 
-/// Makes the pack if it does not exist yet, first under a temporary name.
+/// Packs the software into one file, unless that pack exists already. It is written under a temporary name first.
 ///
-/// Returns true if it had to be made.
-/// Blocks: as long as `tar` takes. Throws: Error(kEnvironment) with tar's message.
+/// Returns true if the pack had to be made, false if it existed.
+/// Blocks: as long as `tar` takes. Throws: Error(kEnvironment) with tar's message if tar fails.
 bool make_pack(const JobStage& stage, const Environment& env);
 
 /// Returns the lines that unpack a pack. They run once on each node, with the folder as $1 and the pack beside it as
-/// $1.tar. Nodes of one machine, as in tests, may run them at the same time. The lines `unpacked` run on the unpacked
-/// folder, in $made, before it gets its name. The lines `last` run on each node before the last check.
+/// $1.tar. Nodes of one machine, as in tests, may run them at the same time. The lines in `unpacked` run before the
+/// unpacked folder gets its final name. They find it in $made. The lines in `last` run on each node before the last
+/// check.
 std::vector<std::string> unpack_lines(const std::vector<std::string>& unpacked,
                                       const std::vector<std::string>& last = {});
 
-/// Adds the rest of a block that begins with `|| {`, which ends the script with `what`. `variable` names the folder on
-/// the nodes, `flag` is the option that asked for it.
+/// Adds the rest of a shell block that begins with `|| {`. It prints the message `what` and ends the script. `variable`
+/// names the folder on the nodes, and `flag` is the option that asked for staging.
 void add_stage_failure(ScriptText& out, const std::string& what, const std::string& variable, const std::string& flag);
 
-/// Adds the paragraph that sends the pack to all nodes, and unpacks it once on each. `on_exit` is what the script
-/// already does at its end.
+/// Adds the script's paragraph that sends the pack to all nodes, and unpacks it once on each node. `on_exit` is what
+/// the script already does at its end.
 void add_staging(ScriptText& out, const JobPlan& plan, const std::string& on_exit);
 
 /// Returns the commands that activate the staged environment in each task.
 std::vector<std::string> activation_lines(const JobStage& stage);
 
-/// Returns the program to start, for a shell, if it is itself staged.
+/// Returns the program to start, quoted for a shell, if the program itself is staged.
 std::optional<std::string> staged_program(const JobStage& stage);
 
 /// Returns a command's first word as found in the staged environment, such as "python" for one in the environment's own

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that goes with the object.
+/// A temporary folder. The destructor removes it.
 class ScratchFolder {
  public:
   explicit ScratchFolder(fs::path path) : path_(std::move(path)) { make_folder(path_); }
@@ -85,11 +85,13 @@ std::vector<fs::path> libraries_of(const fs::path& file, const Environment& env)
   return libraries_in(run_process(command, Environment(std::move(variables))).output);
 }
 
-/// Whole folders and not single files, since LibTorch and NVIDIA's libraries open others beside them by name.
+/// Whole folders are packed and not single files. LibTorch and NVIDIA's libraries open further libraries in their own
+/// folder by name.
 std::map<std::string, fs::path> files_of(const fs::path& trainer, const Environment& env) {
   std::map<std::string, fs::path> files;
   std::vector<fs::path> open = {trainer};
-  // Libraries that it opens at run time. They are beside it, or in an installation's folder of libraries.
+  // The libraries that the trainer opens at run time. They are in its own folder, or in the installation's folder of
+  // libraries.
   const auto own = trainer.parent_path();
   std::error_code none;
   for (const auto& folder : {own, (own / LOCKSTEP_LIBRARIES_FROM_PROGRAMS).lexically_normal()}) {
@@ -171,7 +173,7 @@ std::string with_own_folder(std::string program, const std::string& search_path)
 void pack_program(const fs::path& trainer, const fs::path& pack, const Environment& env) {
   const ScratchFolder folder(beside(pack, ".folder"));
   for (const auto& [name, file] : files_of(trainer, env)) fs::create_symlink(file, folder.path() / name);
-  // One that `lockstep setup` has built lies elsewhere.
+  // A trainer that `lockstep setup` has built is in another folder than `lockstep`.
   const auto beside_it = trainer.parent_path() / "lockstep";
   fs::create_symlink(fs::exists(beside_it) ? beside_it : this_program(), folder.path() / "lockstep");
   const auto elf = shared_library(trainer);

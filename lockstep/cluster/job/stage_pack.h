@@ -9,10 +9,10 @@
 
 namespace lockstep {
 
-/// Returns 16 digits that change with any file at or below `roots`, by its name, size, modification time or target.
-/// Links are not followed.
+/// Returns 16 digits that change if any file at or below `roots` changes its name, size, modification time or link
+/// target. Links are not followed.
 ///
-/// Blocks: for one lstat a file. Throws: Error(kIo) if a folder cannot be read.
+/// Blocks: for one lstat() for each file. Throws: Error(kIo) if a folder cannot be read.
 std::string key_of(const std::vector<std::filesystem::path>& roots);
 
 /// Packs all of `folder` into the file `pack`, first under a temporary name. Compiled Python files are included, so
@@ -30,12 +30,13 @@ void pack_program(const std::filesystem::path& trainer, const std::filesystem::p
 /// Returns the libraries in the loader's output for a program ("libz.so.1 => /lib/libz.so.1 (0x7f…)"), except those in
 /// the system's own folders.
 ///
-/// Throws: Error(kEnvironment) naming one that is not found.
+/// Throws: Error(kEnvironment) naming a library that is not found.
 std::vector<std::filesystem::path> libraries_in(const std::string& loader_output);
 
-/// `program`'s bytes with its library search path replaced by $ORIGIN. Unchanged if it has none.
+/// Returns the bytes of `program` with its library search path replaced by $ORIGIN. Unchanged if the program has no
+/// search path.
 ///
-/// Throws: Error(kEnvironment) if the path that is there is shorter than that.
+/// Throws: Error(kEnvironment) if the program's search path is shorter than "$ORIGIN", so that there is no room.
 std::string with_own_folder(std::string program, const std::string& search_path);
 
 }  // namespace lockstep

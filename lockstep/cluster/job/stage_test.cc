@@ -17,7 +17,7 @@ namespace {
 using testing::message_of;
 namespace fs = std::filesystem;
 
-/// A venv as `python -m venv` makes it, as far as staging looks at it.
+/// Makes a venv with the files that `python -m venv` writes and that staging reads.
 fs::path made_venv(const fs::path& folder) {
   fs::create_directories(folder / "bin");
   write_whole(folder / "pyvenv.cfg", "home = /usr/bin\n", false);

@@ -26,7 +26,7 @@ using nlohmann::json;
 
 fs::path record_path(const fs::path& run_dir) { return run_dir / "job.json"; }
 
-/// Slurm's message without what srun-like tools put before it.
+/// Returns Slurm's message without the prefix of the command, such as "sbatch: error: ".
 std::string message_of(const ProcessResult& result) {
   std::vector<std::string> lines;
   for (const auto& line : split(result.errors, '\n')) {

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// A job's request on each node.
+/// The resources that a job requests on each node.
 struct JobAsk {
   bool is_known = false;  ///< False of a job of an earlier version.
   int devices = 0;
@@ -37,25 +37,25 @@ struct JobRecord {
   std::string packed_in{};  ///< The folder of the job that this trial shares with others. Its step has its name.
 };
 
-/// Makes the run folder, writes job.sh into it, hands that to sbatch, and keeps what came of it as job.json.
+/// Makes the run folder, writes job.sh into it, passes that script to sbatch, and writes the result to job.json.
 ///
 /// Throws: Error(kEnvironment) with sbatch's own message if it refuses, or with advice if there is no sbatch. A folder
 ///         that was created here is then removed again; Error(kIo) if the folder cannot be created.
 ///
-/// The job waits until the job `after` has ended, whatever its end, if that is not empty.
+/// If `after` is not empty, the job waits until the job `after` has ended, well or not.
 JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after = {});
 
-/// Does the same for a job that holds several trials. Each trial's folder gets its own job.json.
+/// Submits a job that has several trials. Each trial's folder gets its own job.json.
 JobRecord submit_packed(const PackedJob& job, const Environment& env, const std::string& after = {});
 
-/// Returns the variables for sbatch, without those of a surrounding job, and without those that would override the
-/// script.
+/// Returns the environment variables for sbatch. Variables of a surrounding job are removed, and so are those that
+/// would override the script.
 Environment environment_for_sbatch(const Environment& env);
 
-/// Returns the job.json of a run folder, or nothing if it has none. If the run continued in another job, it is that
-/// job's. A trial's is that of the job that holds it.
+/// Returns the record in a run folder's job.json, or nothing if the folder has none. If the run continued in another
+/// job, it is the record of that job. For a trial it is the record of the job to which the trial belongs.
 ///
-/// Throws: Error(kData) for one that holds something else.
+/// Throws: Error(kData) if job.json has another content.
 std::optional<JobRecord> job_record(const std::filesystem::path& run_dir);
 
 }  // namespace lockstep

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// Holds the flags of a submission against each other.
+/// Checks that the flags of a submission can be combined.
 ///
-/// Throws: Error(kUsage) for flags that do not go together, and for values that mean nothing.
+/// Throws: Error(kUsage) for flags that exclude each other, and for values that have no meaning.
 void check_request(const SubmitRequest& request);
 
 }  // namespace lockstep

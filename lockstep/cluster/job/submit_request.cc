@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A job's settings, and the system that it is for.
+/// The settings of a job, and the profile of its system.
 struct Target {
   Recipe settings;
   Profile profile;
@@ -42,7 +42,7 @@ struct Target {
   bool is_here = false;      ///< This is the system that the job is for.
 };
 
-/// The surroundings of a submission.
+/// The environment of a submission: variables, folders and programs.
 struct Submitter {
   const LockstepProgram& lockstep;
   const Environment& env;
@@ -85,7 +85,7 @@ std::string absolute_profile_path(const Environment& env) {
   return joined(entries, ":");
 }
 
-/// Returns the run folder of a job, or the folder that holds those of a sweep's trials. Creates nothing.
+/// Returns the run folder of a job, or for a sweep the folder with the run folders of its trials. Nothing is created.
 fs::path run_folder(const SubmitRequest& request, const Target& target, const Environment& env) {
   if (!request.run_dir.empty()) return fs::absolute(request.run_dir).lexically_normal();
   auto variables = env.all();
@@ -105,7 +105,7 @@ JobPaths job_paths(const SubmitRequest& request, const Target& target, const Sub
   return paths;
 }
 
-/// Returns `lockstep train` with the options given here, so that the tasks use the same numbers.
+/// Returns the command `lockstep train` with the options given to `submit`, so that all tasks use the same settings.
 std::vector<std::string> train_command(const SubmitRequest& request, const Target& target, const JobRequest& job) {
   const auto recipe = fs::absolute(recipe_file(request.flags.recipe, job.paths.lockstep)).lexically_normal();
   std::vector<std::string> command = {job.paths.lockstep.string(), "train", recipe.string(), "--run-dir",
@@ -124,7 +124,7 @@ std::vector<std::string> train_command(const SubmitRequest& request, const Targe
   return command;
 }
 
-/// The image, and the conda environment outside of one, have to be there.
+/// The image must exist. So must the conda environment, if there is no image.
 void check_software(const JobPlan& plan, const Target& target) {
   std::error_code ignored;
   const auto& image = plan.container.image;
@@ -137,7 +137,7 @@ void check_software(const JobPlan& plan, const Target& target) {
               "check the path; the site's own image is in `lockstep profile show " + plan.cluster + "`");
 }
 
-/// Packs lie beside runs, on a file system for large files, unless a folder for all that is kept is named.
+/// Packs are stored beside the runs, on a file system for large files, unless LOCKSTEP_CACHE names a folder.
 fs::path packs_folder(const Target& target, const JobRequest& job, const Environment& env) {
   if (const auto cache = env.get("LOCKSTEP_CACHE")) return fs::absolute(*cache) / "packs";
   return runs_folder(target.profile, job.queue.account, env) / ".packs";
@@ -175,7 +175,7 @@ void add_data(JobRequest& job, const SubmitRequest& request, const Target& targe
   job.software.data = std::move(data);
 }
 
-/// Returns a recipe's data, if they are here. Otherwise the profile's binds must provide them.
+/// Returns the path of a recipe's data, if it exists on this machine. If not, the profile's binds must provide it.
 std::optional<std::string> data_here(const Target& target) {
   if (!target.is_here || !target.settings.has("data.path")) return std::nullopt;
   try {
@@ -183,12 +183,13 @@ std::optional<std::string> data_here(const Target& target) {
     std::error_code ignored;
     return fs::exists(path, ignored) ? std::optional(path.string()) : std::nullopt;
   } catch (const Error&) {
-    // It names a variable that is set on the nodes.
+    // The path has a variable that is set only on the nodes, so it is not checked here.
     return std::nullopt;
   }
 }
 
-/// The profile, with the cores that go with a device as Slurm has them, if it knows none and this is its system.
+/// Returns the profile. If it lacks the number of cores per device, and this is its system, the number is asked from
+/// Slurm.
 Profile profile_for(const JobRequest& job, const Target& target, const Environment& env) {
   Profile profile = target.profile;
   const bool is_open = profile.sbatch.cores_per_device == 0 && !job.shape.cores_per_task;
@@ -226,7 +227,7 @@ JobPlan plan_job(const SubmitRequest& request, const Target& target, const Submi
   } else if (!job.program.command.empty() && target.is_here && job.software.container.empty() &&
              job.software.setup.empty() && job.software.setup_once.empty() && job.software.conda.empty() &&
              !job.software.modules && request.stage.empty()) {
-    // Another Python is found in the job, after its set-up.
+    // Any other Python is looked up in the job, after the job's set-up.
     job.program.command = with_program_of(active_environment(by.env), job.program.command);
   }
   add_data(job, request, target, by.env);
@@ -245,7 +246,7 @@ SubmitRequest with_trial(SubmitRequest request, const Trial& trial) {
   return request;
 }
 
-/// One job for each trial, in folders side by side.
+/// Makes one job for each trial. Their folders are side by side.
 std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
   const auto name = job_name(target.settings, request.flags);
@@ -259,8 +260,7 @@ std::vector<JobPlan> plan_trials(const SubmitRequest& request, const Target& tar
   return jobs;
 }
 
-/// Returns the arguments that differ between the trials of a job, which are its settings, or all of its program's
-/// arguments.
+/// Returns the arguments that differ between a job's trials: a recipe's swept settings, or all arguments of a program.
 std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial& trial) {
   if (request.flags.program.empty()) {
     std::vector<std::string> arguments;
@@ -275,13 +275,13 @@ std::vector<std::string> own_arguments(const SubmitRequest& request, const Trial
   return {words.begin() + 1, words.end()};
 }
 
-/// Returns the job of one trial alone, without its own arguments.
+/// Returns the job of a single trial, without the trial's own arguments.
 JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Submitter& by, const fs::path& sweep) {
   const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
   SubmitRequest alone = request;
   alone.flags.tasks = 1;
   alone.flags.devices = std::min(1, shape.devices.value_or(static_cast<int>(target.profile.devices.count)));
-  // Its share, since the node's other cores are the other trials'.
+  // A trial gets its share of the node's cores, since the other cores belong to other trials.
   const auto profile = profile_for(job_request(target.settings, alone.flags, target.profile, by.env), target, by.env);
   const auto share = static_cast<int>(profile.sbatch.cores_per_device) * alone.flags.devices.value_or(0);
   if (!alone.flags.cores_per_task && share > 0) {
@@ -293,7 +293,7 @@ JobPlan plan_alone(const SubmitRequest& request, const Target& target, const Sub
   return plan;
 }
 
-/// One job for as many trials as a node takes.
+/// Makes jobs of one node, each with as many trials as a node can run.
 std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Target& target, const Submitter& by) {
   const auto sweep = run_folder(request, target, by.env);
   const auto shape = job_request(target.settings, request.flags, target.profile, by.env).shape;
@@ -312,7 +312,7 @@ std::vector<PackedJob> plan_packed_trials(const SubmitRequest& request, const Ta
   std::vector<PackedJob> jobs;
   for (const auto& trial : trials_of(request.sweeps)) {
     const auto one = with_trial(request, trial);
-    // A value that a setting does not take is found now, not by a job.
+    // Each trial's settings are checked now, so that a wrong value is found before any job starts.
     find_target(one, by);
     if (jobs.empty() || std::ssize(jobs.back().trials) == each) {
       SubmitRequest whole = request;
@@ -387,7 +387,7 @@ Submission plan_submission(const SubmitRequest& request, const LockstepProgram& 
 
 ClaimedFolder::ClaimedFolder(fs::path path) : path_(std::move(path)) {
   make_folder(path_.parent_path());
-  // mkdir either makes the folder or says that somebody has.
+  // mkdir() either makes the folder, or fails because another process has made it. So only one process can claim it.
   has_it_ = ::mkdir(path_.c_str(), 0777) == 0;
   if (!has_it_ && errno != EEXIST) throw io_error("make", path_, errno);
 }

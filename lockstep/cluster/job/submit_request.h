@@ -39,7 +39,7 @@ struct SubmitRequest {
   } is{};
 };
 
-/// The jobs to submit. It is one job each or, for a packed sweep, jobs of several trials.
+/// The jobs to submit. Each has one run or, in a packed sweep, several trials.
 struct Submission {
   std::vector<JobPlan> jobs{};
   std::vector<PackedJob> packed{};
@@ -49,20 +49,21 @@ struct Submission {
   const JobPlan& first() const { return packed.empty() ? jobs.front() : packed.front().node; }
 };
 
-/// Plans every job of the request, and creates nothing. Notes on settings go to the log. Jobs run `lockstep`.
+/// Plans every job of the request, and creates nothing. Notes on settings go to the log. `lockstep` is the path of the
+/// program that the jobs run.
 ///
 /// Throws: as Recipe::load(), ProfileLibrary::chosen(), job_plan() and trials_of() do; Error(kUsage) for flags that do
 ///         not go together; Error(kEnvironment) if the container image is missing.
 Submission plan_submission(const SubmitRequest& request, const LockstepProgram& lockstep, const Environment& env,
                            const Log& log);
 
-/// A folder that this process alone has claimed. Of several processes that plan the same one, only the first gets it.
-/// It removes what it created, unless it is kept.
+/// A folder that this process has claimed for itself. If several processes want the same folder, only the first gets
+/// it. The destructor removes the folders that were created, unless keep() was called.
 class ClaimedFolder {
  public:
-  /// Creates `path`. An existing folder belongs to somebody else, and has_it() is then false.
+  /// Creates `path`. If it exists already, it belongs to another process, and has_it() is false.
   ///
-  /// Throws: Error(kIo) if it cannot be made for another reason.
+  /// Throws: Error(kIo) if the folder cannot be created for another reason.
   explicit ClaimedFolder(std::filesystem::path path);
   ~ClaimedFolder();
   ClaimedFolder(const ClaimedFolder&) = delete;

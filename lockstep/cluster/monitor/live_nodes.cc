@@ -27,7 +27,7 @@ constexpr std::string_view kMark = "lockstep-sample ";
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
-/// The variables that a process was started with. None if it is somebody else's.
+/// Returns the variables with which a process was started. Empty if the process belongs to another user.
 Environment environment_of(const fs::path& process) {
   Environment::Map values;
   for (const auto& entry : split(text_or_nothing(process / "environ"), '\0')) {
@@ -43,7 +43,7 @@ bool is_step(const std::optional<std::string>& step) {
   return number && *number < 0xfffffff0;
 }
 
-/// Nodes may share a machine, as in a test. Each then has its own name.
+/// In a test several nodes may share a machine. Each of them then has its own SLURMD_NODENAME.
 bool is_elsewhere(const Environment& process, const Environment& self) {
   const auto there = process.get("SLURMD_NODENAME");
   const auto here = self.get("SLURMD_NODENAME");
@@ -76,8 +76,9 @@ std::string message_of(const ProcessResult& result) {
   return text.empty() ? "exit code " + std::to_string(result.exit_code) : std::string(text);
 }
 
-/// `--overlap` runs beside steps that hold all cores, devices and memory. `--mem=0` asks for no memory. Without
-/// `--gres` the step gets all of the job's devices, which a cgroup would hide otherwise.
+/// With these flags srun starts a step beside the job's other steps. `--overlap` allows it to run although they hold
+/// all cores, devices and memory. `--mem=0` asks for no memory. Without `--gres` the step gets all of the job's
+/// devices, which a cgroup would hide otherwise.
 std::vector<std::string> srun_command(const LiveJob& job, const fs::path& program) {
   const auto count = std::to_string(job.nodes.size());
   return {"srun",
@@ -164,7 +165,7 @@ std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environme
                               .pid = *pid,
                               .started = *started};
     auto& first = (is_step(step) ? steps : batch).try_emplace({step.value_or(""), *rank}, task).first->second;
-    // A task's descendants inherit its variables, and start later.
+    // Descendants of a task inherit its variables, so the process that started first is the task itself.
     if (std::tuple(task.started, task.pid) < std::tuple(first.started, first.pid)) first = task;
   }
   return map_each(steps.empty() ? batch : steps, [](const auto& each) { return each.second; });

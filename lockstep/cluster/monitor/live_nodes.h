@@ -20,7 +20,7 @@ struct LiveJob {
   std::vector<std::string> nodes;
 };
 
-/// The job with this number ("4711", "4711_3").
+/// Returns the job with this id, such as "4711" or "4711_3".
 ///
 /// Throws: Error(kEnvironment) with squeue's message if Slurm does not know the job, or if it is not running.
 LiveJob live_job(const std::string& number, const Environment& env);
@@ -31,22 +31,24 @@ struct LiveAnswer {
   std::string refusal{};            ///< srun's message about the other nodes. Empty if all answered.
 };
 
-/// Asks each node of a job for its present state. It starts `PROGRAM monitor --this-node JOB` once on each, beside the
-/// job's steps.
+/// Asks each node of a job for its present state. For that it starts `PROGRAM monitor --this-node JOB` once on each
+/// node, beside the job's steps.
 ///
-/// Blocks: until all have answered, a second or two. Throws: Error(kEnvironment) with srun's message if none does.
+/// Blocks: until all have answered, a second or two. Throws: Error(kEnvironment) with srun's message if no node
+///         answers.
 LiveAnswer asked_nodes(const LiveJob& job, const std::filesystem::path& program, const Environment& env);
 
-/// Returns this node's answer, which is two samples, `between` apart.
+/// Returns this node's answer: two samples of its telemetry, `between` apart.
 ///
 /// Blocks: for that long.
 std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between);
 
-/// The same of this machine, job or none, for itself.
+/// Returns two samples of this machine, whether or not a job runs on it.
 NodeStatus this_machine(const std::string& job, const Environment& env, std::chrono::milliseconds between);
 
-/// Returns the tasks of a job on this node. For each step and rank it is the first process. The batch script counts
-/// only if no step runs, and the step of `env` never counts. `root` stands for "/" in tests.
+/// Returns the processes of a job's tasks on this node: for each step and rank the process that started first. The
+/// batch script counts only if no step runs. The step that `env` belongs to never counts. `root` stands for "/" in
+/// tests.
 std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environment& env,
                                          const std::filesystem::path& root = "/");
 

@@ -39,7 +39,7 @@ class LiveNodesTest : public ::testing::Test {
   std::vector<int> pids(const Environment& env = {}) const {
     return map_each(tasks_of_job("17", env, root_.path()), [](const auto& each) { return static_cast<int>(each.pid); });
   }
-  /// An environment in which only this squeue and srun are found.
+  /// Returns an environment in whose PATH there are only this squeue and srun.
   Environment with_tools(const std::string& squeue, const std::string& srun = "exit 1") const {
     for (const auto& [name, text] : {std::pair("squeue", squeue), std::pair("srun", srun)}) {
       std::ofstream(root_.path() / name) << "#!/bin/sh\n" << text << "\n";

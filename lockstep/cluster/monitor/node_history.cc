@@ -7,9 +7,9 @@ namespace lockstep {
 namespace {
 
 constexpr double kPeriodsOfSilence = 3;
-/// A task that does no more than answer its libraries' timers.
+/// The share of a core below which a task counts as waiting. Its libraries' timers use a little.
 constexpr double kIdleCores = 0.05;
-/// One that computes, or spins while it waits.
+/// The share of a core above which a task counts as computing, or as spinning while it waits.
 constexpr double kBusyCores = 0.5;
 
 const TaskSample* same_task(const std::optional<NodeSample>& sample, const TaskSample& task) {
@@ -20,7 +20,8 @@ const TaskSample* same_task(const std::optional<NodeSample>& sample, const TaskS
   return found == sample->tasks.end() ? nullptr : &*found;
 }
 
-/// A sum over a task's processes falls when one of them ends. That is not negative work.
+/// A task's CPU time is a sum over its processes, so it falls when one of them ends. That counts as no work and not as
+/// negative work.
 double growth(double before, double after) { return std::max(after - before, 0.0); }
 
 struct Seen {
@@ -36,7 +37,8 @@ std::vector<Seen> seen_in(std::span<const NodeStatus> nodes) {
   return all;
 }
 
-/// The only one of `all` that `is` holds for, if `others` holds for each of the others.
+/// Returns the one element of `all` for which `is` is true, if it is the only one and `others` is true for all other
+/// elements.
 template <typename Is, typename Others>
 const Seen* only_one(const std::vector<Seen>& all, Is is, Others others) {
   const Seen* found = nullptr;

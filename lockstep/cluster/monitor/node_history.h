@@ -18,9 +18,9 @@ class NodeHistory {
   /// Takes the next line of this node's telemetry. A start of its agent resets the history.
   void take(const TelemetryLine& line);
 
-  /// As of `now`, in seconds since 1970.
+  /// Returns the node's state at the time `now`, in seconds since 1970.
   NodeStatus status(double now) const;
-  /// True if a sample came within three periods, and the agent has not ended.
+  /// True if the node's agent has not ended, and its last sample is not older than three of its sampling periods.
   bool is_fresh(double now) const;
   bool has_ended() const { return has_ended_; }
   std::vector<NodeFinding> findings() const { return findings_.open(); }  ///< Not over.
@@ -36,8 +36,9 @@ class NodeHistory {
   NodeFindings findings_;
 };
 
-/// Returns the rank that differs from all others. It is the only one that waits for a disk or a device, the only one
-/// that used a core, or the only one that used none. Nothing if there are several such, or fewer than two ranks.
+/// Returns the rank that differs from all others. That rank is the only one that waits for a disk or a device, or the
+/// only one that used a core, or the only one that used none. Returns nothing if there is no such single rank, or if
+/// there are fewer than two ranks.
 std::optional<OddRank> odd_rank(std::span<const NodeStatus> nodes);
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// As an agent wrote them on a node with two tasks and one device.
+// Lines of telemetry that an agent wrote on a node with two tasks and one device.
 constexpr auto kStart = R"({"event":"agent_started","local_world":2,"node":"n1","period_s":2.0,"time":1000.0})";
 constexpr auto kFirst =
     R"({"devices":[{"busy_percent":null,"memory_total_bytes":68702699520,"memory_used_bytes":1073741824,"pci":"0000:c1:00.0","power_watts":90.0,"temperature_celsius":41.0}],"event":"sample","memory_available_bytes":600,"memory_total_bytes":1000,"node":"n1","tasks":[{"cpu_seconds":1.0,"local_rank":0,"memory_bytes":100,"pid":41,"processes":1,"rank":0,"read_bytes":0,"state":"R","threads":4,"written_bytes":1000},{"cpu_seconds":1.0,"local_rank":1,"memory_bytes":50,"pid":42,"processes":2,"rank":1,"read_bytes":4096,"state":"S","threads":4,"written_bytes":0}],"time":1002.0})";

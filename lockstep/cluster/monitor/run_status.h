@@ -57,14 +57,14 @@ struct TrainingStatus {
   bool has_ended = false;
 };
 
-/// The one rank that differs from all others while tasks are stuck. As a rule, the others wait for it.
+/// The rank that differs from all others while tasks are stuck. Usually the others wait for this rank.
 struct OddRank {
   int rank = 0;
   std::string node{};
   std::string how{};  ///< "alone waits for a disk or a device (state D)"
 };
 
-/// The state of a run, as far as its folder, its queue or its nodes show it.
+/// The state of a run, as far as its folder, Slurm's queue or its nodes show it.
 struct RunStatus {
   std::string name{};
   std::filesystem::path run_dir{};      ///< Empty if there is none.

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// At the first look at a long run, all nodes together.
+// The most bytes of telemetry that are read at the first look at a long run, for all nodes together.
 constexpr std::int64_t kMostTelemetryBytes = std::int64_t{512} << 20;
 constexpr std::int64_t kLeastTailBytes = std::int64_t{128} << 10;
 constexpr std::string_view kMetrics = "metrics.jsonl";
@@ -32,7 +32,7 @@ bool is_run(const fs::path& folder) {
          !telemetry_files(folder).empty();
 }
 
-/// When the run last wrote, in seconds since 1970.
+/// Returns the time at which the run last wrote a file, in seconds since 1970.
 double last_written(const fs::path& run_dir) {
   auto files = telemetry_files(run_dir);
   files.push_back(run_dir / kMetrics);
@@ -53,7 +53,7 @@ FirstLook first_look(std::size_t files) {
           .tail_bytes = std::clamp(share, kLeastTailBytes, FirstLook().tail_bytes)};
 }
 
-/// The new lines of one node. Of its samples only the last two matter, so only they are parsed.
+/// The new telemetry lines of one node. Only the last two samples are needed, so only these are parsed.
 void read_node(GrowingFile& file, NodeHistory& history) {
   std::array<std::string, 2> samples;
   const auto take = [&](std::string_view line) {
@@ -65,7 +65,7 @@ void read_node(GrowingFile& file, NodeHistory& history) {
     }
   };
   file.read([&](std::string_view line) {
-    // A text within a line cannot look like this, since its quotes would be escaped.
+    // A text value in a line cannot contain this, since quotes in a value are escaped.
     if (line.find(R"("event":"sample")") != std::string_view::npos) {
       samples[0] = std::exchange(samples[1], std::string(line));
     } else {
@@ -76,7 +76,7 @@ void read_node(GrowingFile& file, NodeHistory& history) {
   take_samples();
 }
 
-/// True if a run of `lockstep train` still holds its folder, as far as this machine can tell.
+/// True if a process of `lockstep train` still holds the lock of the run folder, as far as this machine can tell.
 bool is_held(const fs::path& run_dir) {
   const auto holder = ProcessIdentity::from_json(text_or_nothing(run_dir / "run.lock"));
   return holder && liveness(*holder, ProcessIdentity::of_process({})) != Liveness::kDead;
@@ -172,12 +172,13 @@ RunStatus RunWatch::look(const std::optional<QueuedJobs>& queue, double now) {
   const bool is_queued = place_in_queue(status, queue);
   status.training = training_.status(now);
   const bool has_ended = (status.training && status.training->has_ended) || all_have_ended();
-  // The queue shows only one's own jobs, and a run without a job has only itself to speak for it.
+  // The queue lists only this user's jobs. For another user's run, and for a run without a job, only the run's own
+  // files tell whether it lives.
   const bool queue_tells = queue && !status.job.empty();
   const bool lives = is_queued || says_something(now) || (!queue_tells && !has_ended && is_held(run_dir_));
   status.is_over = !lives;
   if (status.state.starts_with("pending") && says_something(now)) {
-    // The queue's answer is older than the job's start.
+    // The queue's answer is from before the job started, so it is not used.
     status.state = "running";
     status.note.clear();
   }

@@ -15,27 +15,27 @@
 
 namespace lockstep {
 
-/// Returns the folder of the run that `word` means. It is a run folder, the name of one in `places`, or a job's id.
-/// Unlike run_job() it also accepts a folder without a job that holds metrics.jsonl or telemetry.
+/// Returns the folder of the run that `word` names. `word` is a run folder, the name of a run in `places`, or a job's
+/// id. Unlike run_job(), this also accepts a folder without a job, if it has metrics.jsonl or telemetry.
 ///
-/// Throws: Error(kUsage) naming the nearest run if there is none, and if a folder does not hold a run.
+/// Throws: Error(kUsage) naming the nearest run if there is no such run, and if the folder is not a run folder.
 std::filesystem::path watched_run(const std::string& word, const RunPlaces& places);
 
-/// Returns the run that was submitted last or, without a job, wrote last.
+/// Returns the newest run: the one that was submitted last or, for runs without a job, the one that wrote last.
 ///
 /// Throws: Error(kUsage) if there is none.
 std::filesystem::path latest_run(const RunPlaces& places);
 
-/// A run folder that is looked at again and again.
+/// A run folder that is read again and again, each time only its new lines.
 class RunWatch {
  public:
   explicit RunWatch(std::filesystem::path run_dir);
 
-  /// True if the run was submitted, so that the queue may show it.
+  /// True if the run was submitted to Slurm, so that it may be in the queue.
   bool has_job() const;
 
-  /// Returns the present state. `now` is in seconds since 1970. `queue` is absent if Slurm could not be asked. The
-  /// run's own files then decide whether it lives.
+  /// Returns the present state. `now` is in seconds since 1970. `queue` is absent if Slurm could not be asked. Then the
+  /// run's own files decide whether the run lives.
   ///
   /// Throws: Error(kIo) if one of its files cannot be read.
   RunStatus look(const std::optional<QueuedJobs>& queue, double now);
@@ -46,7 +46,7 @@ class RunWatch {
     NodeHistory history{};
   };
   void read();
-  /// Sets the job and its state. Returns true if it is in the queue.
+  /// Sets the job and its state in the status. Returns true if the job is in the queue.
   bool place_in_queue(RunStatus& status, const std::optional<QueuedJobs>& queue) const;
   bool all_have_ended() const;
   bool says_something(double now) const;

@@ -31,7 +31,7 @@ std::string or_dash(const std::optional<Value>& value, Text text) {
 
 std::string rate(double bytes_per_s) { return human_bytes(static_cast<std::uint64_t>(bytes_per_s)) + "/s"; }
 
-/// Formats "1.5 of 15.6 GiB", both in the unit of the whole.
+/// Formats a part of a whole, such as "1.5 of 15.6 GiB". Both numbers have the unit of the whole.
 std::string part_of_bytes(std::uint64_t part, std::uint64_t whole) {
   const auto text = human_bytes(whole);
   double unit = 1;
@@ -141,7 +141,7 @@ void add_table(const std::vector<const NodeStatus*>& nodes, std::vector<StatusLi
   }
 }
 
-/// A measure to compare nodes by. Absent if a node does not report it.
+/// A number by which nodes are compared. Absent if a node does not report it.
 struct Quantity {
   std::string_view name;
   int digits;
@@ -190,7 +190,7 @@ std::vector<double> values_of(const std::vector<NodeStatus>& nodes, const Quanti
   return values;
 }
 
-/// The middle one of `values`, which are not empty.
+/// Returns the median of `values`, which must not be empty.
 void add_summary(const std::vector<NodeStatus>& nodes, std::vector<StatusLine>& lines) {
   TableRows rows = {{"of " + counted(std::ssize(nodes), "node"), "least", "mean", "most"}};
   for (const auto& quantity : kQuantities) {
@@ -253,7 +253,7 @@ std::string_view colour_of(Tone tone) {
   return {};
 }
 
-/// The first `columns` characters of UTF-8, the last of them a mark if more follow.
+/// Returns the first `columns` characters of a UTF-8 text. If more follow, the last one is replaced by a mark.
 std::string cut(const std::string& text, int columns) {
   if (columns <= 0 || width_of(text) <= static_cast<std::size_t>(columns)) return text;
   std::size_t bytes = 0;
@@ -279,7 +279,8 @@ std::vector<std::size_t> most_different(const std::vector<NodeStatus>& nodes, st
     if (values.empty()) continue;
     const double middle = median_of(values);
     const double spread = median_of(map_each(values, [&](double value) { return std::abs(value - middle); }));
-    // If most nodes are equal, a twentieth is not yet a difference.
+    // If most nodes are equal, the median deviation is 0. A node then still counts as equal if it differs by less than
+    // a twentieth.
     const double unit = std::max({spread, std::abs(middle) / 20, 1e-3});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (const auto value = quantity.of(nodes[i])) scores[i] = std::max(scores[i], std::abs(*value - middle) / unit);

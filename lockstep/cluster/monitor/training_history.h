@@ -14,7 +14,7 @@ class TrainingHistory {
  public:
   void take(const MetricsLine& line);
 
-  /// As of `now`, in seconds since 1970. Nothing if no line has come.
+  /// Returns the training's state at the time `now`, in seconds since 1970. Nothing if no line has come.
   std::optional<TrainingStatus> status(double now) const;
 
  private:
@@ -23,7 +23,7 @@ class TrainingHistory {
     std::int64_t step;
   };
   void mark(const MetricsLine& line);
-  /// Seconds that a step takes, validation and snapshots included.
+  /// Returns the seconds for one step, including its share of validation and snapshots.
   std::optional<double> seconds_a_step() const;
 
   std::optional<TrainingStatus> told_;

@@ -12,12 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-/// None in what an earlier version printed.
+/// The list is empty if an earlier version printed the facts.
 PassKernels kernels_of(const json& from, const std::string& pass) {
   return {.all = from.value(pass + "_kernels", 0.0), .products = from.value(pass + "_products", 0.0)};
 }
 
-/// Absent for one rank, on a device, and in what an earlier version printed.
+/// The value is absent for one rank, on a device, and if an earlier version printed the facts.
 std::optional<double> averaging_of(const json& from) {
   const auto found = from.find("averaging_s");
   return found == from.end() ? std::nullopt : std::optional(found->get<double>());

@@ -21,13 +21,13 @@ struct PassKernels {
   double products = 0;  ///< Those of them that are matrix products, convolutions or attention.
 };
 
-/// The cost of one rank's batch.
+/// The measured cost of one batch of one rank.
 struct BatchCost {
   std::int64_t samples = 0;
   double forward_s = 0;
   double backward_s = 0;
   double update_s = 0;
-  /// The time that averaging among the measured ranks adds to a step. Absent if it was not timed.
+  /// The time that averaging gradients among the measured ranks adds to a step. Absent if it was not measured.
   std::optional<double> averaging_s{};
   double spread = 0;  ///< Standard deviation of a step over its mean.
   double flops = 0;   ///< Of matrix products and convolutions, both passes.
@@ -69,10 +69,10 @@ struct TrainingFacts {
 
 /// Parses the last line of `text`, which is one JSON object. `from` names it in errors.
 ///
-/// Throws: Error(kData) if it is none, or lacks something.
+/// Throws: Error(kData) if the line is not such an object, or lacks a value.
 TrainingFacts facts_of_json(std::string_view text, const std::string& from);
 
-/// Returns the cost of a batch of `samples`, by a line through measured batches. Never less than zero.
+/// Returns the cost of a batch of `samples`, by linear interpolation between measured batches. Never less than zero.
 BatchCost cost_at(const TrainingFacts& facts, double samples);
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ constexpr double kTensorsOfLaunch = 36;
 }  // namespace
 
 double PlanLaunch::pass_s(double arithmetic_s, const PassKernels& kernels) const {
-  // A fused pass has its products, and one kernel between two of them.
+  // A fused pass has one kernel for each matrix product, and one kernel between two products.
   const double fused = kernels.products > 0 ? std::min(kernels.all, 2 * kernels.products) : kernels.all;
   const double count = is_compiled ? fused : kernels.all;
   return std::max(arithmetic_s + count * kernel_s, count * host_s);

@@ -14,15 +14,15 @@ enum class LaunchWay {
   kGraph,  ///< Recorded once and replayed, see trainer.graph.
 };
 
-/// The cost of a step's kernels apart from their arithmetic, however few samples they process. On CPUs all of it is 0,
-/// since a timed step includes it.
+/// The fixed cost of a step's kernels, which does not depend on the number of samples. On CPUs all these numbers are 0,
+/// since a timed step includes the cost.
 struct PlanLaunch {
   double kernel_s = 0;       ///< Of the device, for a kernel that has next to nothing to do.
   double host_s = 0;         ///< Host time to launch the next kernel. The device computes meanwhile.
   bool is_compiled = false;  ///< TorchInductor has fused what lies between two products.
   std::string source{};      ///< A line for people.
 
-  /// Returns how long a pass takes whose arithmetic takes so long.
+  /// Returns how long a pass takes if its arithmetic takes this long.
   double pass_s(double arithmetic_s, const PassKernels& kernels) const;
 };
 

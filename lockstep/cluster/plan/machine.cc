@@ -12,18 +12,19 @@ namespace lockstep {
 namespace {
 
 // Source: Sinha and others, "Not All GPUs Are Created Equal" (SC22, arXiv 2208.11035): devices of one kind vary by 8 %
-// on average, from whisker to whisker, which for a normal distribution is 5.4 standard deviations.
+//         on average, between the ends of a box plot's whiskers. For a normal distribution that range is 5.4 standard
+//         deviations.
 constexpr double kDeviceSpread = 0.08 / 5.4;
 
 // Source: ResNet-50 on an A100 trains 2470 images a second (NVIDIA's DeepLearningExamples, mixed precision), each of
 // 3 × 8.2 GFLOP: 0.19 of the data sheet's 312 TFLOPS.
 constexpr double kShareOfPeak = 0.2;
 
-// Measured by strace of one rank's first step, and of a synced snapshot of 1 GB (docs/cluster/plan.md).
+// These numbers were measured with strace: one rank's first step, and a synced snapshot of 1 GB (docs/cluster/plan.md).
 constexpr double kStartCalls = 470;
 constexpr double kSaveSecondsPerByte = 0.64e-9;
 
-/// Returns 60 for bf16 from "bf16 60". 0 if the list has no such entry.
+/// Returns the rate of a precision, such as 60 for bf16 from "bf16 60". 0 if the list has no such entry.
 double rate_in(const std::vector<std::string>& list, const std::string& precision, const Profile& profile,
                const std::string& key) {
   for (const auto& entry : list) {
@@ -107,7 +108,7 @@ void take_links(PlanMachine& machine, const Profile& profile, const TrainingFact
                                 : "all-reduce between nodes: unknown, counted as nothing (network.node_gbs)");
 }
 
-/// The precision that the devices are faster in.
+/// Returns the precision in which the devices compute faster.
 void take_precision_hint(PlanMachine& machine, const Profile& profile, const std::string& precision) {
   if (profile.devices.count == 0) return;
   const auto& name = profile.devices.name.empty() ? profile.name : profile.devices.name;
@@ -134,7 +135,8 @@ PlanMachine plan_machine(const Profile& profile, const TrainingFacts& facts, con
   take_precision_hint(machine, profile, facts.precision);
   machine.overlaps = has_devices || facts.ranks * facts.threads < facts.cores;
   machine.spread.devices = has_devices ? kDeviceSpread : 0;
-  // A machine so busy that steps vary by more is not described by a normal distribution.
+  // If steps vary by more than this, the machine is busy with other work, and a normal distribution does not describe
+  // it.
   machine.spread.steps = target.is_here ? std::min(0.3, facts.batches.front().spread) : 0;
   machine.sources.push_back(has_devices ? "stragglers: devices of one kind vary by 8 % (published: arXiv 2208.11035)"
                                         : "stragglers: steps here vary by " + fixed(machine.spread.steps * 100, 1) +

@@ -19,7 +19,7 @@ struct PlanTarget {
   bool is_compiled = false;  ///< model.compiled.
 };
 
-/// The system of `profile` as `plan` sees it.
+/// Returns the numbers of the system of `profile` that a plan needs.
 ///
 /// Throws: Error(kRecipe) if the profile's rates do not have the form "PRECISION NUMBER"; Error(kEnvironment) if the
 /// speed of its devices is unknown.

@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-/// One protocol of one algorithm. Latencies are in microseconds, once and for each step over a link.
+/// One protocol of one algorithm of NCCL. Latencies are in microseconds: one for the whole operation, and one for each
+/// step over a link.
 struct Protocol {
   bool is_tree = false;
   double base_us = 0;
@@ -44,8 +45,8 @@ double seconds_by(const Protocol& protocol, double bytes, RankLayout at, const P
   return latency_us * 1e-6 + bytes / (bus * protocol.share * ranks / steps);
 }
 
-/// Interpolates between two measured sizes. Below the smallest it is the smallest one's time, beyond the largest in
-/// proportion to it.
+/// Interpolates between two measured sizes. Below the smallest size it returns the time of the smallest. Above the
+/// largest size the time grows in proportion to the size.
 double seconds_measured(double bytes, const std::vector<ReduceCost>& measured) {
   const auto above = std::ranges::find_if(measured, [&](const auto& each) { return each.bytes >= bytes; });
   if (above == measured.begin()) return above->seconds;

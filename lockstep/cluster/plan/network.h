@@ -16,7 +16,7 @@ struct RankLayout {
 };
 
 /// The speed of an all-reduce. Bandwidths are bus bandwidths in bytes a second, as in nccl-tests. 0 means unknown, and
-/// then costs nothing.
+/// an unknown link is counted as costing nothing.
 struct PlanLinks {
   double slowness = 1;         ///< Factor of every all-reduce's time over the time from the other numbers.
   double node_bus = 0;         ///< Among the devices of one node.

@@ -28,8 +28,8 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question, const Pace
   RankWork work{.forward_s = cost.forward_s, .backward_s = cost.backward_s, .update_s = cost.update_s, .read_s = 0};
   const bool has_rate = machine.basis == PlanBasis::kPublished || machine.basis == PlanBasis::kDataSheet;
   if (has_rate || work.compute_s() <= 0) {
-    // One of a layer's three products belongs to the forward pass. Published rates are of whole steps. If a measured
-    // step will set the scale, any rate gives the shape.
+    // Of a layer's three matrix products in a step, one belongs to the forward pass. Published rates are for whole
+    // steps. If a measured step sets the scale later, any rate will do here.
     const double seconds = cost.flops / (has_rate ? machine.flops_per_s : 1e12);
     work = {.forward_s = seconds / 3, .backward_s = seconds * 2 / 3, .update_s = 0, .read_s = 0};
   }
@@ -40,8 +40,8 @@ RankWork work_of(const BatchCost& cost, const PlanQuestion& question, const Pace
   work.forward_s = launch.pass_s(work.forward_s * pace.arithmetic, cost.forward);
   work.backward_s = launch.pass_s(work.backward_s * pace.arithmetic, cost.backward);
   work.update_s = launch.pass_s(work.update_s * pace.arithmetic, update);
-  // Loaders beside the computation share the work. Without threads, or without a free core, reading adds to the
-  // computation.
+  // Loader threads read batches while the rank computes. Without threads, or without a free core, the time for reading
+  // is added to the computation.
   const int readers = machine.overlaps && question.facts.workers > 0 ? machine.workers : 1;
   work.read_s = question.facts.read_s * static_cast<double>(cost.samples) / readers;
   return work;
@@ -63,7 +63,7 @@ StepQuestion step_question(const PlanQuestion& question, RankLayout at, double b
           .averaging_s = is_timed ? cost.averaging_s : std::nullopt};
 }
 
-/// A run that was measured, and how much longer than the average its slowest rank takes.
+/// A run that was measured, and the time of its slowest rank as a multiple of the average.
 struct MeasuredRun {
   MeasuredStep step;
   std::vector<double> slowest;
@@ -74,7 +74,7 @@ double step_s(const PlanQuestion& question, const MeasuredRun& run, const Pace& 
 }
 
 /// Chooses the arithmetic that makes the run's time equal to the measured one. If the host is the bottleneck, several
-/// values do, and it takes the largest.
+/// values give this time, and the largest is taken.
 void fit_arithmetic(Pace& pace, const PlanQuestion& question, const MeasuredRun& run) {
   constexpr double kClose = 1 + 1e-9;
   const auto fits = [&](double arithmetic) {
@@ -92,7 +92,8 @@ void fit_arithmetic(Pace& pace, const PlanQuestion& question, const MeasuredRun&
   pace.arithmetic = low;
 }
 
-/// The least `miss` of a part of the pace, between a thousandth and a thousand times of it, by the golden section.
+/// Changes one part of the pace so that `miss` becomes smallest. It searches between a thousandth and a thousand times
+/// the present value, by golden-section search.
 template <typename Miss>
 void fit(double& part, Miss miss) {
   constexpr int kRounds = 30;
@@ -125,7 +126,7 @@ void limit_kernels(Pace& pace, const PlanQuestion& question, const MeasuredRun& 
   if (device_s > seconds) pace.kernels = std::min(pace.kernels, seconds / device_s / 2);
 }
 
-/// The run of which a pace is wrong by most, and by how much.
+/// Returns the run that a pace predicts worst, and the error.
 double worst_miss(const PlanQuestion& question, const std::vector<MeasuredRun>& runs, const Pace& pace) {
   double worst = 0;
   for (const auto& each : runs) {
@@ -149,7 +150,7 @@ Pace pace_of(const PlanQuestion& question) {
   const bool fits_kernels = question.machine.launch.kernel_s > 0 && differ([](const auto& step) { return step.batch; });
   const bool fits_network =
       differ([](const auto& step) { return step.at.ranks(); }) && (!fits_kernels || runs.size() > 2);
-  // The slowest rank's mean is enough to compare runs, and is many times as fast.
+  // To compare runs, the mean of the slowest rank is enough. It is many times faster to compute than a simulation.
   auto rough = runs;
   for (auto& each : rough)
     each.slowest = {std::accumulate(each.slowest.begin(), each.slowest.end(), 0.0) /
@@ -180,7 +181,7 @@ Pace pace_of(const PlanQuestion& question) {
   return pace;
 }
 
-/// Only the last micro-batch waits for other ranks.
+/// Only the last of several accumulated batches waits for other ranks.
 StepTime with_accumulation(StepTime step, const StepQuestion& of, std::int64_t accumulate) {
   const double more = static_cast<double>(accumulate - 1) * (of.work.forward_s + of.work.backward_s + step.data_s);
   step.seconds += more;

@@ -28,7 +28,7 @@ struct PlanSchedule {
   std::int64_t save_every = 1;      ///< The same of snapshots.
 };
 
-/// The source of the time that a rank computes.
+/// Where the time that a rank computes comes from.
 enum class PlanBasis {
   kMeasuredHere,   ///< Steps timed on this machine, which the job is for.
   kMeasuredThere,  ///< A run on that system.
@@ -36,14 +36,14 @@ enum class PlanBasis {
   kDataSheet,      ///< Also computed from a share of the data sheet's peak. Only an order of magnitude.
 };
 
-/// A step that was timed on the system that the job is for.
+/// A step that was timed on the same system on which the job will run.
 struct MeasuredStep {
   RankLayout at;
   double seconds = 0;
   double batch = 0;  ///< Of one rank.
 };
 
-/// The system that a job is for.
+/// The system on which a job will run.
 struct PlanMachine {
   std::string cluster;
   int ranks = 1;  ///< Of a node.
@@ -103,16 +103,17 @@ struct PlanPoint {
   std::string limit;              ///< "compute", "launches", "communication", "data" or "stragglers".
 };
 
-/// The relative error of a number by its source. It was measured on the cluster in question, published for it, or
-/// computed from its hardware.
+/// The relative error of a number by its source. The number was measured on the cluster, published for it, or computed
+/// from its hardware.
 inline constexpr double kMeasuredError = 0.20;
 inline constexpr double kPublishedError = 0.20;
 inline constexpr double kHardwareError = 0.25;
 
-/// Returns the bytes of a snapshot, which are weights, optimizer state and buffers.
+/// Returns the bytes of a snapshot: weights, optimizer state and buffers.
 double snapshot_bytes(const TrainingFacts& facts);
 
-/// The batch of the rank with most of `ranks`, and the global batch.
+/// Return the batch of a rank and the global batch, if there are `ranks` ranks. If ranks have batches of different
+/// sizes, it is the largest.
 double batch_of_rank(const PlanSchedule& schedule, int ranks);
 std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks);
 
@@ -120,7 +121,7 @@ std::int64_t global_batch_of(const PlanSchedule& schedule, int ranks);
 /// Nothing if the device's memory is unknown. 0 if not even one sample fits.
 std::optional<std::int64_t> largest_batch(const PlanQuestion& question);
 
-/// A prediction for each number of nodes.
+/// Returns a prediction for each number of nodes.
 ///
 /// Throws: Error(kRecipe) if a global batch leaves a rank without a sample, with the largest number of ranks that has
 /// work, or is larger than the data set.

@@ -114,12 +114,13 @@ StepQuestion step_of(std::vector<PlanBucket> buckets) {
 }
 
 TEST(SimulatedSteps, HideAllReducesBehindTheBackwardPassInOrder) {
-  // Ready at 2 and 3, one second each: the second one begins when the backward pass has ended.
+  // The buckets are ready at 2 s and 3 s, and each takes one second to send. The second one begins when the backward
+  // pass has ended.
   const auto step = simulated_step(step_of({{.bytes = 1, .ready = 0.5}, {.bytes = 1, .ready = 1}}));
   EXPECT_DOUBLE_EQ(step.seconds, 1 + 2 + 1 + 0.5);
   EXPECT_DOUBLE_EQ(step.exposed_s, 1);
   EXPECT_DOUBLE_EQ(step.reduce_s, 2);
-  // Both wait for the network: ready at 1.2 and 1.4.
+  // Both buckets wait for the network. They are ready at 1.2 s and 1.4 s.
   EXPECT_NEAR(simulated_step(step_of({{.bytes = 1, .ready = 0.1}, {.bytes = 1, .ready = 0.2}})).exposed_s, 0.2, 1e-9);
 }
 
@@ -237,7 +238,7 @@ TEST(Launches, RuleSmallBatchesAndLessSoInAGraphOrCompiled) {
   EXPECT_NEAR(eager.launch_s, 603 * 10e-6 - arithmetic, 1e-9);
   EXPECT_EQ(eager.limit, "launches");
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, false, 1).step.compute_s, arithmetic + 603 * 3.4e-6, 1e-9);
-  // Twice its products, 300 kernels. The update stays.
+  // The pass has twice as many products, that is 300 kernels. The update is the same.
   EXPECT_NEAR(point_with(facts, LaunchWay::kGraph, true, 1).step.compute_s, arithmetic + 303 * 3.4e-6, 1e-9);
   const auto large = point_with(facts, LaunchWay::kEager, false, 1000);
   EXPECT_NEAR(large.step.compute_s, 1000 * arithmetic + 600 * 3.4e-6 + 3 * 10e-6, 1e-9);
@@ -251,14 +252,14 @@ TEST(Launches, DoNotCountWhereStepsAreTimed) {
 }
 
 TEST(MeasuredRuns, OfTwoBatchesTellKernelsFromArithmetic) {
-  // 1 ms a sample and 20 ms for all kernels.
+  // The arithmetic takes 1 ms for each sample, and all kernels together 20 ms.
   const auto measured = [](double batch) {
     return MeasuredStep{.at = {1, 1}, .seconds = batch * 1e-3 + 20e-3, .batch = batch};
   };
   const auto facts = facts_with_kernels();
   const auto point = point_with(facts, LaunchWay::kGraph, false, 4, {measured(16), measured(64)});
   EXPECT_NEAR(point.step.seconds, 24e-3, 24e-3 * 0.03);
-  // One run alone takes what it does not know as published.
+  // From one run alone, the numbers that the run does not determine are taken as published.
   const auto from_one = point_with(facts, LaunchWay::kGraph, false, 4, {measured(64)});
   EXPECT_LT(from_one.step.seconds, 10e-3);
 }
@@ -289,7 +290,7 @@ TEST(MeasuredRuns, ThatAreFasterThanTheirKernelsCountThemForLess) {
 
 TEST(Plans, SayWhichBatchFits) {
   auto question = question_on("juwels-booster", {1});
-  // 40 GiB less one for the driver; 401 MiB of weights, gradients, state and buffers; 10 MiB a sample.
+  // Of 40 GiB, one is for the driver. Weights, gradients, state and buffers take 401 MiB, and each sample 10 MiB.
   EXPECT_EQ(largest_batch(question), (39 * 1024 - 401) / 10);
   EXPECT_HAS(plan_text(question, predicted(question)), "(it has 40.0 GiB); up to 3953 fit");
   question.machine.device_memory_bytes = 1.2 * (1 << 30);

@@ -30,7 +30,7 @@ TrainingFacts facts_of(const json& figure) {
   facts.train_samples = figure.at("train_samples");
   facts.validation_samples = figure.at("validation_samples");
   facts.start_s = figure.at("start_s");
-  // Of a layer's three products one belongs to the forward pass. The step that is given says how long they take.
+  // Of a layer's three matrix products, one belongs to the forward pass. The given step sets how long they take.
   facts.batches = {{.samples = figure.at("batch"), .forward_s = 1.0 / 3, .backward_s = 2.0 / 3}};
   return facts;
 }
@@ -57,7 +57,7 @@ double timed(const PlanPoint& point, const std::string& what) {
   return what == "run" ? point.run_s : what == "epoch" ? point.epoch_s : point.step.seconds;
 }
 
-/// The step with which the job that is given takes as long as it did.
+/// Returns the step time with which the prediction for the given job equals its measured time.
 double step_given(const json& figure) {
   const auto& from = figure.at("from");
   double low = 0;
@@ -86,7 +86,7 @@ TEST(PublishedFigures, ArePredictedWithinTheStatedError) {
   }
 }
 
-/// Within this share, which was set before anything was predicted.
+/// The error that the test allows. It was chosen before any prediction was made.
 constexpr double kStrongScalingError = 0.25;
 
 PlanQuestion strong_question(const json& figure) {
@@ -128,7 +128,7 @@ TEST(PublishedFigures, OfStrongScalingWithSmallBatchesFollowFromTwoRuns) {
     std::cout << figure.at("name") << ": predicted " << point.step.seconds << " s, measured " << measured
               << " s, off by " << std::lround(off * 100) << " %\n";
     if (figure.at("measured").size() == 1) continue;
-    // From the larger batch alone, and without what kernels cost besides arithmetic, it comes out too short.
+    // Predicted from the larger batch alone, without the fixed cost of kernels, the time is too short.
     auto question = strong_question(figure);
     question.machine.launch = {};
     question.machine.measured.resize(1);

@@ -74,7 +74,8 @@ std::vector<PlanBucket> plan_buckets(std::vector<PlanGradient> gradients, double
 
 std::vector<double> slowest_ranks(int ranks, const RankSpread& spread) {
   if (spread.devices == 0 && spread.steps == 0) return {1};
-  // Few ranks need many draws, many ranks few, since the maximum of many varies little.
+  // A job with few ranks needs many simulated steps. With many ranks few steps are enough, since the maximum over many
+  // ranks varies little.
   const int jobs = std::max(16, 20000 / ranks);
   const int steps = spread.steps == 0 ? 1 : 4;
   SampleRng draws;

@@ -82,7 +82,7 @@ nlohmann::ordered_json json_of(const PlanPoint& point) {
           {"error", point.error ? nlohmann::ordered_json(*point.error) : nlohmann::ordered_json(nullptr)}};
 }
 
-/// "budget: 750 GPU-hours are left of project_1's 1000; 8 nodes cost more".
+/// Returns a line such as "budget: 750 GPU-hours are left of project_1's 1000; 8 nodes cost more".
 std::string budget_text(const AccountBudget& budget, const PlanMachine& machine, const std::vector<PlanPoint>& points) {
   std::string text = "budget: " + fixed(budget.left(), 0) + " " + machine.billing.unit + " are left of " +
                      machine.account + "'s " + fixed(budget.granted, 0) + " (sshare)";

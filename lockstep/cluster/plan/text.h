@@ -12,7 +12,7 @@ namespace lockstep {
 /// Formats the plan for a person. It describes the training, has a table by nodes, and gives the source of each number.
 std::string plan_text(const PlanQuestion& question, const std::vector<PlanPoint>& points);
 
-/// The same as one object.
+/// Returns the plan as one JSON object.
 nlohmann::ordered_json plan_json(const PlanQuestion& question, const std::vector<PlanPoint>& points);
 
 }  // namespace lockstep

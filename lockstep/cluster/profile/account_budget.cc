@@ -16,7 +16,7 @@ std::string resource_of(const std::string& unit) {
   return unit == "core-hours" ? "cpu" : "";
 }
 
-/// The number of `name` in "cpu=6000,node=600".
+/// Returns the number of `name` in a text such as "cpu=6000,node=600".
 std::optional<double> resource_in(std::string_view list, const std::string& name) {
   for (const auto& each : split(list, ',')) {
     if (each.starts_with(name + "=")) return parsed_double(each.substr(name.size() + 1));
@@ -47,7 +47,7 @@ std::optional<AccountBudget> parsed_budget(std::string_view text, const std::str
   const auto resource = resource_of(unit);
   for (const auto& line : split(text, '\n')) {
     const auto fields = split(line, '|');
-    // Below the account's own line stand those of its users.
+    // The output has the account's own line first, and then lines of its users, which are not used.
     if (fields.size() != 4 || trimmed(fields[0]) != account || !trimmed(fields[1]).empty()) continue;
     const auto granted = resource_in(fields[2], resource);
     if (!granted) return std::nullopt;

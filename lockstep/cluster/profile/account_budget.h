@@ -18,8 +18,8 @@ struct AccountBudget {
   double left() const { return granted - used; }
 };
 
-/// Asks Slurm's accounting. Returns nothing if there is none, or if it sets no limit on that unit for the account. Many
-/// sites keep their budgets elsewhere.
+/// Asks Slurm's accounting. Returns nothing if there is no accounting, or if it sets no limit in this unit for the
+/// account. Many sites keep their budgets elsewhere.
 ///
 /// `unit` is "node-hours", "GPU-hours" or "core-hours", as in node_billing().
 ///

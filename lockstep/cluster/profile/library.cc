@@ -71,8 +71,8 @@ bool holds_path(const std::string& path, const fs::path& root) {
   return fs::exists(root / fs::path(path).relative_path(), error);
 }
 
-/// Rates how surely this is the profile's cluster. It is 3 by a variable or by Slurm, 2 by a file, 1 by the host's
-/// name, else 0.
+/// Rates how surely this is the profile's cluster. The result is 3 if a variable or Slurm says so, 2 for a file, 1 for
+/// the host's name, and else 0.
 int likeness(const ProfileDetect& detect, const HostFacts& here) {
   const auto any = [](const std::vector<std::string>& rules, auto holds) { return std::ranges::any_of(rules, holds); };
   if (!detect.slurm_cluster.empty() && here.slurm_cluster && here.slurm_cluster() == detect.slurm_cluster) return 3;
@@ -85,7 +85,7 @@ int likeness(const ProfileDetect& detect, const HostFacts& here) {
 }  // namespace
 
 HostFacts HostFacts::of_process(const Environment& env) {
-  // All profiles share one answer, since Slurm may take a while.
+  // Slurm is asked for the cluster's name once for all profiles, since it may take a while to answer.
   const auto name = std::make_shared<std::optional<std::string>>();
   return {.env = env, .host = host_name(), .root = "/", .slurm_cluster = [name, env] {
             if (!*name) *name = slurm_cluster_name(env);
@@ -152,7 +152,7 @@ void ProfileLibrary::lay(Profile& profile, const std::string& name, std::vector<
                 near ? "did you mean '" + *near + "'?" : "`lockstep profile ls` lists them");
   }
   if (!base.empty()) lay(profile, base, chain);
-  // A base's description and its detection do not apply to the profile above it.
+  // A profile does not inherit its base's description, nor the rules that detect the base's cluster.
   profile.about = {};
   profile.detect = {};
   std::erase_if(profile.origins,

@@ -39,14 +39,15 @@ struct HostFacts {
 /// neither variable is set.
 std::filesystem::path own_profiles_folder(const Environment& env);
 
-/// All profiles of this user. They are the built-in ones, over them the files of own_profiles_folder(), and over these
-/// the files that LOCKSTEP_PROFILE_PATH names.
+/// All profiles that this user can name. The files in own_profiles_folder() override the built-in profiles. The files
+/// that LOCKSTEP_PROFILE_PATH names override both.
 class ProfileLibrary {
  public:
-  /// LOCKSTEP_PROFILE_PATH is a list of files and folders with `:` between them, the first before the later ones. A
-  /// file NAME.toml lays its keys over the profile NAME, or makes a new one, over the one that its `base` names.
+  /// LOCKSTEP_PROFILE_PATH is a list of files and folders with `:` between them. An earlier entry overrides a later
+  /// one. The keys of a file NAME.toml override those of the profile NAME. If there is no such profile, the file makes
+  /// a new one, based on the profile that its `base` names.
   ///
-  /// Throws: Error(kRecipe) for an entry that is not there; Error(kIo) for one that cannot be read.
+  /// Throws: Error(kRecipe) for an entry that does not exist; Error(kIo) for a file that cannot be read.
   explicit ProfileLibrary(const Environment& env, std::span<const ProfileText> builtin = builtin_profiles());
 
   /// Sorted, generic first.
@@ -55,16 +56,16 @@ class ProfileLibrary {
   /// Returns the profile of that name. `word` is a file if it has a `/` or ends in ".toml".
   ///
   /// Throws: Error(kUsage) naming the nearest profile for an unknown name; Error(kRecipe) with file and line for an
-  ///         invalid file; Error(kIo) for one that cannot be read.
+  ///         invalid file; Error(kIo) for a file that cannot be read.
   Profile named(const std::string& word) const;
 
   /// Returns the profile of this cluster. Variables or Slurm's name for it decide first, then files and paths, then the
-  /// host's name. It is generic if none matches. If two match equally well, it is the user's own one.
+  /// host's name. If no profile matches, it is `generic`. If two match equally well, the user's own profile is taken.
   ///
-  /// Throws: Error(kUsage) naming both if two of one kind are recognised equally well.
+  /// Throws: Error(kUsage) naming both if two profiles match equally well, and both or neither are the user's own.
   Profile detected(const HostFacts& here) const;
 
-  /// named() of `word`, or detected() if it is "auto".
+  /// Returns named(word), or detected() if `word` is "auto".
   Profile chosen(const std::string& word, const HostFacts& here) const;
 
  private:
@@ -77,25 +78,25 @@ class ProfileLibrary {
   std::set<std::string, std::less<>> own_;  ///< Profiles that a file of the user's has a part in.
 };
 
-/// Problems and facts of a profile that its author should look at, one per line. Keys in `about.unverified` come first,
-/// then numbers that contradict each other.
+/// Returns lines on a profile that its author should check. Keys in `about.unverified` come first, then numbers that
+/// contradict each other.
 struct ProfileFindings {
   std::vector<std::string> unverified;
   std::vector<std::string> faults;
 };
 ProfileFindings checked(const Profile& profile);
 
-/// Finds this system's profile once, and gives the others that a person may name instead.
+/// Finds this system's profile once and keeps it. It also returns any other profile that a person names.
 class ProfileChooser {
  public:
-  /// Throws: as ProfileLibrary and its detected().
+  /// Throws: as the constructor of ProfileLibrary, and as detected().
   explicit ProfileChooser(const Environment& env)
       : library_(env), here_(library_.detected(HostFacts::of_process(env))) {}
 
   /// Returns the profile that `word` names, or this cluster's if it is "auto". Throws: as ProfileLibrary::named().
   Profile chosen(const std::string& word) const { return word == "auto" ? here_ : library_.named(word); }
 
-  /// True if this is the system of that profile.
+  /// True if this machine belongs to the cluster of that profile.
   bool is_here(const Profile& profile) const { return profile.name == here_.name; }
 
  private:

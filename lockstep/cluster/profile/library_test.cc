@@ -68,7 +68,7 @@ TEST(BuiltinProfiles, PutEachMaskOnTheCoresOfItsDomainAndNoneOnThoseOfAnother) {
         if ((mask >> core & 1U) == 0) continue;
         const auto domain = core / per_domain;
         is_near = is_near || domain == profile.devices.numa[i];
-        // JUWELS' devices have two domains each: theirs, and the next one, which no other device is near to.
+        // On JUWELS each device has two NUMA domains: its own, and the next one, to which no other device is near.
         EXPECT_EQ(domain / 2, profile.devices.numa[i] / 2) << name << " device " << i;
       }
       EXPECT_TRUE(is_near) << name << " device " << i;

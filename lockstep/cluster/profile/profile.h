@@ -24,7 +24,7 @@ struct ProfileAbout {
   std::vector<std::string> notes;
 };
 
-/// How to recognise a machine of this cluster. A profile does not inherit it from its base.
+/// How to recognise a machine of this cluster. A profile does not inherit these rules from its base.
 struct ProfileDetect {
   std::vector<std::string> env;    ///< "NAME" that is set, or "NAME=value".
   std::vector<std::string> files;  ///< "/path=its whole content".
@@ -82,7 +82,7 @@ struct ProfileSlurm {
   std::int64_t billed_per_node = 0;  ///< Billed units of a whole node. 0 means as many as it has of that unit.
 };
 
-/// For jobs of this many nodes, this much time.
+/// A rule: jobs with this many nodes may take this much time.
 struct NodeLimit {
   int min_nodes = 1;
   int max_nodes = 1;
@@ -125,7 +125,7 @@ struct ProfileModules {
   std::vector<std::string> load;    ///< Names, for one `module load`.
   std::vector<std::string> after;
   std::vector<std::string> container;  ///< Shell commands instead of all of these if the job runs in a container.
-  bool torch = false;                  ///< `load` brings a Python with PyTorch.
+  bool torch = false;                  ///< `load` brings a Python interpreter with PyTorch.
 };
 
 struct ProfileContainer {
@@ -187,9 +187,9 @@ struct Profile {
   ProfileStorage storage;
   ProfileSoftware software;
 
-  /// "lumi-g.toml:31" for each key that some file gave.
+  /// The origin, such as "lumi-g.toml:31", of each key that a file sets.
   std::map<std::string, std::string, std::less<>> origins;
-  /// Returns the origin of a key's value. It is the profile's name if no file gave one.
+  /// Returns the origin of a key's value. If no file sets the key, it is the profile's name.
   std::string origin(std::string_view key) const;
 };
 
@@ -199,19 +199,20 @@ struct NodeBilling {
   double per_hour = 1;  ///< Of the part of the node that the job has.
 };
 
-/// Returns the price of `devices` and `cores` of a node. It is their larger share of the node, or the whole node if the
-/// job has it alone. A profile that knows neither devices nor cores counts whole nodes.
+/// Returns the price of `devices` and `cores` of a node. The price is proportional to the larger of the two shares of
+/// the node. If the job has the node alone, it pays for the whole node. A profile that knows neither devices nor cores
+/// counts whole nodes.
 NodeBilling node_billing(const Profile& profile, int devices, int cores, bool has_whole_node);
 
-/// Returns the QOS or else the partition, as the profile knows it. A null pointer if it knows neither.
+/// Returns the profile's entry for the QOS, or else for the partition. Null if the profile has neither.
 const ProfileQueue* known_queue(const Profile& profile, const std::string& qos, const std::string& partition);
 
-/// The image that `--container site` means.
+/// Returns the path of the image that `--container site` means.
 ///
-/// Throws: Error(kEnvironment) if the profile names none.
+/// Throws: Error(kEnvironment) if the profile names no image.
 const std::string& site_image(const Profile& profile);
 
-/// Returns the variables of a job on `nodes` nodes, which are `env`, with `env_one_node` or `env_many_nodes` over it.
+/// Returns the variables for a job on `nodes` nodes: those of `env`, overridden by `env_one_node` or `env_many_nodes`.
 ProfileEnv env_for(const Profile& profile, int nodes);
 
 }  // namespace lockstep

@@ -106,7 +106,7 @@ constexpr auto kRows = std::to_array<ProfileRow>({
     {"modules.load", [](P& p, Name) -> Slot { return &p.modules.load; }, "modules to load"},
     {"modules.after", [](P& p, Name) -> Slot { return &p.modules.after; }, "shell commands after `module load`"},
     {"modules.container", [](P& p, Name) -> Slot { return &p.modules.container; }, "shell commands instead of all of these if a container is used"},
-    {"modules.torch", [](P& p, Name) -> Slot { return &p.modules.torch; }, "true if the modules provide a Python with PyTorch"},
+    {"modules.torch", [](P& p, Name) -> Slot { return &p.modules.torch; }, "true if the modules provide a Python interpreter with PyTorch"},
     {"env.*", [](P& p, Name n) -> Slot { return &p.env[n]; }, "environment variable of every job"},
     {"env_one_node.*", [](P& p, Name n) -> Slot { return &p.env_one_node[n]; }, "environment variable of a job on one node"},
     {"env_many_nodes.*", [](P& p, Name n) -> Slot { return &p.env_many_nodes[n]; }, "environment variable of a job on several nodes"},
@@ -179,7 +179,7 @@ struct Reader {
       refuse("'" + pattern + "' is not a regular expression: " + error.what());
     }
   }
-  /// "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is not known.
+  /// Parses a limit such as "1-91 02:00:00", "4 03:00:00", or "1-10" if the time is unknown.
   NodeLimit limit(const std::string& text) const {
     const auto space = text.find(' ');
     const auto range = split(std::string_view(text).substr(0, space), '-');

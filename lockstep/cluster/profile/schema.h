@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// The field of a profile that a key means. Its alternative says which type the key has.
+/// The member of a profile in which a key's value is stored. The variant's alternative is the key's type.
 using ProfileSlot = std::variant<std::string*, std::int64_t*, bool*, std::chrono::seconds*, std::vector<std::string>*,
                                  std::vector<std::int64_t>*, std::vector<NodeLimit>*>;
 
@@ -29,23 +29,23 @@ struct ProfileRow {
 /// Every key that a profile may hold, in the order in which they are shown.
 std::span<const ProfileRow> profile_schema();
 
-/// The row of a key and what its `*` stands for, or a null pointer if there is none.
+/// The row of a key, and the text for which the key's `*` stands. The row is null if there is no such key.
 struct ProfileMatch {
   const ProfileRow* row = nullptr;
   std::string name;
 };
 ProfileMatch profile_row_of(std::string_view key);
 
-/// Puts a value from a file into `profile`, with its origin.
+/// Stores a value from a file in `profile`, together with its origin.
 ///
-/// Throws: Error(kRecipe) with file and line for a key that is not known, naming the nearest, and for a value of
-/// another type, with the one wanted.
+/// Throws: Error(kRecipe) with file and line: for an unknown key, naming the nearest one, and for a value of a wrong
+///         type, naming the type wanted.
 void set_profile_key(Profile& profile, const RawSetting& raw);
 
-/// The value as TOML would hold it.
+/// Returns the value as TOML.
 std::string toml_of(const ProfileSlot& slot);
 
-/// Describes the values of a slot, such as "a list of texts".
+/// Returns a description of a key's type, such as "a list of texts".
 std::string wanted(const ProfileRow& row);
 
 }  // namespace lockstep

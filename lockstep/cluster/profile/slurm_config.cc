@@ -26,7 +26,8 @@ std::string name_in(std::string_view text) {
   return found == config.end() ? std::string() : lower(found->second);
 }
 
-/// The places where Slurm's commands look. A daemon keeps the last one if the controller distributes the file.
+/// The places where Slurm's commands look for slurm.conf. The last one is used if the controller distributes the file
+/// and a daemon stores it.
 std::string name_in_files(const Environment& env, const fs::path& root) {
   if (const auto file = env.get("SLURM_CONF")) return name_in(text_or_nothing(*file));
   for (const auto* file : {"etc/slurm/slurm.conf", "etc/slurm-llnl/slurm.conf", "run/slurm/conf/slurm.conf"}) {

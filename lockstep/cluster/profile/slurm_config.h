@@ -17,7 +17,7 @@ using SlurmConfig = std::map<std::string, std::string, std::less<>>;
 SlurmConfig parsed_slurm_config(std::string_view text);
 
 /// Returns the ClusterName of the Slurm that commands reach from here. It is SLURM_CLUSTER_NAME in a job, else from
-/// slurm.conf, else from `scontrol show config`. It is in lower case, as Slurm has it. Empty if there is no Slurm.
+/// slurm.conf, else from `scontrol show config`. The name is in lower case, as in Slurm. Empty if there is no Slurm.
 ///
 /// Blocks:  if the controller is asked, for 10 seconds at most.
 std::string slurm_cluster_name(const Environment& env, const std::filesystem::path& root = "/");

@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// The keys that some file gave, by table, tables in the schema's order and names in their own.
+/// Returns the keys that files have set, by table. Tables are in the schema's order, and keys in alphabetical order.
 std::vector<std::string> given_keys(const Profile& profile);
 
-/// The value of one of them, as TOML.
+/// Returns the value of one such key, as TOML.
 std::string toml_value(const Profile& profile, const std::string& key);
 
 /// Returns the profile as TOML that reads back as the same. If `with_origin`, a comment gives each key's origin and

@@ -59,14 +59,14 @@ void take_line(std::string_view line, ExitRecords& records) {
           {.job = object.at("job"), .code = object.at("code"), .state = object.value("state", std::string())});
     }
   } catch (const json::exception&) {
-    // This is an incomplete line, since its node failed or its disk was full.
+    // The line is incomplete, because its node failed or its disk was full. It is skipped.
   }
 }
 
 /// True if `code`, as a shell reports it, means that a signal ended the program.
 bool is_signal(int code) { return code > kSignalled && code <= kSignalled + SIGRTMAX; }
 
-/// "SIGKILL". "signal 64" for one that has no name.
+/// Returns a signal's name, such as "SIGKILL", or "signal 64" if it has none.
 std::string signal_name(int signal) {
   const char* short_name = ::sigabbrev_np(signal);
   return short_name != nullptr ? "SIG" + std::string(short_name) : "signal " + std::to_string(signal);
@@ -84,8 +84,8 @@ std::string usual_reason(int code) {
   }
 }
 
-/// ", by SIGKILL (137; often memory)", ", with code 5". A program that passes on its own child's signal ends by itself,
-/// with the same number.
+/// Returns a text such as ", by SIGKILL (137; often memory)" or ", with code 5". A program whose own child was killed
+/// may exit by itself with the same number.
 std::string how_words(int code) { return (is_signal(code) ? ", by " : ", with ") + exit_code_text(code); }
 
 }  // namespace

@@ -35,12 +35,12 @@ struct JobExit {
   std::string state{};  ///< Slurm's word, such as "TIMEOUT". Empty in the script's own line.
 };
 
-/// The exit records of a run, in the order in which they were written. docs/formats/run-folder.md describes the files.
+/// All exit records of a run, in the order in which they were written. docs/formats/run-folder.md describes the files.
 struct ExitRecords {
   std::vector<RankExit> ranks{};
   std::vector<JobExit> jobs{};
 
-  /// Returns what is known about a job's end. If there are several records, it is the latest. Null if there is none.
+  /// Returns what is known about a job's end. If the job has several records, the latest counts. Null if it has none.
   const JobExit* end_of_job(const std::string& job) const;
 };
 
@@ -52,21 +52,22 @@ struct FirstExit {
   std::optional<double> ahead_s{};  ///< How long it ended before the next rank that failed. Nothing if no other did.
 };
 
-/// Appends one line to exits-NODE.jsonl in the run folder. Ranks of a node may do so at once.
+/// Appends one line to exits-NODE.jsonl in the run folder. Several ranks of a node may call this at the same time.
 ///
 /// Throws: Error(kIo) if the line cannot be written.
 void append_exit(const std::filesystem::path& run_dir, const RankExit& exit);
 
-/// Appends what Slurm says of a job's end to exits.jsonl in the run folder, if the script has left its own line.
+/// Appends what Slurm reports about a job's end to exits.jsonl in the run folder, if the script has written its own
+/// line.
 ///
 /// Throws: Error(kIo) if the line cannot be written.
 void append_exit(const std::filesystem::path& run_dir, const JobExit& exit);
 
-/// Returns what lies in exits.jsonl and exits-NODE.jsonl. A line that holds something else is left out.
+/// Reads exits.jsonl and exits-NODE.jsonl in the run folder. Lines that are not exit records are left out.
 ExitRecords read_exits(const std::filesystem::path& run_dir);
 
-/// Returns the rank that failed first in the last start of `job`. Nothing if none failed. A rank that only noticed a
-/// dead peer (code 7) comes first only if there is no other.
+/// Returns the rank that failed first in the last start of `job`. Nothing if no rank failed. A rank that only noticed a
+/// dead peer (code 7) is returned only if no other rank failed.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
 /// Formats "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop.

@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// The whole number that follows `words` in `line`, blanks between them left out.
+/// Returns the whole number that follows `words` in `line`. Blanks before the number are skipped.
 std::optional<int> number_after(std::string_view line, std::string_view words) {
   const auto at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
@@ -21,7 +21,7 @@ std::optional<int> number_after(std::string_view line, std::string_view words) {
   return parsed_int<int>(rest.substr(0, end));
 }
 
-/// The number in " exitcode : -9 (pid: 71)" if `name` is "exitcode".
+/// Returns the number after `name`, such as -9 in " exitcode : -9 (pid: 71)" for "exitcode".
 std::optional<int> field(std::string_view line, std::string_view name) {
   const auto text = trimmed(line);
   const auto colon = text.find(':');
@@ -43,7 +43,7 @@ std::optional<LauncherFailure> torchrun_failure(const Lines& lines) {
     if (!code) code = field(*line, "exitcode");
   }
   if (!rank || !code) return std::nullopt;
-  // Python's subprocess has -n for signal n.
+  // For a child that signal n ended, Python's subprocess reports -n.
   return LauncherFailure{.launcher = "torchrun", .rank = *rank, .code = *code < 0 ? 128 - *code : *code};
 }
 
@@ -70,7 +70,7 @@ std::optional<LauncherFailure> mpirun_failure(const Lines& lines) {
   return std::nullopt;
 }
 
-/// `lines` without torchrun's traceback and table of failures.
+/// Returns `lines` without torchrun's traceback and table of failures.
 Lines without_torchrun(const Lines& lines) {
   const auto error = std::ranges::find_if(lines, is_torchrun_error);
   if (error == lines.end()) return lines;

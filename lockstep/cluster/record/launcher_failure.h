@@ -23,7 +23,7 @@ struct LauncherFailure {
 std::optional<LauncherFailure> launcher_failure(const std::vector<std::string>& lines);
 
 /// Returns the last 20 of `lines` before torchrun's traceback and table of failures, which would otherwise displace the
-/// failed rank's own output. If nothing comes before these, they count.
+/// failed rank's own output. If there are no lines before these, their own last lines are returned.
 std::vector<std::string> rank_lines(const std::vector<std::string>& lines);
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// As torchrun of PyTorch 2.11 wrote them, shortened in the middle.
+// Lines that torchrun of PyTorch 2.11 wrote, shortened in the middle.
 const Lines kTorchrun = {
     "child says why",
     "W1123 13:33:01.554000 11718 torch/distributed/elastic/multiprocessing/api.py:1010] Sending process 11832 closing "
@@ -41,7 +41,7 @@ TEST(LauncherFailures, OfTorchrunAreItsRootCause) {
 }
 
 TEST(LauncherFailures, OfMpirunAreTheProcessThatItNames) {
-  // As Open MPI 4.1.4 wrote them.
+  // Lines that Open MPI 4.1.4 wrote.
   const auto aborted =
       launcher_failure({"MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD", "with errorcode 6."});
   ASSERT_TRUE(aborted);

@@ -21,14 +21,14 @@ struct NodeFinding {
   std::string hint() const;  ///< Returns advice. Empty if the agent gave none.
 };
 
-/// One node's findings, from its telemetry line after line.
+/// Collects one node's warnings from the lines of its telemetry.
 class NodeFindings {
  public:
-  /// Looks at warnings and their ends, and passes over all else. The first hundred are kept.
+  /// Takes the next line. Only lines on warnings and their ends are used. The first hundred warnings are kept.
   void take(const TelemetryLine& line);
 
   const std::vector<NodeFinding>& all() const { return all_; }
-  /// Those that are not over.
+  /// Returns the warnings that have not ended.
   std::vector<NodeFinding> open() const;
 
  private:

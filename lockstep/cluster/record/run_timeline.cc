@@ -10,14 +10,14 @@
 namespace lockstep {
 namespace {
 
-/// Counts the samples of a number of steps. An epoch's last step may be a short one.
+/// Counts the samples of a number of steps. The last step of an epoch may have fewer samples than others.
 class SampleCount {
  public:
   explicit SampleCount(const RunSegment& start)
       : global_batch_(number_of(start.started, "global_batch", 0)),
         steps_per_epoch_(std::max(1.0, number_of(start.started, "steps_per_epoch", 1))),
         epoch_samples_(global_batch_ * steps_per_epoch_) {
-    // Only the end of a run that has trained on whole epochs gives the number of samples.
+    // The number of samples in an epoch is known only after a run has ended and has trained whole epochs.
     const double epochs = number_of(start.ended, "epochs", 0);
     const double samples = number_of(start.ended, "samples", 0);
     if (epochs > 0 && std::abs(epochs * steps_per_epoch_ - static_cast<double>(start.ended.step)) < 0.5) {
@@ -59,11 +59,11 @@ void time_logged_steps(RunSegment& start) {
   for (auto& each : start.logged) {
     if (each.samples_per_second > 0) each.seconds = samples.between(each.from, each.to) / each.samples_per_second;
   }
-  // A rate is null if no time was measured. Such steps are of no use here.
+  // A rate is null if no time was measured. Such steps are skipped.
   std::erase_if(start.logged, [](const auto& each) { return !(each.seconds > 0); });
 }
 
-/// The moments at which something was written, by the epoch whose steps had been taken.
+/// The times of events, by the number of epochs whose steps had been taken.
 struct EpochMarks {
   double last_time = 0;
   std::int64_t last_step = 0;
@@ -140,7 +140,7 @@ double RunSegment::seconds_in_steps(std::int64_t from, std::int64_t to) const {
     all_s += each_logged.seconds;
     all_steps += static_cast<double>(each_logged.to - each_logged.from);
   }
-  // Without any logged line, the steps are the time that the other phases leave.
+  // If no step was logged, the time of the steps is the rest of the epoch, after the other phases are subtracted.
   if (all_steps <= 0) {
     all_s = std::max(0.0, seconds() - validation_s - snapshot_s);
     all_steps = static_cast<double>(std::max<std::int64_t>(1, steps()));

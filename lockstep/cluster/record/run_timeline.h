@@ -20,7 +20,7 @@ using PhaseSeconds = std::array<double, kEpochPhases.size()>;
 
 inline constexpr double kNotTold = std::numeric_limits<double>::quiet_NaN();
 
-/// A number of a line, or `otherwise` if the line has none or one that is not finite.
+/// Returns a number from a line, or `otherwise` if it is missing or not finite.
 double number_of(const MetricsLine& line, const std::string& key, double otherwise = kNotTold);
 
 /// The steps between two logged lines.
@@ -59,14 +59,14 @@ struct RunSegment {
   bool has_ended() const { return !ended.event.empty(); }
   std::int64_t steps() const { return last_step - started.step; }
   double started_at() const { return number_of(started, "time", 0); }
-  /// From the first event to the last, as the run measured it if it has ended.
+  /// Returns the time from the first event to the last. If the run has ended, the run's own measurement is used.
   double seconds() const;
   /// Returns the seconds in steps from `from` to `to`, from the logged lines between them, or from the logged mean if
   /// there is none.
   double seconds_in_steps(std::int64_t from, std::int64_t to) const;
 };
 
-/// The starts of a run in order. Of lines from before the first start nothing is kept.
+/// Returns the starts of a run, in order. Lines before the first start are skipped.
 ///
 /// Throws: as read_metrics().
 std::vector<RunSegment> run_starts(const std::filesystem::path& metrics);

@@ -37,7 +37,8 @@ nlohmann::json layout_of(const RunFolder& folder) {
   }
 }
 
-/// Returns how much longer than its share each phase takes, with `by` times as many ranks.
+/// Returns what limits the scaling from `first` to `run`: the phase of an epoch that takes longest beyond its ideal
+/// time. "none" if no phase does.
 std::string limit_of(const RunFigures& run, const RunFigures& first) {
   const double share = static_cast<double>(first.ranks) / run.ranks;
   PhaseSeconds lost{};
@@ -93,7 +94,8 @@ RunFigures figures_of(const RunSegment& start) {
   run.steps = start.steps();
   const double steps_per_epoch = number_of(start.started, "steps_per_epoch", 0);
   const double epochs = static_cast<double>(run.steps) / (steps_per_epoch > 0 ? steps_per_epoch : 1);
-  // For a resumed run the file counts all samples. Those of this start follow from its steps.
+  // If a run was resumed, the file counts the samples of all starts. The samples of this start are computed from its
+  // steps.
   run.samples = run.steps * run.global_batch;
   if (start.started.step == 0) {
     run.samples = static_cast<std::int64_t>(number_of(start.ended, "samples", static_cast<double>(run.samples)));
@@ -138,7 +140,7 @@ std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs) {
 
 TableRows scaling_table(const std::vector<ScalingRow>& rows) {
   const bool has_labels = std::ranges::any_of(rows, [](const auto& row) { return !row.run.label.empty(); });
-  // Runs of several sites have no unit in common.
+  // Runs on different sites may be billed in different units, so their prices are not compared.
   const bool is_one_unit =
       std::ranges::all_of(rows, [&](const auto& row) { return row.run.billing.unit == rows.front().run.billing.unit; });
   const std::string unit = rows.empty() || !is_one_unit ? JobBilling{}.unit : rows.front().run.billing.unit;

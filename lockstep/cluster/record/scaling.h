@@ -14,7 +14,8 @@
 
 namespace lockstep {
 
-/// A smaller part of an epoch is not worth a person's time. Without it the epoch would be at most a ninth faster.
+/// The share of an epoch's time from which a loss is reported. Removing a smaller part would make the epoch at most a
+/// ninth faster.
 inline constexpr double kNoticedLoss = 0.1;
 
 /// The facts on a run's speed from its own record. For a run with several starts, the last one counts.
@@ -42,17 +43,18 @@ struct RunFigures {
 
   double node_hours() const { return run_s * nodes / 3600; }
   double billed_hours() const { return billing.hours(run_s, nodes); }
-  /// Nothing if no device reports power, or if this start's samples are not all that the energy was used for.
+  /// The energy for each sample. Nothing if no device reports power, or if the energy was also used for samples of
+  /// other starts.
   std::optional<double> kwh_per_sample() const;
 };
 
-/// Throws: Error(kIo) if there is no run; Error(kData) if it has taken no step or has not ended.
+/// Throws: Error(kIo) if there is no run; Error(kData) if the run has made no step or has not ended.
 RunFigures figures_of_run(const std::filesystem::path& run_dir);
 
-/// Does the same for one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.
+/// Returns the figures of one start of a run that may still be running. LOCKSTEP_ASSERT: it has taken a step.
 RunFigures figures_of(const RunSegment& start);
 
-/// Returns the figures of a program of which nodes, ranks, run_s, billing and energy are set.
+/// Returns the figures of a program other than a recipe: only nodes, ranks, run_s, billing and energy are set.
 RunFigures program_figures(RunFigures run);
 
 /// A run among others.
@@ -64,10 +66,11 @@ struct ScalingRow {
                           ///< beyond its share.
 };
 
-/// The runs by label, in the order in which labels come, then by ranks.
+/// Returns the runs sorted by label, in the order in which labels first occur, and then by ranks.
 std::vector<ScalingRow> scaling_rows(std::vector<RunFigures> runs);
 
-/// With a head, for text_table() and its kin. Of programs it has their time, and no steps.
+/// Returns the rows of a table, with its head, for text_table() and similar functions. For programs the table has their
+/// time, but no steps.
 TableRows scaling_table(const std::vector<ScalingRow>& rows);
 nlohmann::ordered_json scaling_json(const std::vector<ScalingRow>& rows);
 

@@ -19,7 +19,7 @@ constexpr double kBottom = 48;
 constexpr double kTop = 16;
 constexpr double kRight = 16;
 
-/// Both axes by powers of two, so that the ideal is a straight line at any scale.
+/// Both axes are logarithmic, to base two. So ideal scaling is a straight line.
 struct Axes {
   double ranks_from = 1;
   double ranks_to = 2;

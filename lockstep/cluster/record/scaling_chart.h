@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Speed-up over ranks, a line for each label beside the ideal one, as SVG.
+/// Returns a chart of speed-up over ranks as SVG. It has a line for each label, and one for ideal scaling.
 std::string scaling_chart(const std::vector<ScalingRow>& rows);
 
 }  // namespace lockstep

@@ -34,7 +34,7 @@ ExitRecords of_this_step(ExitRecords records, const EndedStep& ended) {
   return records;
 }
 
-/// A lost node is no proof for srun, which then may end with 0: each rank has to say that it ended well.
+/// If a node is lost, srun may still exit with 0. So the step ended well only if every rank has recorded a good end.
 bool ended_well(const EndedStep& ended, const ExitRecords& records) {
   const auto well = std::ranges::count_if(records.ranks, [](const auto& each) { return each.code == 0; });
   return ended.code == 0 && (ended.lost.empty() || well >= ended.tasks);
@@ -49,7 +49,7 @@ struct NodeChange {
   std::vector<std::string> added{};
 };
 
-/// "step started again without n2, with n4 (restart 1 of 3): …".
+/// Returns a line such as "step started again without n2, with n4 (restart 1 of 3): …".
 std::string again_words(const EndedStep& ended, const NodeChange& change, int most, const std::string& why) {
   std::string nodes = change.left_out.empty() ? "" : " without " + joined(change.left_out, ", ");
   if (!change.added.empty()) nodes += ", with the spare " + joined(change.added, ", ");
@@ -57,13 +57,13 @@ std::string again_words(const EndedStep& ended, const NodeChange& change, int mo
          std::to_string(most) + "): " + why;
 }
 
-/// Errors that the next start of a recipe would share.
+/// True if the error is in the recipe or its data, so that the next start would meet it again.
 bool is_the_recipes(const EndedStep& ended) {
   return ended.is_recipe && (ended.code == exit_code(ErrorKind::kUsage) ||
                              ended.code == exit_code(ErrorKind::kRecipe) || ended.code == exit_code(ErrorKind::kData));
 }
 
-/// Takes spare nodes into the places that are free.
+/// Adds spare nodes until the step has the number of nodes that it wants.
 std::vector<std::string> fill_up(std::vector<std::string>& nodes, const EndedStep& ended) {
   std::vector<std::string> added;
   for (const auto& each : ended.spares) {
@@ -80,7 +80,7 @@ json to_json(const EndedStep& ended, const StepRestart& verdict) {
           {"again", verdict.is_again}, {"reason", verdict.reason}, {"nodes", ended.nodes}};
 }
 
-/// Nodes on which the step of this job ran before, and does not run any more.
+/// Returns the nodes on which an earlier start of this job's step ran, and this start did not.
 std::set<std::string> left_out_before(const EndedStep& ended, const fs::path& path) {
   std::set<std::string> found;
   for (const auto& line : split(text_or_nothing(path), '\n')) {
@@ -92,7 +92,7 @@ std::set<std::string> left_out_before(const EndedStep& ended, const fs::path& pa
   return found;
 }
 
-/// The last line of this job's start; nothing if there is none, or if it is torn.
+/// Returns the last record of this job's starts. Nothing if there is none, or if the line is incomplete.
 std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path) {
   std::optional<EndedStep> found;
   for (const auto& line : split(text_or_nothing(path), '\n')) {
@@ -107,7 +107,7 @@ std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path
                        .lost = object.at("lost")};
       if (before.job == ended.job && before.start == ended.start) found = std::move(before);
     } catch (const json::exception&) {
-      // Of another version.
+      // The line was written by another version of Lockstep.
     }
   }
   return found;
@@ -137,7 +137,7 @@ StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, c
   if (left_out.empty() && first && has_others) left_out = {first->rank.node};
   std::erase_if(verdict.nodes, [&](const auto& node) { return std::ranges::find(left_out, node) != left_out.end(); });
   const auto added = fill_up(verdict.nodes, ended);
-  // The node to blame is better than none if the step needs as many.
+  // The node to blame is used again if the step would have too few nodes without it.
   if (ended.must_have_all && std::ssize(verdict.nodes) < ended.wanted && ended.lost.empty()) {
     verdict.nodes = ended.nodes;
     left_out.clear();
@@ -154,7 +154,8 @@ StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, c
 StepRestart decide_and_keep_restart(const EndedStep& ended, const fs::path& run_dir, int most) {
   const auto path = run_dir / "restarts.jsonl";
   const auto before = end_before(ended, path);
-  // The first rank's own code: srun tells the highest of all, of those that were ended for it too.
+  // The code of the rank that failed first counts. srun returns the highest code of all ranks, including ranks that
+  // were ended because of the first.
   auto told = ended;
   const auto gone = left_out_before(ended, path);
   std::erase_if(told.spares, [&](const auto& node) { return gone.contains(node); });

@@ -14,14 +14,15 @@ struct SweptTrial {
   std::vector<std::string> sets{};  ///< "optimizer.lr=0.1", as `submit --sweep` was given it.
 };
 
-/// Writes `sweep.json` into a sweep's folder, which must be there.
+/// Writes `sweep.json` into a sweep's folder, which must exist.
 ///
-/// Throws: Error(kIo) if it cannot be written.
+/// Throws: Error(kIo) if the file cannot be written.
 void keep_sweep(const std::filesystem::path& folder, const std::vector<SweptTrial>& trials);
 
-/// Returns the trials of a sweep's folder, in the order in which they were submitted. Nothing if it is none.
+/// Returns the trials of a sweep's folder, in the order in which they were submitted. Nothing if the folder is not a
+/// sweep's.
 ///
-/// Throws: Error(kData) for a file that keep_sweep() did not write.
+/// Throws: Error(kData) if the file was not written by keep_sweep().
 std::optional<std::vector<SweptTrial>> kept_sweep(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Adds one node's lines up as they come.
+/// Adds up one node's lines of telemetry, one after the other.
 class NodeReader {
  public:
   NodeReader(NodeSummary& node, TelemetrySummary& all) : node_(node), all_(all) {}
@@ -23,7 +23,7 @@ class NodeReader {
     if (line.event == "sample") take_sample(line.sample);
     findings_.take(line);
     if (line.event == "agent_ended") node_.has_ended = true;
-    // A start, or the first line after a lost start, begins a new interval.
+    // The start of an agent begins a new interval. If the line of the start is lost, the next line does.
     if (last_ > 0) node_.alive_s += std::max(0.0, line.time - last_);
     last_ = std::max(last_, line.time);
     node_.last = std::max(node_.last, line.time);
@@ -48,7 +48,7 @@ class NodeReader {
     ++node_.agents;
     node_.has_ended = false;
     node_.tasks = line.local_world;
-    // The time between two agents is not part of the run.
+    // The time between the end of one agent and the start of the next is not part of the run.
     last_ = 0;
     tasks_.clear();
     power_.clear();
@@ -126,8 +126,8 @@ class NodeReader {
   std::int64_t waiting_ = 0;
 };
 
-/// Returns the node that is farthest from the median of one measure, relative to it. If two are equally far, the first
-/// one.
+/// Returns the node whose value of one measure differs most from the median, relative to the median. If two differ
+/// equally, it is the first one.
 std::optional<OddNode> odd_by(const std::vector<NodeSummary>& nodes, OddNode odd,
                               const std::function<std::optional<double>(const NodeSummary&)>& value_of) {
   std::vector<double> values;
@@ -213,7 +213,7 @@ TelemetrySummary telemetry_summary(const std::filesystem::path& run_dir) {
     NodeReader reader(node, all);
     read_telemetry(path, [&](const TelemetryLine& line) { reader.take(line); });
     reader.finish();
-    // An agent that was killed at once leaves an empty file.
+    // An agent that was killed right after its start leaves an empty file.
     if (!node.node.empty()) all.nodes.push_back(std::move(node));
   }
   return all;

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Mean, peak and how many values there were.
+/// The mean and the peak of some values, and their number.
 struct Spread {
   double sum = 0;
   double max = 0;
@@ -35,7 +35,7 @@ struct DeviceSummary {
   std::uint64_t memory_total_bytes = 0;  ///< 0 if the driver does not report it.
 };
 
-/// One node over a run and its restarts.
+/// One node's telemetry over a run, including restarts.
 struct NodeSummary {
   std::string node{};
   double first = 0;  ///< Of its lines, in seconds since 1970. 0 if it has none.
@@ -58,7 +58,8 @@ struct NodeSummary {
   std::vector<NodeFinding> findings{};
 
   std::optional<double> mean_cores() const;
-  /// Returns the use of the devices that were ever busy, since others may belong to another job. Of all if none was.
+  /// Returns the use of the devices that were busy at least once, since others may belong to another job. If no device
+  /// was ever busy, all count.
   Spread busy() const;
   std::int64_t devices_never_busy() const;
   Spread power() const;  ///< Of those that report it.
@@ -66,7 +67,7 @@ struct NodeSummary {
   std::int64_t devices_with_power() const;
 };
 
-/// A run's telemetry, in memory that does not grow with its length.
+/// A summary of a run's telemetry. Its memory does not grow with the length of the run.
 struct TelemetrySummary {
   std::vector<NodeSummary> nodes{};
   TimeCurve busy{2};   ///< Percent, mean of all devices.
@@ -76,10 +77,10 @@ struct TelemetrySummary {
 
 /// Reads each node's file once, from its beginning to its end.
 ///
-/// Throws: Error(kIo) if a file cannot be read; never for what it holds.
+/// Throws: Error(kIo) if a file cannot be read. Lines that are not understood are skipped.
 TelemetrySummary telemetry_summary(const std::filesystem::path& run_dir);
 
-/// The node that differs most from the others, if there are two or more.
+/// Returns the node that differs most from the others, if there are at least two nodes.
 struct OddNode {
   std::string node{};
   std::string measure{};  ///< "power", "device busy" or "cores of a task".

@@ -20,7 +20,7 @@ struct Moment {
   std::optional<double> second_power{};
 };
 
-/// A node with one task and two devices, the second of which tells no power unless it is given one.
+/// Lines of a node with one task and two devices. The second device reports no power, unless the test gives it one.
 void write_moment(TelemetryFile& file, const Moment& at) {
   NodeSample sample{.time = at.time, .memory = {.total_bytes = 1000, .available_bytes = 400}};
   sample.tasks.push_back({.task = {.pid = at.pid},
@@ -67,7 +67,7 @@ TEST(TelemetrySummary, CountsCoresAndBytesOfEachTaskFromOneSampleToTheNext) {
     file.write_start(0, 2, 1);
     write_moment(file, {.time = 2, .cpu_seconds = 1, .read_bytes = 500});
     write_moment(file, {.time = 4, .cpu_seconds = 4, .read_bytes = 700});
-    // A process that has ended takes its bytes along; another reads on.
+    // When a process ends, its bytes disappear from the sum. Another process continues to read.
     write_moment(file, {.time = 8, .cpu_seconds = 6, .read_bytes = 100});
     write_moment(file, {.time = 10, .cpu_seconds = 6, .read_bytes = 150});
     write_moment(file, {.time = 12, .cpu_seconds = 2, .read_bytes = 30, .pid = 11});
@@ -141,7 +141,7 @@ TEST(TimeCurves, HoldNoMorePointsThanAskedAndKeepTheMean) {
   const auto points = curve.points();
   ASSERT_LE(points.size(), 8U);
   ASSERT_GE(points.size(), 4U);
-  // Stretches of 16 s: 1000 lies in the one from 992 on, which holds 0 to 7.
+  // Intervals are 16 s long. The time 1000 is in the interval from 992 on, which has the values 0 to 7.
   EXPECT_DOUBLE_EQ(points[0].time, 1000);
   EXPECT_DOUBLE_EQ(points[0].value, 3.5);
   curve.add(990, 1);

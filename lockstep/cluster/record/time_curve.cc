@@ -9,7 +9,7 @@ void TimeCurve::add(double time, double value) {
   if (!std::isfinite(time) || !std::isfinite(value) || std::abs(time) > 1e12) return;
   auto number = static_cast<std::int64_t>(std::floor(time / stretch_s_));
   if (stretches_.empty()) first_ = number;
-  // A node's clock may be far off. The intervals then soon cover both.
+  // A node's clock may be far off. The interval length then doubles until the curve covers both times.
   while (std::abs(number - first_) >= static_cast<std::int64_t>(most_) ||
          (number < first_ && first_ - number + std::ssize(stretches_) > static_cast<std::int64_t>(most_))) {
     halve();

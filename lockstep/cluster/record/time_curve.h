@@ -16,7 +16,8 @@ class TimeCurve {
     double value = 0;
   };
 
-  /// `stretch_s` is the first length of an interval. It doubles whenever there would be more than `most` intervals.
+  /// `stretch_s` is the initial length of an interval. The length doubles whenever there would be more than `most`
+  /// intervals.
   explicit TimeCurve(double stretch_s = 1, std::size_t most = 400) : stretch_s_(stretch_s), most_(most) {}
 
   void add(double time, double value);

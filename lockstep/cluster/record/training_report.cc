@@ -25,7 +25,7 @@ std::map<std::string, double> metrics_of(const MetricsLine& line) {
 }
 
 std::optional<StepSpread> step_spread(const std::vector<LoggedSteps>& logged) {
-  // At least two lines, since the first one includes the slow start.
+  // At least two logged lines are needed, since the first one includes the slow start.
   if (logged.size() < 2) return std::nullopt;
   StepSpread spread{.median_s = median_of(map_each(logged, &LoggedSteps::step_s)),
                     .fastest_s = logged.front().step_s(),
@@ -67,7 +67,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Returns the snapshot that the folder marks as best by its link, else the existing one with the lowest val_loss.
+/// Returns the snapshot to which the folder's link `best` leads, or else the existing snapshot with the lowest
+/// val_loss.
 std::optional<KeptSnapshot> kept_snapshot(const fs::path& folder, const std::vector<MetricsLine>& snapshots,
                                           const std::vector<MetricsLine>& validations) {
   std::error_code error;
@@ -85,7 +86,7 @@ std::optional<KeptSnapshot> kept_snapshot(const fs::path& folder, const std::vec
       const auto it = of.metrics.find("val_loss");
       return it == of.metrics.end() ? std::numeric_limits<double>::infinity() : it->second;
     };
-    // Without losses the newest one is left.
+    // If no snapshot has a loss, the newest one is returned.
     if (!found || loss(each) <= loss(*found)) found = each;
   }
   if (found && best.empty()) found->is_best = found->metrics.contains("val_loss");

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// The first epoch of a run beside the median of its later whole ones.
+/// The time of a run's first epoch, and the median time of its later complete epochs.
 struct FirstEpoch {
   double seconds = 0;
   double later_s = 0;             ///< Median of the later ones.
@@ -23,7 +23,7 @@ struct FirstEpoch {
   double first_steps_more_s = 0;  ///< Than as many steps of the run's median.
 };
 
-/// The time of a step, over the logged lines.
+/// The time of a step, from the logged lines.
 struct StepSpread {
   double median_s = 0;
   double fastest_s = 0;
@@ -39,7 +39,8 @@ struct KeptSnapshot {
   std::map<std::string, double> metrics{};
 };
 
-/// A training that has taken a step, from metrics.jsonl. With several starts, the last one that took a step counts.
+/// The facts on a training that has made at least one step, from metrics.jsonl. If the run has several starts, the last
+/// start that made a step counts.
 struct TrainingReport {
   RunFigures figures{};
   std::int64_t parameters = 0;
@@ -59,7 +60,8 @@ struct TrainingReport {
   std::int64_t device_peak_bytes = 0;      ///< Largest number of bytes in rank 0's tensors. 0 if unknown.
 };
 
-/// Combines the starts of one run. Nothing if none has taken a step. `snapshots_dir` shows which snapshots still exist.
+/// Makes the report from the starts of one run. Returns nothing if no start has made a step. `snapshots_dir` shows
+/// which snapshots still exist.
 std::optional<TrainingReport> training_report(const std::vector<RunSegment>& starts,
                                               const std::filesystem::path& snapshots_dir);
 

@@ -21,14 +21,14 @@ constexpr double kGib = 1 << 30;
 
 std::string clock_text(double seconds) { return hh_mm_ss(std::chrono::seconds(std::llround(seconds))); }
 
-/// Rounds up to whole five minutes, since nobody asks for seconds.
+/// Rounds a time up to a multiple of five minutes, since nobody requests seconds.
 double rounded_time(double seconds) { return std::ceil(seconds / 300) * 300; }
 
 bool ended_well(const RunReport& report) {
   return report.state == RunState::kFinished || report.state == RunState::kEnded;
 }
 
-/// Returns the time of the whole run, that is all of its steps at the pace of those that it took.
+/// Returns the time that the whole run needs: all planned steps at the speed of the steps made so far.
 std::optional<double> whole_run_s(const RunReport& report) {
   if (!report.training || report.training->steps_planned <= report.training->steps_done) return std::nullopt;
   if (report.training->steps_done <= 0) return std::nullopt;
@@ -113,7 +113,7 @@ double slurm_memory_bytes(const std::string& memory) {
   constexpr std::string_view kUnits = "kmgt";
   const auto unit = kUnits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(memory.back()))));
   const auto number = parsed_double(unit == std::string_view::npos ? memory : memory.substr(0, memory.size() - 1));
-  // Slurm's own unit is the mebibyte.
+  // Without a letter, Slurm takes mebibytes.
   return number.value_or(0) * std::pow(1024.0, unit == std::string_view::npos ? 2 : static_cast<double>(unit) + 1);
 }
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// One thing that a job asked for, against what its run used of it.
+/// One resource: how much of it the job requested, and how much the run used.
 struct AskedAndUsed {
   std::string what{};   ///< "time", "cores", "memory" or "devices".
   std::string asked{};  ///< "01:00:00", "8 a task", "96.0 GiB a node"
@@ -18,13 +18,13 @@ struct AskedAndUsed {
 
 /// Returns a line for each resource that the run's record and its nodes' agents report. Nothing without a job.
 ///
-/// The request for the next time is the use and a quarter more, since Slurm ends a job that exceeds its request. It
-/// never lowers cores and memory of nodes that the job has whole, since they are billed anyway. After a bad end it
-/// raises the resource that ran out, and lowers nothing.
+/// The suggested request is the amount used plus a quarter, since Slurm ends a job that exceeds its request. Cores and
+/// memory of whole nodes are never lowered, since they are billed anyway. After a bad end, the resource that ran out is
+/// raised, and nothing is lowered.
 std::vector<AskedAndUsed> asked_and_used(const RunReport& report);
 
-/// Returns the command to submit with next time if it differs, such as "lockstep submit … --time 00:20:00 -- python
-/// train.py".
+/// Returns the command for the next submission, if it differs from the last one. Example: "lockstep submit … --time
+/// 00:20:00 -- python train.py".
 std::string next_command(const RunReport& report, const std::vector<AskedAndUsed>& lines);
 
 /// Returns the bytes that Slurm's --mem means by "96g", "500M" or "16000" (MiB). 0 for "0", which is all of a node's

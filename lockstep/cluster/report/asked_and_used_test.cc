@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kGib = 1 << 30;
 
-/// A program on two nodes that used 12 minutes of an hour, three of sixteen cores, 8 of 96 GiB and two of four devices.
+/// A report on a program on two nodes. It used 12 minutes of an hour, 3 of 16 cores, 8 of 96 GiB and 2 of 4 devices.
 RunReport some_run() {
   RunReport report{.state = RunState::kEnded, .alive_s = 720, .starts = 1};
   report.job = JobRecord{.command = "python train.py",

@@ -109,7 +109,7 @@ std::string svg_head(double width, double height, const std::string& label) {
          xml_escaped(label) + "\" font-size=\"12\" fill=\"currentColor\">\n";
 }
 
-/// The names of several series, each in its colour, behind the title.
+/// Adds a legend behind the title: the name of each series in the series' colour.
 std::string legend_of(const LineChart& chart) {
   std::string svg = "<text x=\"" + fixed(kLeft, 0) + "\" y=\"22\"><tspan font-weight=\"600\" font-size=\"13\">" +
                     xml_escaped(chart.title) + "</tspan>";
@@ -120,7 +120,7 @@ std::string legend_of(const LineChart& chart) {
   return svg + "</text>\n";
 }
 
-/// Seconds, minutes or hours, whichever gives small numbers along an axis.
+/// Chooses seconds, minutes or hours for an axis, so that its numbers are small.
 struct TimeUnit {
   double seconds = 1;
   const char* name = "s";
@@ -192,7 +192,7 @@ std::string line_chart(const LineChart& given) {
     }
   }
   if (chart.is_from_zero) least.y = std::min(0.0, least.y);
-  // Steps and times begin at 0, even if the first line came later.
+  // The axis begins at 0, even if the first logged line came later.
   Plot plot{.x = axis_of(std::min(0.0, least.x), most.x, static_cast<int>((kWidth - kLeft) / kGapOfTicks)),
             .y = axis_of(least.y, most.y, 4)};
   plot.x.to = std::max(most.x, plot.x.from + plot.x.tick / 10);

@@ -29,11 +29,11 @@ struct LineChart {
 /// series are drawn as the means of kMostChartPoints intervals. Empty if there is nothing to draw.
 std::string line_chart(const LineChart& chart);
 
-/// Parts of a whole side by side, with their shares below.
+/// Returns a bar that shows parts of a whole side by side, with their shares below.
 std::string share_bar(const std::vector<std::pair<std::string, double>>& parts);
 
-/// Returns the charts that a run has numbers for. These are loss, validation, samples/s, an epoch's phases, power, use
-/// of devices, and cores.
+/// Returns the charts for which a run has numbers. They may be loss, validation, samples/s, an epoch's phases, power,
+/// use of devices, and cores.
 std::vector<std::string> training_charts(const RunReport& report);
 std::vector<std::string> node_charts(const RunReport& report);
 

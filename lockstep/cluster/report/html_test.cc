@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Returns the fault in a page's tags, such as one that is closed by another, or not at all.
+/// Returns a fault in a page's tags, such as a tag that is not closed. Empty if there is none.
 std::string fault_of(const std::string& html) {
   static const std::set<std::string> kAlone = {"meta", "!DOCTYPE"};
   std::vector<std::string> open;

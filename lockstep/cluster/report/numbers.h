@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-// Numbers as a report's sentences and tables have them.
+// Formats numbers for a report's sentences and tables.
 
-/// human_seconds(), but "0 s" for nothing and "-1.2 s" below it.
+/// Formats a duration as human_seconds() does, but 0 as "0 s", and negative ones such as "-1.2 s".
 std::string seconds_text(double seconds);
 
 /// Formats a share as "31 %", and below one percent as "0.4 %".

@@ -24,7 +24,7 @@ bool is_dp(const Settings& settings) {
   return it != settings.end() && it->second == "\"dp\"";
 }
 
-/// True if the setting concerns where a run is, how long it takes or how it is observed, and not how fast its steps
+/// True if the setting only changes where a run is, how long it is or how it is observed, and not how fast its steps
 /// are.
 bool is_aside(std::string_view key) {
   static constexpr std::array kKeys = {"trainer.devices",   "trainer.share_device", "trainer.max_epochs",
@@ -43,7 +43,7 @@ Settings told_apart(const Settings& settings) {
   return kept;
 }
 
-/// One run that has taken a step.
+/// A run that has made at least one step.
 struct Entry {
   const RunReport* report = nullptr;
   RunFigures run{};
@@ -85,7 +85,7 @@ std::string label_of(const Settings& settings, const std::set<std::string>& keys
   return joined(parts, " ");
 }
 
-/// True if it has taken steps, in a time that could be measured.
+/// True if the run has made steps in a time that could be measured.
 bool is_comparable(const RunReport& report) { return report.training && report.training->figures.epoch_s > 0; }
 
 std::vector<Entry> entries_of(const std::vector<RunReport>& reports) {
@@ -194,7 +194,8 @@ std::string other_words(const Entry& a, const Entry& b) {
          " as fast.";
 }
 
-/// Two runs on as many ranks, by what their recipes differ in. Empty if they are of one recipe.
+/// Compares two runs with the same number of ranks, and names the settings in which their recipes differ. Empty if the
+/// recipes are the same.
 std::string difference_words(const Entry& a, const Entry& b) {
   const auto keys = keys_that_differ(a.settings, b.settings);
   if (keys.empty() || a.settings.empty() || b.settings.empty()) return {};
@@ -236,7 +237,8 @@ void add_words(const std::vector<Entry>& entries, std::vector<std::string>& sent
   }
 }
 
-/// Returns programs that ended well, by the time that they took. They are labelled by their commands, if these differ.
+/// Returns the figures of programs that ended well: the time that each took. If their commands differ, these are the
+/// labels.
 std::vector<RunFigures> program_runs(const std::vector<RunReport>& reports) {
   std::set<std::string> commands;
   std::vector<RunFigures> runs;

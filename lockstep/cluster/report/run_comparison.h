@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// Several runs side by side.
+/// The comparison of several runs.
 struct RunComparison {
   std::vector<ScalingRow> rows{};        ///< Rows of the runs that have taken a step, labelled by the settings in which
                                          ///< their recipes differ.
   std::vector<std::string> sentences{};  ///< The cost or gain of more ranks, DP, another model or a larger batch.
 };
 
-/// Compares runs. Runs whose recipes differ only in the number of ranks are rows of one label. Settings on a run's
-/// place, length or observation make no label. Nor do trainer.strategy's "single", "ddp" and "auto", since the numbers
-/// of ranks tell them apart.
+/// Compares runs. Runs whose recipes differ only in the number of ranks are rows of one label. Settings that only
+/// change where a run is, how long it is or how it is observed do not count as a difference. Nor do the values
+/// "single", "ddp" and "auto" of trainer.strategy, since the number of ranks shows that.
 RunComparison compared(const std::vector<RunReport>& reports);
 
 }  // namespace lockstep

@@ -30,7 +30,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Sets the nodes and tasks of the run, from its layout, else from its job, else from its agents.
+/// Sets the run's numbers of nodes and tasks. They come from the run's layout, or else from its job, or else from its
+/// agents.
 void take_size(RunReport& report) {
   if (report.job) {
     report.nodes = std::max(1, report.job->nodes);
@@ -57,11 +58,12 @@ std::map<std::string, std::string> settings_of(const fs::path& recipe) {
   std::map<std::string, std::string> found;
   if (!is_there(recipe)) return found;
   try {
-    // The file holds the settings that the run used. Nothing of this process may override them.
+    // The run's recipe.toml has the settings that the run used. Variables and files of this process must not override
+    // them.
     const auto read = Recipe::load(recipe, Environment({}), {}, Gaps::kAllowed);
     for (const auto& [key, setting] : read.settings()) found[key] = toml_of(setting.value);
   } catch (const Error&) {
-    // The recipe is from another version. The report does without it.
+    // Another version wrote the recipe, so this one cannot read it. The report leaves it out.
     found.clear();
   }
   return found;
@@ -88,7 +90,8 @@ void take_times(const std::vector<RunSegment>& starts, RunReport& report) {
   report.alive_s = std::max(report.alive_s, longest);
 }
 
-/// Sets the sizes of a run whose starts had different numbers of ranks. A node has as many of them in each start.
+/// Sets the sizes of a run whose starts had different numbers of ranks. The number of ranks on each node is the same in
+/// every start.
 void take_sizes(const std::vector<RunSegment>& starts, RunReport& report) {
   const double per_node = std::max(1.0, static_cast<double>(report.tasks) / report.nodes);
   std::vector<int> sizes;
@@ -103,14 +106,14 @@ void take_sizes(const std::vector<RunSegment>& starts, RunReport& report) {
   report.node_s = node_s;
 }
 
-/// Returns whether the process that last held the folder lives, as far as this machine can tell.
+/// True if the process that last held the lock of the run folder still lives, as far as this machine can tell.
 Liveness holder_of(const fs::path& run_dir, const Environment& env) {
   if (!is_there(run_dir / "run.lock")) return Liveness::kUnknown;
   const auto holder = ProcessIdentity::from_json(trimmed(text_of_file(run_dir / "run.lock")));
   return holder ? liveness(*holder, ProcessIdentity::of_process(env)) : Liveness::kUnknown;
 }
 
-/// The last lines of a log, without empty ones.
+/// Returns the last lines of a log that are not empty.
 std::vector<std::string> last_lines(const fs::path& log) {
   constexpr std::streamoff kMostBytes = 8 << 10;
   constexpr std::ptrdiff_t kMostLines = 12;
@@ -124,7 +127,7 @@ std::vector<std::string> last_lines(const fs::path& log) {
   return lines;
 }
 
-/// Sets how the job ended, if it is no longer in the queue.
+/// Sets how the job ended, if it is not in the queue any more.
 void take_end(RunReport& report, const std::optional<QueuedJobs>& queue, const std::optional<JobExit>& learned) {
   if (!report.job || (queue && queue->contains(report.job->job))) return;
   const RunJob run{report.path, *report.job, learned};
@@ -201,7 +204,7 @@ std::string_view name_of(RunState state) {
 
 double RunReport::billed_hours() const {
   if (sizes.empty()) return billing().hours(alive_s, nodes);
-  // The price is that of a job with the most nodes that it may have.
+  // If the job requested a range of nodes, the price is that for the most nodes.
   const int most = job ? std::max(1, job->nodes) : nodes;
   return billing().hours(node_s / most, most);
 }
@@ -261,7 +264,7 @@ std::string tensorboard_tunnel(const RunReport& report, const Environment& env) 
   const auto names = library.names();
   const bool is_known = report.job && std::ranges::find(names, report.job->cluster) != names.end();
   const auto profile = is_known ? library.named(report.job->cluster) : library.detected(HostFacts::of_process(env));
-  // On the generic system the machine that a person logs in to is not known.
+  // The generic profile does not know the login machine.
   if (profile.software.tunnel.empty() || profile.software.login.empty()) return {};
   return expand_template(profile.software.tunnel,
                          {{"port", kTensorboardPort}, {"node", "localhost"}, {"login", profile.software.login}});

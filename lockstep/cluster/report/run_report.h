@@ -62,20 +62,22 @@ struct RunReport {
   JobBilling billing() const { return job ? job->billing : JobBilling{}; }
   double billed_hours() const;
   double energy_joules() const;  ///< Of the devices that report power.
-  /// Nothing without steps or without a device that reports power. Of all starts, so of samples of all of them.
+  /// The energy for each sample, over all starts of the run. Nothing if no step was made, or if no device reports
+  /// power.
   std::optional<double> kwh_per_sample() const;
 };
 
-/// `queue` is nothing if Slurm was not asked or does not answer. `learned` is as in RunJob.
+/// Makes the report on one run. `queue` is empty if Slurm was not asked or does not answer. `learned` is as in RunJob.
 ///
-/// Throws: Error(kData) if the folder holds neither metrics nor telemetry nor a job; Error(kIo) if what it holds cannot
-///         be read.
+/// Throws: Error(kData) if the folder holds neither metrics nor telemetry nor a job; Error(kIo) if a file in the folder
+///         cannot be read.
 RunReport run_report(const std::filesystem::path& run_dir, const std::optional<QueuedJobs>& queue,
                      const Environment& env, const std::optional<JobExit>& learned = {});
 
 inline constexpr const char* kTensorboardPort = "6006";  ///< TensorBoard's default port.
 
-/// "ssh -L 6006:login:6006 …" for TensorBoard on a node if a person logs in. Empty if the profile knows no tunnel.
+/// Returns the command of a tunnel to TensorBoard on the login machine, such as "ssh -L 6006:login:6006 …". Empty if
+/// the profile has no tunnel.
 std::string tensorboard_tunnel(const RunReport& report, const Environment& env);
 
 }  // namespace lockstep

@@ -44,8 +44,9 @@ std::string snapshot(double time, int at, double seconds) {
          R"(,"seconds":)" + std::to_string(seconds) + R"(,"snapshot":"step-)" + std::to_string(at) + "\"}\n";
 }
 
-/// Three epochs of ten steps of 40 samples. A step takes 0.2 s, the first five 0.6 s; then validation takes 0.5 s and a
-/// snapshot 0.25 s. So the first epoch takes 3 + 1 + 0.75 = 4.75 s, the others 2.75 s.
+/// A run of three epochs, each with ten steps of 40 samples. A step takes 0.2 s, but the first five take 0.6 s. After
+/// each epoch, validation takes 0.5 s and a snapshot 0.25 s. So the first epoch takes 3 + 1 + 0.75 = 4.75 s, and the
+/// others 2.75 s.
 std::string three_epochs() {
   return started(100, 0) + step(103, 5, 200 / 3.0) + step(104, 10, 200) + validation(104.5, 10, 0.5, 0.9) +
          snapshot(104.75, 10, 0.25) + step(105.75, 15, 200) + step(106.75, 20, 200) + validation(107.25, 20, 0.5, 0.3) +
@@ -124,7 +125,7 @@ TEST(RunReports, AddUpOverStartsOfDifferentSizes) {
 TEST(RunReports, GoAsFarAsARunThatHasNotEnded) {
   const TemporaryFolder folder;
   const auto text = three_epochs();
-  // Torn in the third epoch: what is left ends with step 25.
+  // The file is cut off in the third epoch. Its last complete line is step 25.
   const auto metrics = text.substr(0, text.find(R"({"event":"step","step":30)")) + R"({"event":"st)";
   const auto report = reported(run_with(folder.path() / "run", metrics));
   EXPECT_EQ(report.state, RunState::kUnknown);
@@ -136,7 +137,7 @@ TEST(RunReports, GoAsFarAsARunThatHasNotEnded) {
   EXPECT_FALSE(training.epochs[2].is_whole);
   EXPECT_EQ(training.epochs[2].steps, 5);
   EXPECT_NEAR(training.epochs[2].seconds, 1, 1e-6);
-  // 8.5 s over 2.5 epochs; 3 + 1 + 2 + 1 s of them in steps.
+  // The run took 8.5 s for 2.5 epochs, of which 3 + 1 + 2 + 1 s are steps.
   EXPECT_NEAR(training.figures.epoch_s, 8.5 / 2.5, 1e-6);
   EXPECT_NEAR(training.figures.phases_s[0], 7 / 2.5, 1e-6);
   EXPECT_NEAR(training.figures.samples_per_second, 1000 / 7.0, 1e-6);
@@ -220,7 +221,7 @@ TEST(RunReports, TellTheEnergyOfASample) {
       file.write_sample(sample);
     }
   }
-  // 4320 J for 30 steps of 40 samples: 3.6 J each.
+  // 4320 J for 30 steps of 40 samples are 3.6 J for each sample.
   const auto report = reported(run);
   ASSERT_TRUE(report.kwh_per_sample());
   EXPECT_NEAR(*report.kwh_per_sample(), 1e-6, 1e-12);
@@ -245,7 +246,7 @@ TEST(RunReports, RefuseAFolderWithoutAnythingToReport) {
 
 TEST(Verdicts, NameWhatTakesMostOfTheTime) {
   const TemporaryFolder folder;
-  // Of 10.75 s: 0.5 s start, 8 s steps, 1.5 s validation, 0.75 s snapshots.
+  // The 10.75 s are 0.5 s start, 8 s steps, 1.5 s validation and 0.75 s snapshots.
   const auto verdict = verdict_of(reported(run_with(folder.path() / "run", three_epochs() + ended(110.25), true)));
   EXPECT_EQ(verdict.limit, "validation");
   EXPECT_HAS(verdict.text, "Validation takes 1.50 s of 10.8 s (14 %): without it the run would be 1.16 times as fast.");

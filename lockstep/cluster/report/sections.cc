@@ -63,7 +63,7 @@ ReportSection run_section(const RunReport& report) {
     const bool goes_on = report.state == RunState::kRunning || report.state == RunState::kUnknown;
     facts.push_back({goes_on ? "last heard" : "ended", moment_text(*report.last)});
     std::string time = seconds_text(report.alive_s) + " with its start";
-    // Between two starts it waited in the queue, or for somebody to start it again.
+    // Between two starts the run waited in the queue, or waited for somebody to start it again.
     const double span = *report.last - *report.started;
     if (report.starts > 1 && span > report.alive_s) time += ", within " + seconds_text(span);
     facts.push_back({"wall time", time + "; " + billed_text(report.billed_hours(), report.billing().unit)});
@@ -139,7 +139,7 @@ ReportSection training_section(const TrainingReport& training) {
   return section;
 }
 
-/// Gives a section the first and the last rows of a long table.
+/// Adds the first and the last rows of a long table to a section.
 void set_table(ReportSection& section, TableRows rows) {
   const std::size_t shown = kFirstRows + kLastRows;
   if (rows.size() > 1 + shown) {
@@ -158,7 +158,7 @@ ReportSection epochs_section(const TrainingReport& training) {
   ColumnValues all;
   std::array<ColumnValues, kEpochPhases.size()> phases;
   for (const auto& each : training.epochs) {
-    // Counted from 1, as in the progress.
+    // Epochs are counted from 1 here, as in the progress display.
     columns[0].push_back(std::to_string(each.epoch + 1));
     columns[1].push_back(std::to_string(each.steps));
     all.emplace_back(each.seconds);
@@ -296,7 +296,7 @@ ReportSection findings_section(const RunReport& report) {
   return section;
 }
 
-/// Returns the section on what the job asked for, how much of it was used, and what to ask for next time.
+/// Returns the section that compares requested resources with used ones, and suggests the next request.
 ReportSection asked_section(const RunReport& report) {
   ReportSection section{.title = "Asked and used"};
   const auto lines = asked_and_used(report);
@@ -322,7 +322,7 @@ std::string first_epoch_words(const TrainingReport& training) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < kEpochPhases.size(); ++i) {
     const double seconds = first.more_s.at(i);
-    // A tenth of what there is to explain, as in the rest of the report.
+    // A part counts if it is at least a tenth of the difference, as in the rest of the report.
     if (seconds >= kNoticedLoss * more_s)
       parts.push_back(seconds_text(seconds) + " in " + std::string(kEpochPhases.at(i)));
   }

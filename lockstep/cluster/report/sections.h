@@ -23,11 +23,12 @@ struct ReportSection {
   TableRows table{};                 ///< Empty, or with a head.
 };
 
-/// Returns those of the sections "Run", "Asked and used", "Training", "Epochs", "Nodes", "Devices" and "Findings" that
-/// the run has content for.
+/// Returns the sections for which the run has content, out of "Run", "Asked and used", "Training", "Epochs", "Nodes",
+/// "Devices" and "Findings".
 std::vector<ReportSection> report_sections(const RunReport& report);
 
-/// Says whether the first epoch was slower than the later ones, by how much, and why. Empty if there are no later ones.
+/// Returns a sentence on whether the first epoch was slower than later ones, by how much, and why. Empty if there are
+/// no later epochs.
 std::string first_epoch_words(const TrainingReport& training);
 
 }  // namespace lockstep

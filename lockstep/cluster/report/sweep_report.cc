@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kLoss = "val_loss";
 
-/// The name and the value of "optimizer.lr=0.1".
+/// Splits a text such as "optimizer.lr=0.1" into name and value.
 std::pair<std::string, std::string> parts_of(const std::string& set) {
   const auto equals = set.find('=');
   return {set.substr(0, equals), equals == std::string::npos ? "" : set.substr(equals + 1)};

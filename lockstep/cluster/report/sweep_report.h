@@ -21,11 +21,12 @@ struct SweepReport {
 /// Returns a row for each trial, with the swept values, its state, its time, and the last value of each of its metrics.
 TableRows sweep_table(const SweepReport& sweep);
 
-/// "9 trials: 7 finished, 2 waiting", and which trial has the lowest val_loss, if at least two have one.
+/// Returns a summary such as "9 trials: 7 finished, 2 waiting". If at least two trials have a val_loss, it also names
+/// the trial with the lowest one.
 std::vector<std::string> sweep_sentences(const SweepReport& sweep);
 
-/// Returns [{"name", "sets": {NAME: VALUE}, "run_dir", "state", "exit_code", "wall_s", "metrics"}]. Unknown values are
-/// null.
+/// Returns the trials as JSON: [{"name", "sets": {NAME: VALUE}, "run_dir", "state", "exit_code", "wall_s", "metrics"}].
+/// Unknown values are null.
 nlohmann::json sweep_json(const SweepReport& sweep);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-/// `text` from column `at` on, in lines of the page's width. `head` stands before the first.
+/// Writes `text` from column `at` on, broken into lines of the page's width. `head` comes before the first line.
 std::string paragraph(const std::string& head, std::size_t at, const std::string& text) {
   return list_row(head, at, text, kWidth);
 }

@@ -10,7 +10,7 @@ namespace lockstep {
 /// Formats a report for a terminal, each run first and then their comparison.
 std::string report_text(const ReportPage& page);
 
-/// Explains how to use `tunnel` to see a run in TensorBoard.
+/// Returns a text that explains how to see a run in TensorBoard through the command `tunnel`.
 std::string tensorboard_words(const RunReport& report, const std::string& tunnel);
 
 }  // namespace lockstep

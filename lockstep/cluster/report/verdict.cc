@@ -41,7 +41,8 @@ bool trains_on_processors(const RunReport& report) {
   return device != report.facts.end() && device->second == "cpu";
 }
 
-/// Seconds in which devices, or the cores that tasks have threads for, did nothing though steps were being taken.
+/// The seconds in which devices did nothing while steps were made. For a run on CPUs, it is the cores that tasks have
+/// threads for.
 std::optional<Loss> idle_loss(const RunReport& report, double all_s, double training_s) {
   Loss loss{.limit = "idle"};
   double idle_share = 0;
@@ -52,7 +53,7 @@ std::optional<Loss> idle_loss(const RunReport& report, double all_s, double trai
     std::int64_t tasks = 0;
     for (const auto& node : report.telemetry.nodes) tasks += node.tasks;
     if (!threads || !cores || *threads <= 0 || tasks <= 0) return std::nullopt;
-    // One task may have started several ranks.
+    // One task may have started several ranks, so tasks are not a count of ranks.
     const double wanted =
         *threads * std::max(1.0, static_cast<double>(report.training->figures.ranks) / static_cast<double>(tasks));
     idle_share = 1 - *cores / wanted;
@@ -89,7 +90,8 @@ std::vector<Loss> losses_of(const RunReport& report) {
   return losses;
 }
 
-/// Says how far a device's memory would let the batch grow. Twice the batch needs at most twice the memory.
+/// Returns a sentence on how much larger the batch could be in a device's memory. Twice the batch needs at most twice
+/// the memory.
 std::string room_words(const RunReport& report) {
   std::uint64_t peak = 0;
   std::uint64_t total = 0;
@@ -130,7 +132,7 @@ RunVerdict verdict_of_training(const RunReport& report) {
           worst->advice + "."};
 }
 
-/// For a program that only the nodes' agents report on.
+/// Returns the verdict on a program about which only the nodes' agents report.
 RunVerdict verdict_of_program(const RunReport& report) {
   const auto cores = cores_of(report);
   const auto busy = busy_of(report).mean();
@@ -163,7 +165,7 @@ const NodeFinding* finding_of(const RunReport& report, std::string_view code, bo
   return nullptr;
 }
 
-/// The node that srun says has failed. Empty if the log's last lines do not name one.
+/// Returns the node that failed, according to srun. Empty if srun's messages in the last lines of the log name none.
 std::string lost_node(const RunReport& report) {
   constexpr std::string_view kSaid = "srun: error: Node failure on ";
   for (const auto& line : report.last_lines) {
@@ -187,7 +189,7 @@ std::string advice_after(const RunReport& report) {
   return {};
 }
 
-/// For a job that ended badly, the reason and the rank that failed first.
+/// Returns the verdict on a job that ended badly: the reason, and the rank that failed first.
 RunVerdict verdict_of_failure(const RunReport& report) {
   const auto& end = *report.end;
   std::string text = "It failed, with " + exit_code_text(end.code);

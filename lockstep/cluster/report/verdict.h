@@ -17,11 +17,12 @@ struct RunVerdict {
   std::string hint{};  ///< Advice. Empty if nothing is to be done.
 };
 
-/// Faults come first, such as stuck tasks, a run that broke off, or ranks on plain sockets. Otherwise it is the largest
-/// part of the run's time apart from training on a busy device, if that is at least kNoticedLoss of it.
+/// Returns the verdict on a run. Faults come first, such as stuck tasks, a run that broke off, or ranks that
+/// communicate over plain sockets. Otherwise the verdict names the largest part of the run's time in which it did not
+/// train on a busy device, if that part is at least kNoticedLoss.
 ///
-/// A device's idle time counts only as far as it cannot have been outside the training's steps, so the real share is at
-/// least as large. On CPUs, idle cores that a task has threads for stand for it.
+/// A device's idle time counts only if it must have been within the training's steps. So the real share is at least as
+/// large. On CPUs, the idle time is that of the cores that a task has threads for.
 RunVerdict verdict_of(const RunReport& report);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ struct Recorded {
   double rate = 100;    ///< Samples a second in steps.
 };
 
-/// A run of two epochs, ten steps each of 40 samples, with a second of validation and half of snapshots.
+/// A run of two epochs. Each has ten steps of 40 samples, one second of validation and half a second of snapshots.
 fs::path recorded_run(const fs::path& path, const Recorded& run, bool has_ended = true) {
   make_folder(path);
   write_whole(path / "recipe.toml", "", false);
@@ -87,7 +87,7 @@ TEST(ScalingRows, CompareWithTheFewestRanks) {
   EXPECT_DOUBLE_EQ(rows[2].efficiency, 10.0 / 5 / 4);
   EXPECT_EQ(rows[0].limit, "training");
   EXPECT_EQ(rows[1].limit, "none");
-  // Of 2.5 s an epoch, training takes 1.6 s with a share of 1, the rest 0.15 s with a share of 0.0625.
+  // An epoch takes 2.5 s. Training is 1.6 s of it with a share of 1. The rest is 0.15 s with a share of 0.0625.
   EXPECT_EQ(rows[2].limit, "training");
 }
 

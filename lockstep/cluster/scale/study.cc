@@ -30,13 +30,13 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Of a program that was started on this machine.
+/// Returns the time of a program that was started on this machine.
 RunFigures local_program(const fs::path& run_dir) {
   const auto object = Json::parse(text_of_file(run_dir / kProgramTime));
   return program_figures({.ranks = object.at("ranks"), .run_s = object.at("seconds")});
 }
 
-/// Of a program that was submitted, and ended well.
+/// Returns the time of a program that was submitted and ended well.
 RunFigures submitted_program(const fs::path& run_dir, const JobRecord& record) {
   RunFigures run{.nodes = record.nodes, .ranks = record.tasks};
   double first = 0;
@@ -65,7 +65,7 @@ std::string StudyPoint::label() const { return joined(sets, " "); }
 
 std::vector<StudyPoint> study_points(const std::vector<int>& nodes, const std::vector<std::string>& vary) {
   std::vector<StudyPoint> points;
-  // Without anything to vary there is one trial, which sets nothing.
+  // If nothing is varied, there is one trial, which changes no setting.
   for (const auto& trial : trials_of(vary, "--vary")) {
     for (const int each : nodes) {
       points.push_back({.folder = trial.name + "-nodes-" + std::to_string(each), .nodes = each, .sets = trial.sets});

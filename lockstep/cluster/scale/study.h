@@ -21,7 +21,8 @@ struct StudyPoint {
   std::string label() const;  ///< The varied settings, such as "model.name=cnn".
 };
 
-/// A recipe or a program on several numbers of nodes, as study.json in a folder that holds a run folder for each point.
+/// A scaling study: a recipe or a program on several numbers of nodes. Its folder has study.json, and a run folder for
+/// each point.
 struct Study {
   std::filesystem::path folder;
   bool is_local = false;
@@ -32,7 +33,7 @@ struct Study {
   std::filesystem::path run_dir(const StudyPoint& point) const { return folder / point.folder; }
 };
 
-/// A point for each number of nodes with each combination of "a.b=v,w".
+/// Returns a point for each number of nodes, combined with each combination of values in "a.b=v,w".
 ///
 /// Throws: as trials_of().
 std::vector<StudyPoint> study_points(const std::vector<int>& nodes, const std::vector<std::string>& vary);
@@ -41,25 +42,26 @@ std::vector<StudyPoint> study_points(const std::vector<int>& nodes, const std::v
 void write_study(const Study& study);
 /// Returns nothing if the folder does not hold a study.
 ///
-/// Throws: Error(kData) for a study.json that is something else.
+/// Throws: Error(kData) if study.json has another content.
 std::optional<Study> read_study(const std::filesystem::path& folder);
 
 /// The state of a point's run.
 enum class PointState { kAbsent, kWaiting, kRunning, kFinished, kFailed };
 
-/// From its folder and, for a job, the queue. A recipe's run that ended without a result has failed, a program's that
-/// ended with another code than 0.
+/// Returns a point's state from its folder and, for a job, from Slurm's queue. A recipe's run has failed if it ended
+/// without a result. A program has failed if it ended with another code than 0.
 PointState state_of(const Study& study, const StudyPoint& point, const QueuedJobs& queue);
 
-/// "1 of 3 finished, 1 running, 1 waiting".
+/// Returns a summary such as "1 of 3 finished, 1 running, 1 waiting".
 std::string progress_of(const std::vector<PointState>& states);
 
-/// Keeps how long a program took that was started on this machine.
+/// Writes into the study how long a program took that was started on this machine.
 ///
 /// Throws: Error(kIo).
 void write_program_time(const std::filesystem::path& run_dir, int ranks, double seconds);
 
-/// The figures of the points that have finished. A program's time is from its first sample to its last rank's end.
+/// Returns the figures of the points that have finished. A program's time is from its first sample to its last rank's
+/// end.
 std::vector<ScalingRow> study_rows(const Study& study);
 
 /// Writes scaling.md, scaling.csv, scaling.json and scaling.svg into the study's folder.

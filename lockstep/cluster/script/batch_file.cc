@@ -19,7 +19,8 @@ bool looks_like_mark(std::string_view line) {
   const auto begin = word.substr(0, 6);
   const bool is_sbatch = begin.size() == 6 && std::ranges::equal(begin, std::string_view("sbatch"), {},
                                                                  [](unsigned char c) { return std::tolower(c); });
-  // "# SBATCH --nodes" was meant as a flag. "# sbatch job.sh" tells the reader what to type.
+  // "# SBATCH --nodes" is probably a flag with a typing error, and is reported. "# sbatch job.sh" is a comment for a
+  // reader.
   return is_sbatch && trimmed(word.substr(6)).starts_with('-');
 }
 
@@ -45,7 +46,7 @@ void read_directives(BatchFile& file) {
   }
 }
 
-/// The path outside of a container, or the path itself.
+/// Returns the path on the node for a path inside a container. Outside of a container it is the path itself.
 std::string outside(const std::string& path, const std::vector<std::string>& binds) {
   for (const auto& bind : binds) {
     const auto parts = split(bind, ':');
@@ -61,7 +62,7 @@ void read_task_script(BatchFile& file, const LaunchLine& launch, const ScriptRea
     if (variable.is_exported) seen[name] = variable;
   }
   if (const auto text = launch.shell_text()) {
-    // Puts empty lines before the text, so that its commands have the line numbers of the batch script.
+    // Adds empty lines before the text, so that its commands keep their line numbers in the batch script.
     const auto above = std::string(static_cast<std::size_t>(std::max(launch.line, 1)) - 1, '\n');
     auto facts = read_script_facts(above + text->value.text, seen);
     facts.file = file.name;

@@ -53,7 +53,7 @@ struct ScriptFacts {
   std::vector<std::string> used_names{};  ///< Names behind `$` anywhere.
   bool waits = false;                     ///< True if `wait` stands somewhere.
 
-  /// Returns the last assignment of `name` that programs see, or null.
+  /// Returns the last assignment of the variable `name` that programs see, or null.
   const ScriptSetting* exported(std::string_view name) const;
 };
 
@@ -71,17 +71,18 @@ struct BatchFile {
   std::vector<UnreadLine> unread_scripts{};  ///< Scripts that could not be read. `line` is the line that starts them.
 
   SlurmShape shape() const { return slurm_shape(options); }
-  /// Returns the launch line that runs the user's program, which is the last one that is not a utility. Null if there
-  /// is none.
+  /// Returns the launch line that runs the user's program: the last one whose program is not a utility such as
+  /// hostname. Null if there is none.
   const LaunchLine* main_launch() const;
-  /// Returns the assignment that a task of the program sees last, or null.
+  /// Returns the last assignment of a variable that a task of the program sees, or null.
   const ScriptSetting* task_setting(std::string_view variable) const;
 };
 
 /// Returns the content of a file, or nothing if it cannot be read.
 using ScriptReader = std::function<std::optional<std::string>(const std::filesystem::path&)>;
 
-/// Reads a batch script, and the shell scripts that its tasks run as far as `read` finds them. It runs nothing.
+/// Reads a batch script, and the shell scripts that its tasks run as far as `read` finds them. No command of a script
+/// is run.
 BatchFile read_batch_file(std::string file_name, std::string_view text, const ScriptReader& read);
 
 }  // namespace lockstep

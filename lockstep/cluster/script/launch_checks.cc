@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// A launch line with the facts about it.
+/// A launch line, and the facts that the checks use.
 struct Step {
   const ScriptContext& of;
   const LaunchLine& launch;
@@ -41,7 +41,7 @@ Step step_at(const ScriptContext& of, const LaunchLine& launch) {
   return step;
 }
 
-/// True if the program was read to its end. A script that cannot be read may start ranks itself.
+/// True if it is known what the program starts. A script that cannot be read may start ranks itself.
 bool is_understood(const Step& step) {
   return std::ranges::none_of(step.of.file.unread_scripts,
                               [&](const auto& each) { return each.line == step.launch.line; });
@@ -52,7 +52,7 @@ void check_cores(const Step& step, ScriptFindings& findings) {
   const auto job = step.of.file.shape();
   if (job.cpus_per_task.value_or(1) == 1 || step.of.file.batch.exported("SRUN_CPUS_PER_TASK") != nullptr) return;
   const auto bind = step.launch.srun.value("cpu-bind");
-  // Masks choose each task's cores themselves. "none" leaves a task all of the job's.
+  // Masks choose each task's cores. With "none" a task may use all cores of the job.
   for (const auto* word : {"mask_cpu", "map_cpu", "mask_ldom", "map_ldom", "none"}) {
     if (bind.find(word) != std::string::npos) return;
   }
@@ -90,7 +90,7 @@ void check_size(const Step& step, ScriptFindings& findings) {
 }
 
 void check_start(const Step& step, ScriptFindings& findings) {
-  // Beside a line with srun, one without prepares something on purpose.
+  // If the script also has a line with srun, a line without srun probably prepares something on purpose.
   const auto& launches = step.of.file.batch.launches;
   const auto has_launcher = [](const auto& each) { return !each.launcher.empty() && !each.is_utility(); };
   if (std::ranges::any_of(launches, has_launcher)) return;
@@ -266,7 +266,7 @@ void check_export(const Step& step, ScriptFindings& findings) {
 void check_python(const Step& step, ScriptFindings& findings) {
   const auto& file = step.of.file;
   if (!is_understood(step)) return;
-  // The line of the script that each task runs, if there is one, names Python.
+  // If each task runs a script, Python is named in a line of that script.
   const LaunchLine* line = &step.launch;
   const ScriptFacts* inside = nullptr;
   for (const auto& facts : file.task_scripts) {

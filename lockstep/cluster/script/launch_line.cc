@@ -28,7 +28,7 @@ class LaunchReader {
  public:
   explicit LaunchReader(LaunchLine& into) : into_(into) {}
 
-  /// True if something starts a program here.
+  /// Takes the command apart. Returns true if it starts a program by a launcher, such as srun or torchrun.
   bool read() {
     bool is_launch = false;
     while (at_ < into_.words.size()) {
@@ -57,7 +57,8 @@ class LaunchReader {
   const std::string& text(std::size_t i) const { return into_.words[i].value.text; }
   bool has(std::size_t i) const { return i < into_.words.size(); }
 
-  /// Skips commands that run another one.
+  /// Skips a command that runs another command, such as `time` or `nohup`. Returns false if `name` is not such a
+  /// command.
   bool take_prefix(const std::string& name) {
     if (name == "exec" || name == "nohup" || name == "time" || name == "command" || name == "nice") {
       ++at_;

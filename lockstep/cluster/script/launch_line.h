@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// A word of a command, as it stands in the script and as the shell hands it on.
+/// A word of a command: as it is written in the script, and as the shell passes it to the program.
 struct LaunchWord {
   std::string raw{};
   ShellValue value{};
@@ -32,7 +32,8 @@ struct LaunchContainer {
   std::vector<std::string> binds{};
 };
 
-/// A command that starts the user's program, taken apart from the outside in.
+/// A command that starts the user's program. It is taken apart from the outside to the inside: srun, container,
+/// torchrun, program.
 struct LaunchLine {
   int line = 0;
   ShellBlock block = ShellBlock::kNone;
@@ -50,7 +51,7 @@ struct LaunchLine {
   std::string program_name() const;
   /// True if the program is a Python script, or a module other than a launcher.
   bool is_python() const;
-  /// True if the program only looks or tidies up, as hostname and nvidia-smi do.
+  /// True if the program is a utility that only shows something or cleans up, such as hostname and nvidia-smi.
   bool is_utility() const;
   /// Returns the text behind `bash -c`, or nothing.
   std::optional<LaunchWord> shell_text() const;

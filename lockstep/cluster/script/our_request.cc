@@ -21,7 +21,7 @@ std::string clock_text(std::chrono::seconds time) {
   return zero_padded(all / 3600, 2) + ":" + zero_padded(all / 60 % 60, 2) + ":" + zero_padded(all % 60, 2);
 }
 
-/// Options that ours answers in its own way, so that the script's line has no place in it.
+/// Options that Lockstep's script sets in its own way, so that the old script's line is not taken over.
 constexpr auto kAnswered = std::to_array<std::string_view>({"nodes",
                                                             "ntasks",
                                                             "ntasks-per-node",
@@ -67,7 +67,8 @@ bool is_set_by_exec(const Profile& profile, const std::string& name) {
          std::ranges::find(profile.cache_variables, name) != profile.cache_variables.end();
 }
 
-/// The word for a shell in the task, which knows the job's variables, but not those of the batch script.
+/// Writes a word for a shell in the task. That shell knows the job's variables, but not the variables of the batch
+/// script.
 std::string for_shell(const LaunchWord& word) {
   if (word.value.is_known) return shell_quoted(word.value.text);
   const bool has_quotes = word.value.text.find('"') != std::string::npos;
@@ -113,7 +114,7 @@ class Translation {
     into_.request.settings.push_back({key, toml, {SettingSource::kFlag, flag}});
   }
 
-  /// Repeats what the user typed beside --from, so that the command holds all of it.
+  /// Adds the options that the user typed beside --from, so that the printed command is complete.
   void take_typed_flags() {
     const auto& request = into_.request;
     if (!request.run_dir.empty()) add("--run-dir", request.run_dir);
@@ -128,8 +129,8 @@ class Translation {
     for (const auto& flag : request.flags.sbatch) into_.arguments.push_back("--sbatch=" + flag);
   }
 
-  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be read. Its number of tasks is
-  /// part of how it works.
+  /// True if the tasks run a shell script that starts ranks itself, or one that cannot be read. The number of tasks is
+  /// then part of how the script works, and is kept.
   bool keeps_tasks(const LaunchLine& launch) const {
     if (!launch.shell_text() && !launch.shell_script()) return false;
     const auto starts_ranks = [](const ScriptFacts& facts) {
@@ -151,7 +152,7 @@ class Translation {
       add("--devices", std::to_string(*flags.devices));
     }
     const bool has_devices = flags.devices.value_or(static_cast<int>(of_.profile.devices.count)) > 0;
-    // Our script has one task per device. Without devices the script's number is kept.
+    // Lockstep's script starts one task for each device. Without devices, the old script's number of tasks is kept.
     if (!has_devices && tasks && !launch.node_launcher && !flags.tasks) {
       flags.tasks = tasks;
       add("--tasks-per-node", std::to_string(*tasks));
@@ -316,7 +317,7 @@ class Translation {
       program.push_back(word.value.text);
       raw.push_back(for_shell(word));
     }
-    // Values that only the job's shell knows are left to a shell in each task.
+    // If only the job's shell knows a value, a shell in each task expands it.
     if (!is_known) program = {"bash", "-c", "exec " + joined(raw, " ")};
     into_.arguments.emplace_back("--");
     into_.arguments.insert(into_.arguments.end(), program.begin(), program.end());

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// A batch script as `lockstep submit` takes it.
+/// The request for `lockstep submit` that replaces a batch script.
 struct OurRequest {
   SubmitRequest request{};
   std::vector<std::string> arguments{};  ///< The command as a person types it, such as "lockstep", "submit", "--nodes",
@@ -17,7 +17,7 @@ struct OurRequest {
   std::vector<std::string> left_out{};   ///< Lines of the script that ours does not take over, each with the reason.
 };
 
-/// Turns a script into a request. The settings in `flags` come before those of the script.
+/// Turns a script into a request. Settings in `flags` override those of the script.
 ///
 /// Throws: Error(kUsage) if the script starts no program, or if `flags` holds a program, a recipe or a sweep.
 OurRequest our_request(const ScriptContext& of, const SubmitRequest& flags);

@@ -47,7 +47,7 @@ class Follower {
     into_.launches.push_back(std::move(launch));
   }
 
-  /// A variable of one command alone.
+  /// The assignment applies to one command only, as in `NAME=value command`.
   void note_setting(const std::string& word, const ShellCommand& command) {
     const auto name = assigned_name(word);
     const auto raw = word.substr(word.find('=') + 1);
@@ -66,7 +66,7 @@ class Follower {
     into_.settings.push_back({name, raw, value, command.line, command.block});
     if (command.block != ShellBlock::kNone) value.is_known = false;
     variable.value = std::move(value);
-    // A value that is not certain must not stand for the variable.
+    // If the value is not certain, the variable is not replaced by it.
     if (!variable.value.is_known && command.block != ShellBlock::kNone) variable.value.text = "$" + name;
     variable.line = command.line;
     variable.is_exported = variable.is_exported || is_export || exports_all_;

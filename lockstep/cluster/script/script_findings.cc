@@ -33,7 +33,7 @@ bool ScriptContext::spans_nodes() const {
 
 SlurmShape ScriptContext::step_shape(const LaunchLine& launch) const {
   SlurmOptions both = file.options;
-  // A number of tasks that srun is given takes the place of both of the job's.
+  // If srun is given a number of tasks, it replaces both of the job's numbers (--ntasks and --ntasks-per-node).
   const auto counts = [&](const char* name) {
     return launch.srun.has(name) && launch.srun.value(name).find('$') == std::string::npos;
   };
@@ -46,7 +46,7 @@ SlurmShape ScriptContext::step_shape(const LaunchLine& launch) const {
     return (counts_tasks && is_tasks) || (counts_devices && is_devices);
   });
   for (const auto& option : launch.srun.list) {
-    // `-c $SLURM_CPUS_PER_TASK` repeats the job's own number, which is there already.
+    // `-c $SLURM_CPUS_PER_TASK` repeats the job's own number, so nothing changes.
     if (option.value.find('$') == std::string::npos || !both.has(option.name)) both.list.push_back(option);
   }
   auto shape = slurm_shape(both);

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// One thing in a batch script that is not as the job needs it. docs/cluster/job-scripts.md has a heading for each
-/// code.
+/// A finding: one thing in a batch script that is not as the job needs it. docs/cluster/job-scripts.md has a heading
+/// for each code.
 struct ScriptFinding {
   std::string code{};
   Severity severity = Severity::kNote;
@@ -41,20 +41,21 @@ struct ScriptContext {
   bool has_whole_nodes() const;
   /// True if the job may get more than one node.
   bool spans_nodes() const;
-  /// Returns the job's numbers with those that `launch` gives srun over them.
+  /// Returns the job's numbers, overridden by those that `launch` passes to srun.
   SlurmShape step_shape(const LaunchLine& launch) const;
 };
 
-/// Finds all that is wrong, by line. Nothing is run.
+/// Returns all findings, sorted by line. Nothing is run.
 std::vector<ScriptFinding> script_findings(const ScriptContext& of);
 
-/// True if there is an error among them.
+/// True if one of the findings is an error.
 bool has_error(const ScriptFindings& findings);
 
-/// Returns the findings for a person, errors first, and their number. Says so if there is none.
+/// Returns the findings as text for a person, errors first, and their number. If there are none, the text says so.
 std::string text_of(const ScriptFindings& findings, const BatchFile& file);
 
-/// {"code", "severity", "line", "file", "fact", "fix"}. `file` is null for the batch script itself.
+/// Returns a finding as an object {"code", "severity", "line", "file", "fact", "fix"}. `file` is null for the batch
+/// script itself.
 nlohmann::json json_of(const ScriptFinding& finding);
 
 }  // namespace lockstep

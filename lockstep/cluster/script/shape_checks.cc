@@ -102,7 +102,7 @@ bool may_be_type(const Profile& profile, const std::string& type) {
 }
 
 void check_gres(const ScriptContext& of, ScriptFindings& findings) {
-  // Generic resources of Slurm sites that are not devices.
+  // Generic resources (GRES) of some sites that are not devices.
   constexpr auto kOthers =
       std::to_array<std::string_view>({"gpu", "mps", "shard", "nic", "craynetwork", "lustre", "tmpfs", "tmpdisk",
                                        "nvme", "ssd", "localtmp", "bandwidth", "license", "fpga", "mic", "none"});

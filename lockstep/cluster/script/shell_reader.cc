@@ -53,7 +53,7 @@ class Lexer {
       token.kind = TokenKind::kWord;
       token.text = read_word();
       const bool is_number = std::ranges::all_of(token.text, [](unsigned char d) { return std::isdigit(d) != 0; });
-      // In "2>file" the number belongs to the redirection.
+      // In "2>file" the number belongs to the redirection, and is no word of the command.
       if (is_number && at_ < text_.size() && (text_[at_] == '<' || text_[at_] == '>')) continue;
       return token;
     }

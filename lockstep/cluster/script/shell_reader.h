@@ -20,7 +20,7 @@ struct ShellCommand {
   bool is_subshell = false;    ///< True if it stands in ( … ) or in a pipe, so that its assignments are lost.
 };
 
-/// A shell script as text, cut into commands. Nothing is run or expanded.
+/// A shell script, cut into commands. Nothing is run or expanded.
 struct ShellText {
   std::vector<ShellCommand> commands{};
   std::vector<std::string> here_documents{};  ///< Their bodies, in order.

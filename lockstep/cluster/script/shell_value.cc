@@ -137,7 +137,7 @@ std::vector<std::string> names_in(std::string_view raw) {
 }
 
 bool expands_name(std::string_view raw, std::string_view name) {
-  // With a value that nothing else has, a name that is replaced shows in the result.
+  // The variable gets a value that occurs nowhere else. If this value is in the result, the shell replaces the name.
   const std::string mark("\x01mark\x02");
   ShellVariables only;
   only[std::string(name)].value.text = mark;

@@ -79,7 +79,7 @@ std::string value_of(const SlurmOptions& options, const std::string& name) {
   return option->value.empty() ? "yes" : option->value;
 }
 
-/// Options of both, in the order of theirs, then of ours.
+/// Returns the options of both scripts: in the order of the user's script, then those that only Lockstep's has.
 std::vector<Row> rows(const SlurmOptions& theirs, const SlurmOptions& ours) {
   std::vector<Row> rows;
   for (const auto* options : {&theirs, &ours}) {
@@ -144,7 +144,7 @@ std::string below_each_other(const ScriptComparison& of) {
   return text + "\n== ours\n\n" + of.ours;
 }
 
-/// The command over several lines, each with whole words.
+/// Breaks the command into several lines of whole words.
 std::string command_text(const std::vector<std::string>& arguments, std::size_t columns) {
   std::string text;
   std::string line = "   ";

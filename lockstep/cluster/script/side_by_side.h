@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A batch script and ours, and what to say about them.
+/// A user's batch script, the script that Lockstep makes from it, and the findings.
 struct ScriptComparison {
   const BatchFile& theirs;
   const std::string& ours;  ///< The batch script as `lockstep submit` writes it.
@@ -21,8 +21,8 @@ struct ScriptComparison {
 };
 
 /// Returns the output of `lockstep submit --from`. It has the findings, a table of the options that differ with the
-/// reason for each, the lines that ours leaves out, both scripts, and the command that submits ours. Lines of text fit
-/// the terminal. Lines of the scripts are unchanged, but are cut in two columns.
+/// reason for each, the lines that Lockstep's script leaves out, both scripts, and the command that submits Lockstep's
+/// script. Lines of text fit the terminal. Lines of the scripts are unchanged, but are cut in two columns.
 std::string side_by_side(const ScriptComparison& of);
 
 }  // namespace lockstep

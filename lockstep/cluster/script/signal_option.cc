@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDefaultSeconds = "60";
 
-/// A name without SIG, also for those numbers that are the same on every Linux.
+/// Returns a signal's name without SIG. It also knows the numbers that are the same on every Linux.
 std::string signal_name(std::string word) {
   constexpr auto kNumbers = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"1", "HUP"}, {"2", "INT"}, {"10", "USR1"}, {"12", "USR2"}, {"15", "TERM"}});
@@ -27,7 +27,8 @@ std::string signal_name(std::string word) {
   return word;
 }
 
-/// The signal in "kill -USR1 …", "kill -s USR1", "scancel --signal=USR1", "scancel -s USR1".
+/// Returns the signal in a command such as "kill -USR1 …", "kill -s USR1", "scancel --signal=USR1" or "scancel -s
+/// USR1".
 std::optional<std::string> sent_in(std::string_view line) {
   std::string text(line);
   for (auto& c : text) {

@@ -169,7 +169,7 @@ const Known* known_letter(char letter) {
   return found == kKnown.end() ? nullptr : &*found;
 }
 
-/// The option of that name, or the only one that begins so.
+/// Returns the option with this name, or the only option whose name begins with it.
 const Known* known_name(std::string_view name) {
   const Known* only = nullptr;
   for (const auto& each : kKnown) {

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// One flag of sbatch or srun under its long name, whatever its spelling was.
+/// One flag of sbatch or srun under its long name, also if the script has its short form.
 struct SlurmOption {
   std::string name{};  ///< "nodes", without dashes. "ntasks-per-node" also for --tasks-per-node.
   std::string value{};
@@ -23,7 +23,7 @@ struct UnknownOption {
   int line = 0;
 };
 
-/// Options in the order in which they stand. A later one overrides an earlier one of the same name.
+/// Options in the order of the script. A later one overrides an earlier one of the same name.
 struct SlurmOptions {
   std::vector<SlurmOption> list{};
   std::vector<UnknownOption> unknown{};
@@ -41,7 +41,8 @@ struct SlurmOptions {
 /// Source: getopt_long(3); the options are those of sbatch(1) and srun(1) from Slurm 22.05 to 25.11.
 std::size_t read_slurm_options(std::span<const std::string> words, int line, SlurmOptions& into);
 
-/// Splits the text after #SBATCH into words as sbatch does. Quotes join, and a `#` at a word's start ends it.
+/// Splits the text after #SBATCH into words as sbatch does. Quotes join words, and a `#` at the start of a word ends
+/// the line.
 std::vector<std::string> sbatch_words(std::string_view text);
 
 }  // namespace lockstep

@@ -61,7 +61,7 @@ void read_nodes(const SlurmOptions& options, SlurmShape& shape) {
   shape.nodes = low;
   shape.max_nodes = low;
   if (dash == std::string::npos) return;
-  // "1-15:4" goes in steps of four.
+  // A range such as "1-15:4" goes in steps of four.
   const auto high = parsed_int<int>(text.substr(dash + 1, text.find(':', dash) - dash - 1));
   if (high && *high >= *low) shape.max_nodes = high;
 }

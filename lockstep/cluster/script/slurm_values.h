@@ -17,7 +17,7 @@ std::optional<std::chrono::seconds> slurm_time(std::string_view text);
 /// Parses an amount of memory of --mem and returns MiB. Units: MiB if no letter K, M, G or T follows.
 std::optional<std::int64_t> slurm_memory_mib(std::string_view text);
 
-/// Devices as --gres, --gpus and the like name them.
+/// Devices, as in the value of --gres, --gpus and similar options.
 struct SlurmDevices {
   std::string resource{};  ///< "gpu" of "gpu:a100:4".
   std::string type{};      ///< Type such as "a100". Empty if there is none.
@@ -40,13 +40,14 @@ struct SlurmShape {
   std::optional<std::chrono::seconds> time{};
   std::optional<std::int64_t> memory_mib{};  ///< Memory of each node. 0 for all of it.
 
-  /// Returns the nodes of the job. It is 1 if no option says more, and nothing if Slurm chooses the number.
+  /// Returns the nodes of the job. If no option gives a number, it is 1. Returns nothing if Slurm chooses the number.
   std::optional<int> job_nodes() const;
   /// Returns the tasks of the whole job, or nothing if that depends on Slurm.
   std::optional<int> job_tasks() const;
   /// Returns the tasks of each node if that number is the same on all nodes, else nothing.
   std::optional<int> node_tasks() const;
-  /// Returns the devices of each node. It is 0 if none are requested, and nothing if Slurm spreads them.
+  /// Returns the devices of each node. Returns 0 if none are requested, and nothing if Slurm chooses how to spread them
+  /// over nodes.
   std::optional<int> node_devices() const;
 };
 

@@ -82,7 +82,7 @@ void check_option_words(const ScriptContext& of, ScriptFindings& findings) {
   }
 }
 
-/// Slurm opens the file before the first line runs, so that no mkdir in the script helps.
+/// Slurm opens the output file before the first line of the script runs. So a mkdir in the script comes too late.
 void check_output_folders(const ScriptContext& of, ScriptFindings& findings) {
   if (!of.is_here || !of.is_folder) return;
   for (const auto* name : {"output", "error"}) {

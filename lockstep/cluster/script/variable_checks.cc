@@ -15,7 +15,7 @@ namespace {
 constexpr auto kCaches = std::to_array<const char*>({"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR",
                                                      "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH"});
 
-/// True if programs read a variable of that name. The shell's own, such as PATH, are exported already.
+/// True if programs read a variable of this name. Variables such as PATH are exported already, so these do not count.
 bool is_for_programs(std::string_view name) {
   constexpr auto kBeginnings = std::to_array<std::string_view>({"CUDA_",
                                                                 "NCCL_",
@@ -194,7 +194,7 @@ void check_caches(const ScriptContext& of, ScriptFindings& findings) {
 
 void check_missing(const ScriptContext& of, ScriptFindings& findings) {
   const auto& file = of.file;
-  // A script that cannot be seen may set them.
+  // The script that tasks run cannot be read, and may set these variables.
   const auto* launch = file.main_launch();
   if (!file.unread_scripts.empty() || launch == nullptr || launch->is_utility()) return;
   if (of.step_shape(*launch).node_devices().value_or(1) == 0) return;
@@ -225,7 +225,7 @@ void check_missing(const ScriptContext& of, ScriptFindings& findings) {
     return;
   }
   const auto begins = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
-  // "=ib0" is exactly ib0. "^lo" excludes, and NCCL chooses among the rest.
+  // "=ib0" means exactly ib0. "^lo" excludes lo, and NCCL chooses among the other interfaces.
   const auto& text = setting->value.text;
   if (text.starts_with('^')) return;
   const auto own = split(text.starts_with('=') ? text.substr(1) : text, ',');

@@ -49,12 +49,12 @@ std::optional<TrainerBuild> build_in(const fs::path& folder) {
                                   .device = object.at("device"),
                                   .container = object.at("container")}};
   } catch (const std::exception&) {
-    // One that is being made, or was broken off.
+    // A build that is still being made, or that was interrupted. It is skipped.
     return std::nullopt;
   }
 }
 
-/// If an environment is active, its PyTorch is below one of these.
+/// Folders of the active environment. Its PyTorch is below one of them.
 std::vector<fs::path> active_environments(const Environment& env) {
   std::vector<fs::path> folders;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
@@ -123,7 +123,7 @@ std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view v
     auto build = build_in(entry.path());
     if (build && ::access(build->program.c_str(), X_OK) == 0) builds.push_back(std::move(*build));
   }
-  // The one that was kept last comes first.
+  // The build that was recorded last comes first.
   std::ranges::sort(builds, std::greater{}, [](const TrainerBuild& build) {
     std::error_code ignored;
     return fs::last_write_time(record_of(folder_of(build)), ignored);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSaid =
     R"({"folder": "/env/lib/torch", "version": "2.11.0+cu130", "abi": "1", "device": "cuda-13.0", "headers": true})";
 
-/// A PyTorch's folder as the probe looks at it.
+/// Makes a folder of a PyTorch with the files that the probe reads.
 void make_torch(const fs::path& site, const std::string& version) {
   const auto torch = site / "torch";
   fs::create_directories(torch / "include" / "torch");

@@ -14,7 +14,8 @@ std::string trainer_program(const LockstepProgram& lockstep, const Environment& 
     throw Error(ErrorKind::kEnvironment, "LOCKSTEP_TRAINER is '" + *given + "', want the program lockstep-train",
                 "unset it, or build it again: lockstep setup");
   }
-  // A Python that is named wants the build for its own PyTorch, where `lockstep setup` has made one.
+  // If LOCKSTEP_PYTHON names an interpreter, the build for that interpreter's PyTorch comes first, if `lockstep setup`
+  // has made one.
   if (env.get("LOCKSTEP_PYTHON")) {
     if (const auto built = build_of_named_python(env, lockstep.version)) return built->program;
   }

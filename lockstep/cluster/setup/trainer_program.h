@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-/// The `lockstep` program that runs.
+/// Returns the path of the `lockstep` program that is running.
 struct LockstepProgram {
   std::filesystem::path path;
   std::string version;  ///< "0.1.0"
 };
 
-/// Returns the path of `lockstep-train`. It is $LOCKSTEP_TRAINER, or else a build for the Python that $LOCKSTEP_PYTHON
-/// names, or else the one beside `lockstep`, or else a build of `lockstep setup`. Among builds it is the one for the
-/// container that this process runs in, for the active Python, or the latest one.
+/// Returns the path of `lockstep-train`. It is $LOCKSTEP_TRAINER, or else a build for the Python interpreter that
+/// $LOCKSTEP_PYTHON names, or else the one beside `lockstep`, or else a build of `lockstep setup`. Of several builds it
+/// is the one for the container in which this process runs, or for the active Python, or the latest one.
 ///
-/// Throws: Error(kEnvironment) if there is none of these, or if $LOCKSTEP_TRAINER is no program.
+/// Throws: Error(kEnvironment) if no trainer is found, or if $LOCKSTEP_TRAINER is not a program.
 std::string trainer_program(const LockstepProgram& lockstep, const Environment& env);
 
 }  // namespace lockstep

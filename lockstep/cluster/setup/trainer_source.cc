@@ -83,7 +83,7 @@ std::string build_script(const fs::path& source, const fs::path& build, const fs
          "jobs=" +
          std::to_string(jobs) +
          "\n"
-         // A file that includes torch.h takes up to 2 GB.
+         // Compiling a file that includes torch.h takes up to 2 GB of memory.
          "most=$(awk '/^MemAvailable:/ { n = int($2 / 2097152); print n < 1 ? 1 : n }' /proc/meminfo)\n"
          "[ \"$jobs\" -le \"$most\" ] || jobs=$most\n"
          "cmake -S " +

@@ -9,17 +9,18 @@
 
 namespace lockstep {
 
-/// Returns the folder with Lockstep's sources. It is $LOCKSTEP_SOURCE, a folder or a bundle, or else the tree that
-/// `program` was built in. Else it is the bundle lockstep-VERSION.tar.gz beside the program or in ../share/lockstep,
-/// unpacked once into the cache.
+/// Returns the folder with Lockstep's sources. The folder is $LOCKSTEP_SOURCE, which may also be a bundle, or else the
+/// tree in which `program` was built. Otherwise the bundle lockstep-VERSION.tar.gz, beside the program or in
+/// ../share/lockstep, is unpacked once into the cache.
 ///
-/// Throws: Error(kEnvironment) naming the places if none is there, or with tar's message.
+/// Throws: Error(kEnvironment) naming the places searched if there are no sources, or with tar's message.
 std::filesystem::path source_tree(const std::filesystem::path& program, std::string_view version,
                                   const Environment& env);
 
-/// A program for `sh` that configures and builds lockstep-train in `build`, as many files at once as `jobs` says, fewer
-/// if memory is small. `python` hosts the trainer of Python models; empty for the one that `torch` lies below. Ends
-/// with 90 if there is no cmake, 91 if it is too old, 92 if there is no compiler.
+/// Returns a program for `sh` that configures and builds lockstep-train in the folder `build`. It compiles `jobs` files
+/// at once, and fewer if memory is small. `python` is the Python that runs Python models. If empty, it is the one to
+/// which `torch` belongs. The program exits with 90 if there is no cmake, 91 if cmake is too old, and 92 if there is no
+/// compiler.
 std::string build_script(const std::filesystem::path& source, const std::filesystem::path& build,
                          const std::filesystem::path& torch, int jobs, const std::string& python = {});
 

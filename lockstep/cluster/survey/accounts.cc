@@ -15,8 +15,8 @@ void add_once(std::vector<std::string>& names, std::string_view name) {
   names.emplace_back(name);
 }
 
-/// Returns the count of one resource in "cpu=64,gres/gpu=8,node=2". If there are several types of it, the plain entry
-/// is their sum.
+/// Returns the count of one resource in a text such as "cpu=64,gres/gpu=8,node=2". If the resource has several types,
+/// the entry without a type is their sum.
 std::int64_t tres_count(std::string_view text, std::string_view resource) {
   for (const auto& part : split(text, ',')) {
     const auto equals = part.find('=');

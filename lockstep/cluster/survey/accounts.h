@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A user's rights on one cluster, from Slurm's accounting. All empty if there is no accounting.
+/// A user's accounts and QOS on one cluster, from Slurm's accounting. Empty if there is no accounting.
 struct UserAccounts {
   std::vector<std::string> accounts;  ///< Each once, in the order of the answer.
   std::string default_account;        ///< The account that Slurm charges if a job names none.

@@ -13,7 +13,8 @@ namespace lockstep {
 
 namespace {
 
-/// Slurm's names are ASCII. Comments of administrators may be anything, and TOML takes UTF-8 alone.
+/// Names in Slurm are ASCII, but comments of administrators may have any bytes. TOML allows UTF-8 only, so other bytes
+/// are replaced.
 std::string ascii(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return (c < 32 && c != '\n') || c > 126; }, '?');

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// A key whose value is unknown, and how a person finds it out.
+/// A key whose value is unknown, and how a person can find it out.
 struct DraftGap {
   std::string key;
   std::string how;
@@ -33,7 +33,7 @@ struct ProfileDraft {
   void gap(std::string_view key, std::string how) { gaps.push_back({std::string(key), std::move(how)}); }
 };
 
-/// The machine's answers, parsed once.
+/// The answers of the machine's commands, parsed.
 struct MachineFacts {
   const MachineAnswers& answers;
   SlurmConfig config{};
@@ -44,17 +44,17 @@ struct MachineFacts {
 
   /// `answers` must outlive it.
   explicit MachineFacts(const MachineAnswers& answers);
-  /// A setting of Slurm's. Empty if it has none.
+  /// Returns a setting of Slurm's configuration. Empty if it is not set.
   std::string setting(std::string_view name) const;
 };
 
-/// Drafts a profile for a partition, or for the one that chosen_queue() takes if none is named. The same answers give
-/// the same draft.
+/// Drafts a profile for the named partition, or else for the one that chosen_queue() chooses. The same answers always
+/// give the same draft.
 ///
-/// Throws: Error(kEnvironment) if the named partition has no nodes, or if none is open to this user.
+/// Throws: Error(kEnvironment) if the named partition has no nodes, or if no partition is open to this user.
 ProfileDraft drafted(const MachineAnswers& answers, const std::string& partition);
 
-/// The flags with which `srun` gets one node of the drafted kind, with all of its devices.
+/// Returns the flags with which `srun` gets one node of the drafted kind, with all of its devices.
 std::vector<std::string> node_flags(const ProfileDraft& draft);
 
 }  // namespace lockstep

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kAskLive = "`lockstep profile new --live` asks a compute node";
 
-/// Returns the node's interfaces, best first. Slingshot's come all together, then InfiniBand's, else the fastest.
+/// Returns the node's interfaces, best first. If it has Slingshot, these are all of its Slingshot interfaces. Otherwise
+/// they are the InfiniBand interfaces, or else the fastest one.
 std::vector<std::string> ranked_interfaces(const NodeView& node) {
   std::vector<std::string> slingshot;
   std::vector<std::string> infiniband;

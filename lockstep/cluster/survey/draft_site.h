@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Drafts the parts that come from files, and from a compute node if one was asked.
+// Drafts the parts of a profile that come from files, and from a compute node if one was asked.
 
 /// [network]
 void draft_network(ProfileDraft& draft, const MachineFacts& facts);

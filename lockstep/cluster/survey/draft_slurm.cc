@@ -19,7 +19,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// "n3, n4", "n1, n2, n3 and 97 more".
+/// Lists names, such as "n3, n4" or "n1, n2, n3 and 97 more".
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 3;
   if (names.size() <= kMost + 1) return joined(names, ", ");
@@ -99,7 +99,7 @@ void draft_device_flag(ProfileDraft& draft, const MachineFacts& facts, const Cho
   const auto& type = queue.nodes.device_type;
   const bool are_mixed =
       !type.empty() && std::ranges::any_of(queue.others, [&](const auto& other) { return other.devices > 0; });
-  // Of Slurm's plugins this one alone knows --gpus-per-node (sbatch(1)).
+  // Of Slurm's plugins for selecting resources, only cons_tres knows --gpus-per-node (sbatch(1)).
   const bool has_flag = facts.setting("SelectType").ends_with("cons_tres");
   const std::string typed = are_mixed ? type + ":" : "";
   draft.profile.sbatch.devices = (has_flag ? "--gpus-per-node=" : "--gres=gpu:") + typed + "{devices}";
@@ -154,7 +154,7 @@ void draft_node_itself(ProfileDraft& draft, const MachineFacts& facts, const Cho
   draft.note("node.numa_domains", "/sys/devices/system/node of " + view->host);
 }
 
-/// Sets the unit of billing of a partition's jobs. It stays empty if that is unknown.
+/// Sets the unit of billing of a partition's jobs. The unit stays empty if it is unknown.
 void draft_billing(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue) {
   auto& billing = draft.profile.slurm.billing;
   const auto& weights = queue.partition.weights;
@@ -218,7 +218,7 @@ void draft_time(ProfileDraft& draft, const PartitionFacts& partition) {
     time = *partition.default_time;
     return draft.note("slurm.time", "scontrol show partition: DefaultTime");
   }
-  // Elsewhere a job asks for an hour by default. Here that may be too much.
+  // By default a job requests an hour. If this partition's limit is lower, that is too much.
   if (!partition.max_time || *partition.max_time >= 1h) return;
   time = *partition.max_time;
   draft.note("slurm.time", "scontrol show partition: MaxTime");

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Drafts the parts that Slurm knows. Each function notes the keys that it sets with their sources, and the gaps.
+// Draft the parts of a profile that Slurm knows. Each function adds keys with their sources, and the gaps.
 
 /// Returns Slurm's name of the cluster in lower case, for `detect.slurm_cluster`.
 std::string slurm_name(const MachineFacts& facts);
@@ -18,7 +18,7 @@ void draft_nodes(ProfileDraft& draft, const MachineFacts& facts, const ChosenQue
 /// [slurm], [partition.*] and [qos.*].
 void draft_queues(ProfileDraft& draft, const MachineFacts& facts, const ChosenQueue& queue);
 
-/// The account that jobs are charged to.
+/// Drafts the account to which jobs are charged.
 void draft_account(ProfileDraft& draft, const MachineFacts& facts);
 
 }  // namespace lockstep

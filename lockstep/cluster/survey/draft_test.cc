@@ -19,8 +19,8 @@ using testing::source_root;
 using testing::TemporaryFolder;
 using namespace std::chrono_literals;
 
-/// As tests/golden/slurm_survey/record.py recorded it: two nodes without devices, two with four a100, of 8 cores with
-/// two threads each.
+/// Answers that tests/golden/slurm_survey/record.py recorded. There are two nodes without devices and two with four
+/// a100. Each has 8 cores with two threads.
 MachineAnswers recorded() {
   const auto text = [](const char* name) { return text_of_file(source_root() / "tests/golden/slurm_survey" / name); };
   return {.host = "login1",
@@ -31,7 +31,7 @@ MachineAnswers recorded() {
           .user = {.name = "me", .groups = {"users"}}};
 }
 
-/// A machine with a newer Slurm: fields as scontrol(1) of 25.05 has them.
+/// Answers of a newer Slurm, with the fields of scontrol(1) 25.05.
 MachineAnswers newer() {
   MachineAnswers answers{.host = "login1", .date = "2026-11-23"};
   answers.config =

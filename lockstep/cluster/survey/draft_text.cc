@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-/// A key split into the table and its name. Partition names may hold dots.
+/// Splits a key into its table and its name. A partition's name may contain dots.
 struct KeyParts {
   std::string section;  ///< "partition", "devices"
   std::string name;     ///< "a.100" of "partition.a.100.limits". Empty if the table has none.
@@ -44,14 +44,14 @@ std::string header(const KeyParts& parts) {
   return "[" + parts.section + "." + (is_bare(parts.name) ? parts.name : toml_quoted(parts.name)) + "]";
 }
 
-/// TOML allows no control characters in a comment, and wants UTF-8.
+/// Makes text fit for a comment in TOML, which allows no control characters and only UTF-8.
 std::string comment(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 32 || c > 126; }, '?');
   return text;
 }
 
-/// The keys that are to be written, with those of the gaps, in the schema's order of tables.
+/// Returns the keys to write, including those of the gaps, with tables in the schema's order.
 std::vector<std::string> ordered_keys(const ProfileDraft& draft) {
   Profile holder;
   for (const auto& [key, source] : draft.sources) holder.origins[key];

@@ -30,7 +30,7 @@ void compare_tasks(const ExpectedTasks& expected, std::span<const NodeView> view
                      name + " may run on " + counted(view.allowed_cpus, "CPU"),
                      std::to_string(expected.cores_per_task)});
     }
-    // A task may see one of the devices alone, or all with its own among them. Both work.
+    // A task may see only its own device, or all devices of the node. Both are correct.
     const bool sees_enough = view.shown_devices == 1 || view.shown_devices >= expected.devices / expected.tasks;
     if (expected.devices > 0 && (view.shown_devices == 0 || !sees_enough)) {
       out.push_back({"sbatch.devices", name + " is shown " + device_names(view.shown_devices),
@@ -48,7 +48,7 @@ void compare_node(const Profile& profile, const NodeView& view, Differences& out
     out.push_back(
         {"node.numa_domains", std::to_string(view.numa_domains) + on_node, std::to_string(profile.node.numa_domains)});
   }
-  // The kernel keeps a few percent of the installed memory.
+  // The kernel reserves a few percent of the installed memory, so a small difference is allowed.
   if (view.memory_mib > 0 && view.memory_mib * 10 < profile.node.memory_gib * 1024 * 9) {
     out.push_back({"node.memory_gib", std::to_string(view.memory_mib / 1024) + " GiB" + on_node,
                    std::to_string(profile.node.memory_gib) + " GiB"});
@@ -76,7 +76,7 @@ void compare_devices(const Profile& profile, const ExpectedTasks& expected, cons
   }
 }
 
-/// True if all interfaces of one alternative, "hsn0,hsn1" or "ibp*", are there.
+/// True if the node has all interfaces of one alternative, such as "hsn0,hsn1" or "ibp*".
 bool has_interfaces(const NodeView& view, const std::string& alternative) {
   return std::ranges::all_of(split(alternative, ','), [&](const auto& pattern) {
     return std::ranges::any_of(view.interfaces, [&](const auto& each) {

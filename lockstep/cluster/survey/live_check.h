@@ -24,12 +24,12 @@ struct LiveDifference {
   std::string wanted;
 };
 
-/// Returns the differences between a profile and a job's tasks' reports on their node. More memory than in the profile
-/// is no difference.
+/// Compares a profile with the reports of a job's tasks on their node, and returns the differences. More memory than in
+/// the profile is not a difference.
 std::vector<LiveDifference> live_differences(const Profile& profile, const ExpectedTasks& expected,
                                              std::span<const NodeView> views);
 
-/// Returns the folders that the tasks should check, scratch and the node-local ones.
+/// Returns the folders that the tasks should check: scratch and the node-local folders.
 std::vector<std::string> folders_to_check(const Profile& profile, const Environment& env);
 
 }  // namespace lockstep

@@ -50,9 +50,9 @@ std::string queue_state(const std::string& job, const Environment& env) {
   return asked.exit_code == 0 ? std::string(trimmed(asked.output)) : std::string();
 }
 
-/// Waits for the job's files. It looks for the files each half second, which costs little, and asks Slurm each ten
-/// seconds, which loads a shared service. Once the job has left the queue, the files have ten more seconds to arrive
-/// through a network file system.
+/// Waits for the job's files. It looks for the files every half second, which costs little. It asks Slurm only every
+/// ten seconds, since that loads a shared service. Once the job has left the queue, the files have ten more seconds to
+/// arrive through a network file system.
 void wait_for(const JobPlan& plan, const std::string& job, const Environment& env, const Log& log) {
   std::string told;
   bool has_left = false;

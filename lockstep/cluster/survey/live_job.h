@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// The result of a job that looked at a node.
+/// The result of a job whose tasks examined their node.
 struct LiveReport {
   std::string profile;
   std::string job;
@@ -21,8 +21,8 @@ struct LiveReport {
   std::vector<LiveDifference> differences;
 };
 
-/// Submits a two-minute job, as `submit` would with this profile. Its tasks look at their node, and their reports are
-/// compared with the profile. `cluster` is a profile's name, a file or "auto".
+/// Submits a two-minute job, as `submit` would with this profile. The tasks of the job examine their node, and their
+/// reports are compared with the profile. `cluster` is a profile's name, a file or "auto".
 ///
 /// Blocks:  until the tasks have reported or the job has left the queue.
 /// Throws:  as plan_submission() and submit_job() do.
@@ -31,7 +31,7 @@ LiveReport checked_live(const std::string& cluster, const LockstepProgram& locks
 
 /// Writes a task's view of its node into the run's folder.
 ///
-/// Throws: Error(kEnvironment) outside of such a job.
+/// Throws: Error(kEnvironment) if this process is not in such a job.
 void write_view(const NodeView& view, const Environment& env);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs `command` for at most half a minute. A login node's commands may hang with the service behind them.
+/// Runs `command` for at most half a minute. On a login node a command hangs if the service that it asks hangs.
 ProcessResult asked(std::vector<std::string> command, const Environment& env) {
   command.insert(command.begin(), {"timeout", "30"});
   return run_process(command, env);
@@ -40,7 +40,8 @@ std::string told(const std::vector<std::string>& command, const Environment& env
               "ask again in a while, from a login node of the cluster");
 }
 
-/// The answer of a command that may well be missing, such as one of the accounting.
+/// Returns the output of a command that may be missing, such as a command of Slurm's accounting. Empty if it is missing
+/// or fails.
 std::string told_perhaps(const std::vector<std::string>& command, const Environment& env) {
   const auto answer = asked(command, env);
   return answer.exit_code == 0 ? answer.output : std::string();
@@ -63,7 +64,7 @@ bool is_own_folder(const fs::path& path) {
   return path.is_absolute() && fs::is_directory(path, ignored) && ::access(path.c_str(), W_OK | X_OK) == 0;
 }
 
-/// The first of the variables that names a folder of this user's.
+/// Returns the first of the variables that names a folder of this user.
 OwnFolder folder_by_variable(const Environment& env, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     const auto value = env.get(name);
@@ -72,7 +73,7 @@ OwnFolder folder_by_variable(const Environment& env, const std::vector<std::stri
   return {};
 }
 
-/// A folder of this user's own on a shared file system whose name says that it is for scratch.
+/// Returns a folder of this user on a shared file system whose name shows that it is scratch.
 OwnFolder scratch_by_mounts(const std::vector<Mount>& mounts, const std::string& user, const fs::path& root) {
   if (user.empty()) return {};
   for (const auto& mount : mounts) {
@@ -89,7 +90,7 @@ OwnFolder scratch_by_mounts(const std::vector<Mount>& mounts, const std::string&
   return {};
 }
 
-/// The date of utc_stamp(), "20261123-…", with dashes.
+/// Returns the date in a utc_stamp() such as "20261123-084930", with dashes: "2026-11-23".
 std::string today() {
   const auto stamp = utc_stamp(std::chrono::system_clock::now());
   return stamp.substr(0, 4) + "-" + stamp.substr(4, 2) + "-" + stamp.substr(6, 2);

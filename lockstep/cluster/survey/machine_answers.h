@@ -41,13 +41,13 @@ struct MachineAnswers {
 /// Asks Slurm's commands, the module system and the files of this host.
 ///
 /// Blocks:  for seconds; each command has half a minute at most.
-/// Throws: Error(kEnvironment) if there is no Slurm here, or it does not answer.
+/// Throws: Error(kEnvironment) if this machine has no Slurm, or if Slurm does not answer.
 MachineAnswers ask_machine(const Environment& env, const std::filesystem::path& root = "/");
 
-/// Asks a compute node, by `srun` of this program for at most two minutes, with these additional flags.
+/// Asks a compute node: it runs this program there by `srun` with these additional flags, for at most two minutes.
 ///
 /// Blocks:  until a node is free.
-/// Throws: Error(kEnvironment) with srun's message if it refuses.
+/// Throws: Error(kEnvironment) with srun's message if srun fails.
 NodeView ask_node(const Environment& env, const std::vector<std::string>& flags,
                   const std::vector<std::string>& folders);
 

@@ -10,7 +10,8 @@ std::vector<std::string> parsed_modules(std::string_view text) {
   for (const auto& line : split(text, '\n')) {
     auto name = trimmed(line);
     name = name.substr(0, name.find_first_of("(< \t"));
-    // "/apps/modules:" is a heading, "pytorch/" the folder of the versions below it.
+    // In the output "/apps/modules:" is a heading, and "pytorch/" is the folder of a module's versions. Both are
+    // skipped.
     if (name.empty() || name.ends_with(':') || name.ends_with('/') || name.starts_with('/')) continue;
     names.emplace_back(name);
   }

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// The module names in what `module -t avail` prints. Headings and marks such as "(default)" are left out.
+/// Returns the names of modules in the output of `module -t avail`. Headings and marks such as "(default)" are left
+/// out.
 std::vector<std::string> parsed_modules(std::string_view text);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 16> kShared = {
 
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
-/// The kernel writes a space in a path as \040.
+/// In the table of mounts the kernel writes a space in a path as \040. This reverses it.
 std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -52,7 +52,7 @@ std::string type_at(const std::vector<Mount>& mounts, std::string_view path) {
   std::string best;
   std::string type;
   for (const auto& mount : mounts) {
-    // Of several mounts on one point, the last is the one to be seen.
+    // If several file systems are mounted at one point, the last one hides the others.
     if (!lies_under(path, mount.folder) || mount.folder.size() < best.size()) continue;
     best = mount.folder;
     type = mount.type;

@@ -16,13 +16,13 @@ struct Mount {
 /// The mounts in /proc/self/mounts, in its order.
 std::vector<Mount> parsed_mounts(std::string_view text);
 
-/// The type of the file system that `path` lies on. Empty if no mount holds it.
+/// Returns the type of the file system of `path`. Empty if no mount contains it.
 std::string type_at(const std::vector<Mount>& mounts, std::string_view path);
 
-/// True if many nodes may share file systems of this type.
+/// True if file systems of this type can be shared by many nodes.
 bool is_shared_type(std::string_view type);
 
-/// True if such a file system is memory.
+/// True if a file system of this type is in memory.
 bool is_memory_type(std::string_view type);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The value of "model name : Intel …" or "MemTotal: 263 kB".
+/// Returns the value in a line such as "model name : Intel …" or "MemTotal: 263 kB".
 std::string value_in(const std::string& text, std::string_view key) {
   for (const auto& line : split(text, '\n')) {
     const auto colon = line.find(':');
@@ -66,7 +66,7 @@ std::vector<InterfaceView> interfaces_at(const fs::path& root) {
   return views;
 }
 
-/// "200 Gb/sec (4X HDR)" of each port that is "4: ACTIVE".
+/// Returns the rate, such as "200 Gb/sec (4X HDR)", of each port whose state is "4: ACTIVE".
 void look_at_hcas(NodeView& view, const fs::path& root) {
   const fs::path folder = root / "sys/class/infiniband";
   for (const auto& name : names_in(folder)) {
@@ -81,7 +81,7 @@ void look_at_hcas(NodeView& view, const fs::path& root) {
   }
 }
 
-/// By proc(5), a default route has 00000000 as its second field.
+/// In /proc/net/route a default route has 00000000 as its second field.
 bool has_default_route(const fs::path& root) {
   for (const auto& line : split(text_or_nothing(root / "proc/net/route"), '\n')) {
     const auto fields = split(line, '\t');

@@ -26,7 +26,7 @@ struct InterfaceView {
   std::int64_t mbit = 0;  ///< By the kernel. 0 if it does not say.
 };
 
-/// A folder as a task finds it.
+/// A folder, as a task sees it on its node.
 struct FolderView {
   std::string path{};
   std::string type{};  ///< Type of its file system, such as "tmpfs".
@@ -53,15 +53,16 @@ struct NodeView {
   std::vector<std::string> modules{};
 };
 
-/// Looks at the node that this process runs on. `folders` may hold $NAME. `root` stands for "/" in tests.
+/// Collects the facts about the node on which this process runs. `folders` may contain $NAME. In tests `root` replaces
+/// "/".
 NodeView look_at_node(const Environment& env, const std::vector<std::string>& folders,
                       const std::filesystem::path& root = "/");
 
 nlohmann::json to_json(const NodeView& view);
 
-/// Parses a text whose last line is that of to_json(). Output of a job's prolog may come before it.
+/// Parses a text whose last line was written by to_json(). The output of a job's prolog may come before that line.
 ///
-/// Throws: Error(kData) with the start of the text if it holds none.
+/// Throws: Error(kData) with the start of the text if there is no such line.
 NodeView parsed_node_view(std::string_view text);
 
 }  // namespace lockstep

@@ -47,7 +47,7 @@ fs::path file_for(const std::string& name, const ProfileWish& wish, const Enviro
                   "goes beside it");
 }
 
-/// The name of another of the user's profiles that is recognised by this cluster's name.
+/// Returns the name of another profile of the user that matches this cluster's name.
 std::string twin(const std::string& name, const std::string& cluster, const Environment& env) {
   const ProfileLibrary library(env);
   for (const auto& each : library.names()) {
@@ -56,7 +56,7 @@ std::string twin(const std::string& name, const std::string& cluster, const Envi
   return {};
 }
 
-/// The profile that would be taken here without the user's own ones, unless that is the generic one.
+/// Returns the built-in profile that would be used on this machine, unless that is the generic one.
 std::string built_in_here(const Environment& env) {
   try {
     const auto name = ProfileLibrary(Environment{}).detected(HostFacts::of_process(env)).name;

@@ -19,7 +19,7 @@ struct ProfileWish {
   bool is_printed = false;  ///< No file is written, so none is in the way.
 };
 
-/// A profile of this machine, not yet written.
+/// A profile of this machine that is not written yet.
 struct NewProfile {
   std::string name;
   ProfileDraft draft;
@@ -29,18 +29,17 @@ struct NewProfile {
   std::string built_in;        ///< The profile for this system that comes with Lockstep. Empty if there is none.
 };
 
-/// Asks the machine, and drafts its profile. If another profile of the user's has the same cluster, the new one is for
-/// --cluster NAME only.
+/// Asks the machine, and drafts its profile. If another profile of the user matches the same cluster, the new one is
+/// only used with --cluster NAME.
 ///
-/// Blocks: while it waits for a compute node, if `is_live`.
-/// Throws: Error(kUsage) for a name that cannot be a file's, and if the file exists and `is_forced` is not set;
+/// Blocks: if `is_live`, while waiting for a compute node.
+/// Throws: Error(kUsage) if the name is not fit for a file, or if the file exists and `is_forced` is not set;
 ///          Error(kEnvironment) as ask_machine(), drafted() and ask_node() do.
 NewProfile new_profile(const ProfileWish& wish, const Environment& env, const Log& log);
 
-/// Writes the file, whole or not at all. One that is there is kept with ".old" behind its name.
+/// Writes the file completely or not at all. A file that exists already is kept under its name with ".old" behind it.
 ///
-/// Returns the path of the old file. Empty if there was none.
-/// Throws:  Error(kIo).
+/// Returns the path of the old file. Empty if there was none. Throws: Error(kIo) if the file cannot be written.
 std::filesystem::path save(const NewProfile& profile);
 
 }  // namespace lockstep

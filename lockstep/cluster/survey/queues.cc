@@ -19,7 +19,7 @@ constexpr std::int64_t kMostNodes = 1'000'000;
 void read_devices(NodeFacts& node, const SlurmRecord& record) {
   for (const auto& gres : parsed_gres(record.text("Gres"))) {
     if (gres.name != "gpu" || gres.count == 0) continue;
-    // A node with two types is asked for by the sum, which fits both.
+    // If a node has two types of devices, the number is their sum, without a type.
     node.device_type = node.devices == 0 ? gres.type : std::string();
     node.devices = std::min(node.devices + gres.count, std::int64_t{1024});
   }
@@ -31,7 +31,7 @@ NodeFacts node_of(const SlurmRecord& record) {
   node.cpus = record.number("CPUTot").value_or(0);
   node.cores = record.number("Sockets").value_or(1) * record.number("CoresPerSocket").value_or(node.cpus);
   node.cores = std::clamp<std::int64_t>(node.cores, 0, std::max<std::int64_t>(node.cpus, 1));
-  // A node may be configured with its cores alone as CPUs, whatever threads they have.
+  // A site may configure Slurm so that a node's CPUs are its cores, although each core has two threads.
   node.threads = node.cores > 0 && node.cpus % node.cores == 0 ? std::max<std::int64_t>(node.cpus / node.cores, 1) : 1;
   const auto kept = record.number("CoreSpecCount").value_or(0) * node.threads;
   node.usable_cpus = record.number("CPUEfctv").value_or(std::max<std::int64_t>(node.cpus - kept, 0));
@@ -57,7 +57,7 @@ std::string what_closes(const SlurmRecord& record, const SurveyUser& user) {
   return {};
 }
 
-/// The same for the accounts, which Slurm asks root for, too.
+/// Returns why this user's accounts cannot use a partition. Slurm checks accounts for root, too.
 std::string what_closes_accounts(const SlurmRecord& record, const UserAccounts& accounts) {
   const auto allowed = named_in_list(record.text("AllowAccounts"));
   if (!allowed.empty() && !have_common(allowed, accounts.accounts)) return "AllowAccounts=" + joined(allowed, ",");

@@ -54,11 +54,11 @@ struct SurveyUser {
   std::vector<std::string> groups;
 };
 
-/// Reads `scontrol show partition`, for this user.
+/// Reads the output of `scontrol show partition`, and notes which partitions this user may use.
 std::vector<PartitionFacts> parsed_partitions(std::string_view text, const SurveyUser& user,
                                               const UserAccounts& accounts);
 
-/// Nodes of a partition that are alike in their devices.
+/// A group of nodes in a partition that have the same devices.
 struct NodeGroup {
   std::vector<std::string> names;
   std::int64_t devices = 0;
@@ -70,7 +70,7 @@ struct NodeGroup {
 /// Returns the groups of equal nodes in a partition, those with devices first, then the larger ones.
 std::vector<NodeGroup> node_groups(std::span<const NodeFacts> nodes, const std::string& partition);
 
-/// The partition that jobs should use, and the reason.
+/// The partition that jobs should use, and why.
 struct ChosenQueue {
   PartitionFacts partition;
   NodeGroup nodes;
@@ -81,7 +81,7 @@ struct ChosenQueue {
 /// Returns the named partition, or else the default one. If the default one has no devices, it returns one with
 /// devices. Nothing if no partition has nodes.
 ///
-/// Throws: Error(kEnvironment) naming those that there are, if `wanted` is none of them or has no nodes.
+/// Throws: Error(kEnvironment) naming the existing partitions, if `wanted` is not one of them or has no nodes.
 std::optional<ChosenQueue> chosen_queue(std::span<const PartitionFacts> partitions, std::span<const NodeFacts> nodes,
                                         const std::string& wanted);
 

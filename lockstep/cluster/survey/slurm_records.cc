@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-/// True if a word begins a value, such as "Arch=x86_64" or "TRES=cpu=1". A word such as "#1" continues the last one.
+/// True if a word begins a new entry, such as "Arch=x86_64" or "TRES=cpu=1". A word such as "#1" continues the value
+/// before it.
 bool begins_value(std::string_view word) {
   const auto equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
@@ -19,7 +20,7 @@ bool begins_value(std::string_view word) {
                              [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '/' || c == ':'; });
 }
 
-/// `text` without "(…)", which may hold commas.
+/// Returns `text` without any "(…)", since these may contain commas.
 std::string without_brackets(std::string_view text) {
   std::string out;
   int depth = 0;

@@ -18,9 +18,9 @@ class SlurmRecord {
   /// Adds the words of a line. If a key comes twice, the first value counts, since free text comes last.
   void add_line(std::string_view line);
 
-  /// The value, or an empty text if there is none or it is "(null)" or "N/A".
+  /// Returns the value of a key. Empty if there is none, or if it is "(null)" or "N/A".
   std::string text(std::string_view key) const;
-  /// The value as a whole number. Nothing if it is none, as "UNLIMITED".
+  /// Returns the value as a whole number. Nothing if it is not a number, such as "UNLIMITED".
   std::optional<std::int64_t> number(std::string_view key) const;
   bool is(std::string_view key, std::string_view value) const { return text(key) == value; }
 
@@ -28,8 +28,8 @@ class SlurmRecord {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-/// The records in what `scontrol show partition` or `scontrol show node` prints, on one line each or on several. Each
-/// begins with `first_key` at the start of a line.
+/// Parses the output of `scontrol show partition` or `scontrol show node` into records. A record may have several
+/// lines. It begins with `first_key` at the start of a line.
 std::vector<SlurmRecord> parsed_slurm_records(std::string_view text, std::string_view first_key);
 
 /// A generic resource of a node, such as "gpu:a100:4(S:0-1)".
@@ -47,7 +47,7 @@ std::vector<Gres> parsed_gres(std::string_view text);
 /// Parses a time limit such as "1-00:00:00". Returns nothing for "UNLIMITED", "NONE" and text that is not a time.
 std::optional<std::chrono::seconds> parsed_slurm_time(std::string_view text);
 
-/// The parts of a list with commas. None for "", "ALL" and "(null)".
+/// Splits a list at its commas. Returns no parts for "", "ALL" and "(null)".
 std::vector<std::string> named_in_list(std::string_view text);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(SlurmRecords, AreReadFromOneLineEachOrFromSeveral) {
-  // The second as scontrol(1) shows it without --oneliner.
+  // The second record is as scontrol(1) prints it without --oneliner.
   const auto records = parsed_slurm_records(
       "NodeName=n1 Arch=x86_64 CPUTot=16 Gres=(null) OS=Linux 6.1.0-18 #1 SMP Partitions=cpu \n"
       "NodeName=n2 Arch=aarch64 \n   CPUTot=8 Gres=gpu:a100:4(S:0-1)\n   Reason=not now NodeName=x "
@@ -78,7 +78,7 @@ TEST(Mounts, TellTheTypeBelowAFolder) {
 }
 
 TEST(Modules, AreNamesWithoutHeadingsAndMarks) {
-  // Lmod 8's `module -t avail`; then environment-modules 5's.
+  // First the output of `module -t avail` of Lmod 8, then of environment-modules 5.
   EXPECT_EQ(parsed_modules("/apps/modules/all:\nPyTorch/\nPyTorch/2.5.1(default)\nCUDA/12.6.0 <L>\n"),
             (std::vector<std::string>{"PyTorch/2.5.1", "CUDA/12.6.0"}));
   EXPECT_EQ(parsed_modules("/usr/share/modules/modulefiles:\ndot\nmodule-git\n"),

@@ -50,13 +50,14 @@ double stuck_after(const ExecOptions& options, const Environment& env) {
       "--stuck-after or LOCKSTEP_STUCK_AFTER says after how long a node that does nothing is told of; 0: never");
 }
 
-/// Without the folder the program does as it would by itself, only slower.
+/// If the folder cannot be made, the program still works as it would without Lockstep, only slower.
 void make_node_folder(ExecTask& task, bool with_caches, const Log& log) {
   TaskFacts facts = task.facts;
   try {
     make_private_folder(task.node_folder);
     mark_in_use(task.node_folder).release();
-    // First of all. The agent of an earlier program in this step leaves the folder to tasks that have registered.
+    // A task registers before anything else. The agent of an earlier program in this step does not remove the folder
+    // while a task is registered.
     enter_task(this_task(task.at.rank, task.at.local_rank), task.node_folder);
     if (!with_caches) return;
     facts.caches = task.node_folder / "caches";
@@ -95,7 +96,7 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
     if (!options.dry_run) task.binding = applied(task.binding, task.allowed);
   }
   const int cores = topology.cores_of(task.binding.cpus);
-  // If nobody bound this task, its neighbours run on the same cores.
+  // If nobody has bound this task to cores, other tasks of the node run on the same cores.
   const bool is_its_own = task.binding.is_change || env.get("SLURM_CPUS_PER_TASK");
   task.facts.threads = is_its_own ? cores : std::max(1, cores / task.at.local_world);
 }
@@ -103,7 +104,8 @@ void bind_task(ExecTask& task, const ExecOptions& options, const Environment& en
 /// Seconds since 1970.
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// Our ranks read there the secret for the store's handshake. Rank 0 creates it when they join.
+// Lockstep's ranks read the secret for the store's handshake in this folder. Rank 0 creates the secret when the ranks
+// join.
 void name_meeting(ExecTask& task, const Environment& env) {
   if (task.at.world == 1 || task.at.source == "lockstep") return;
   const std::string start =
@@ -114,9 +116,10 @@ void name_meeting(ExecTask& task, const Environment& env) {
   task.environment.env = Environment(std::move(all));
 }
 
-/// Files that trackers keep until a person uploads them are stored with the run, where job.sh finds them.
+/// Trackers such as wandb store files until a person uploads them. These files are put into the run folder, where
+/// job.sh finds them.
 void keep_trackers_files(TaskSettings& settings, const fs::path& run_dir) {
-  // A brace would be read as a name's.
+  // A brace in a path would be taken for the beginning of a {name}.
   if (run_dir.empty() || run_dir.string().find('{') != std::string::npos) return;
   settings.variables.always.try_emplace("WANDB_DIR", run_dir.string());
   settings.variables.always.try_emplace("MLFLOW_TRACKING_URI", "file:" + (run_dir / "mlruns").string());
@@ -131,7 +134,8 @@ TaskSettings settings_of(const Profile& profile) {
   settings.variables.on_one_node = {profile.env_one_node.begin(), profile.env_one_node.end()};
   settings.variables.on_several_nodes = {profile.env_many_nodes.begin(), profile.env_many_nodes.end()};
   if (!profile.storage.internet) {
-    // Trackers and model hubs would try for minutes before each gives up.
+    // On nodes without internet, trackers and model hubs would try for minutes before they give up. So they are set
+    // offline.
     settings.variables.always.try_emplace("WANDB_MODE", "offline");
     settings.variables.always.try_emplace("HF_HUB_OFFLINE", "1");
   }
@@ -141,7 +145,7 @@ TaskSettings settings_of(const Profile& profile) {
   if (profile.devices.visible == "all") settings.devices = DeviceVisibility::kAll;
   for (const auto& names : profile.network.interfaces) {
     for (auto& name : split(names, ',')) {
-      // Here the first letters of a name are enough.
+      // For this option the first letters of a name are enough.
       if (name.ends_with('*')) name.pop_back();
       settings.network.interfaces.push_back(std::move(name));
     }
@@ -228,7 +232,7 @@ void start_task_agent(const ExecTask& task, const Environment& env, const Log& l
   const auto self = this_task(task.at.rank, task.at.local_rank);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || task.rendezvous.published.has_value();
   if (task.at.local_rank != 0 || !has_work) return;
-  // All nodes compile the same code, so one of them is enough.
+  // All nodes compile the same code, so it is enough if one node saves its cache.
   const bool gives_back = task.at.node_rank == 0 && !task.facts.caches.empty();
   start_agent({.task = self,
                .local_world = task.at.local_world,

@@ -41,7 +41,7 @@ struct ExecOptions {
   bool stays() const { return stay || rank_logs || !again.empty() || !heal.empty(); }
 };
 
-/// All that is decided for one task of a job.
+/// The result of all decisions for one task of a job.
 struct ExecTask {
   Placement at;
   TaskSettings settings;
@@ -63,15 +63,15 @@ struct ExecTask {
 TaskSettings settings_of(const Profile& profile);
 
 /// Decides everything for this task, binds this process to its CPUs, makes the folders and registers with the node's
-/// agent. With `dry_run` it only decides.
+/// agent. With `dry_run` it only decides, and changes nothing.
 ///
-/// Blocks: until ranks on other nodes know the address of rank 0, see rendezvous_of(); never with `dry_run`.
+/// Blocks: until ranks on other nodes know the address of rank 0, see rendezvous_of(); not at all with `dry_run`.
 /// Throws: as placement_from(), rendezvous_of() and ProfileLibrary::chosen() do.
 ExecTask prepare_task(const ExecOptions& options, const Environment& env, const Log& log);
 
-/// Returns the command that this task starts. It is `command`, except that a launcher of ranks in it gets the job's
-/// other nodes as options if its variables do not give them. `process` is the environment that this process was started
-/// with.
+/// Returns the command that this task starts. It is `command`. If `command` has a launcher of ranks that does not learn
+/// of the job's other nodes from variables, options are added for them. `process` is the environment with which this
+/// process was started.
 std::vector<std::string> started_command(const ExecTask& task, const Environment& process,
                                          std::vector<std::string> command);
 
@@ -81,7 +81,7 @@ std::filesystem::path task_run_dir(const ExecOptions& options, const Environment
 /// Returns the record of a task whose program has ended.
 RankExit exit_record(const ExecTask& task, const Environment& env, const ProgramEnd& end);
 
-/// Returns the record of a task that ended before its program was started. Its place comes from Slurm.
+/// Returns the record of a task that ended before its program was started. Its rank and node come from Slurm.
 RankExit exit_record_before_start(const Environment& env, const Error& error);
 
 /// Starts the node's agent if this is local rank 0 and the agent has something to do.

@@ -17,12 +17,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 10s;  ///< A rank that notices by itself ends within it.
-constexpr int kOftenUpTo = 64;   ///< Ranks that look every 2 s.
+constexpr auto kPatience = 10s;  ///< A rank that notices the failure by itself ends within this time.
+constexpr int kOftenUpTo = 64;   ///< Number of ranks up to which each looks every 2 s.
 
 bool is_failure(int code) { return code != 0 && code != kExitStopped; }
 
-// Bytes that a process and its children gave to write(), which counts on every file system.
+// Returns the bytes that a process and its children have passed to write(), on any file system.
 std::uint64_t written_by(pid_t pid) {
   std::uint64_t bytes = 0;
   const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
@@ -55,7 +55,7 @@ void FailedPeer::tell(const RankExit& end) const {
   }
 }
 
-// One from an earlier start of the step is of no concern.
+// A failure in an earlier start of the step does not count.
 std::optional<RankExit> FailedPeer::failed() const {
   const auto said = nlohmann::json::parse(text_or_nothing(file()), nullptr, /*allow_exceptions=*/false);
   if (!said.is_object()) return std::nullopt;

@@ -23,7 +23,7 @@ namespace lockstep {
 /// `RUN/watch/failed`, and the others look for this file every 2 s, or less often if they are more than 64. A rank that
 /// is still there 10 s later, and writes nothing in that time, is killed. A rank that still saves goes on.
 ///
-/// Nothing that fails here may end the task.
+/// A failure here must not end the task, so it is ignored.
 ///
 /// Threads: one at a time.
 class FailedPeer {
@@ -33,11 +33,11 @@ class FailedPeer {
   /// `own` names the step and this rank. Its code is not used. `log` must outlive this object.
   FailedPeer(RankExit own, int world, std::filesystem::path run_dir, const Log& log);
 
-  /// Tells the other ranks of this rank's end, unless it is a good one or a stop on request. Call it once nobody will
-  /// start the rank again.
+  /// Tells the other ranks that this rank has failed. Does nothing if it ended well or on request. Call it once nobody
+  /// will start the rank again.
   void tell(const RankExit& end) const;
 
-  /// Looks whether another rank has failed, and kills `task` once it is time. Call it about once a second.
+  /// Looks whether another rank has failed, and kills `task` after the time above. Call it about once a second.
   void look(pid_t task, Time now = std::chrono::system_clock::now());
 
   /// Returns `end`, or the end of a rank that lost its peer if look() has killed it.

@@ -12,8 +12,8 @@
 #include "lockstep/launch/task_environment.h"
 #include "tests/support/fake_machine.h"
 
-// Each task that a site's Slurm may start, on a node as that site has them: the machines are written down here from the
-// sites' pages, apart from the profiles, so that a wrong mask or order of a profile does not agree with itself.
+// Tests each task that a site's Slurm may start, on a node of that site. The nodes are written down here from the
+// sites' own pages, and not from the profiles. So a wrong mask or order in a profile is found.
 
 namespace lockstep {
 namespace {
@@ -56,7 +56,7 @@ void add_devices(FakeMachine& node, const Machine& machine) {
   }
 }
 
-/// One launch of `tasks` tasks on a node that is all ours, each with `each` devices and -c `cores`.
+/// A launch of `tasks` tasks on a whole node, each with `each` devices and -c `cores`.
 struct Launch {
   const Machine& machine;
   int tasks;
@@ -71,7 +71,7 @@ std::string say(const Launch& launch, int rank) {
          "', rank " + std::to_string(rank);
 }
 
-/// The CPUs that Slurm binds a task to by itself: -c of those that jobs can have, one task after the other.
+/// Returns the CPUs to which Slurm binds a task by itself: -c of the CPUs that jobs may use, one task after the other.
 CpuSet given_by_slurm(const Launch& launch, int rank) {
   const Machine& machine = launch.machine;
   std::vector<int> usable;
@@ -100,7 +100,7 @@ struct Started {
   std::vector<int> own;  ///< The numbers, on the node, of the devices that the program takes.
 };
 
-/// As exec does it: the order of the devices, the placement, the CPUs, the variables.
+/// Does what `lockstep exec` does for a task: the order of the devices, the placement, the CPUs and the variables.
 Started start(const Launch& launch, int rank, const Topology& topology) {
   const Machine& machine = launch.machine;
   const auto settings = settings_of(ProfileLibrary(Environment{}).named(machine.profile));
@@ -146,7 +146,8 @@ void check(const Launch& launch, const Topology& topology) {
     const Started started = start(launch, rank, topology);
     const auto& cpus = started.binding.cpus;
     EXPECT_GE(static_cast<int>(cpus.size()), launch.cores) << say(launch, rank) << ", on " << list_of(cpus);
-    // Without masks of the site, a task keeps Slurm's own binding, and gets a warning if all of that is far.
+    // If the site has no masks, a task keeps Slurm's own binding. It gets a warning if all of these CPUs are far from
+    // its device.
     const auto near =
         std::ranges::count_if(started.own, [&](const int device) { return is_near(topology, gpus, device, cpus); });
     const int wanted = has_masks(launch.machine) ? launch.each : started.binding.warning.empty() ? 1 : 0;

@@ -98,7 +98,7 @@ void TaskHealing::note_end() noexcept {
     auto client = connected(until);
     client.ask({StoreOperation::kSet, 0, {kEnded, "1"}}, until);
   } catch (const std::exception&) {
-    // Rank 0's parent is gone, so nobody can be started again anyway.
+    // Rank 0's parent, which serves the store, has ended. So no rank can be started again.
   }
 }
 

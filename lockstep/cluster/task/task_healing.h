@@ -20,10 +20,10 @@ namespace lockstep {
 
 /// Reads the text of `exec --heal`, such as "100:120", which is the most healings of the run and the window in seconds.
 ///
-/// Throws: Error(kUsage).
+/// Throws: Error(kUsage) if the text is not of this form.
 HealingLimits parsed_healing(const std::string& text);
 
-/// Starts one task's training again if it dies, while those of the other tasks wait for it.
+/// Starts the training process of one task again if it dies. The processes of the other tasks wait for it.
 ///
 /// The parent of rank 0 serves the run's store, since it outlives the training. Each task's parent holds the memory
 /// that outlives its process.
@@ -36,13 +36,14 @@ class TaskHealing {
   TaskHealing(const TaskHealing&) = delete;
   TaskHealing& operator=(const TaskHealing&) = delete;
 
-  /// Returns `env` with the variables for the task's program.
+  /// Returns `env` with the variables by which the task's program finds the store and its memory.
   Environment with_variables(const Environment& env) const;
 
-  /// Returns true if a program that ended like this is to be started again. The others then leave their collectives,
+  /// Returns true if the program should be started again after this end. The other ranks then leave their collectives,
   /// and with_variables() tells the new process where to meet them.
   bool heals(const ProgramEnd& end);
-  /// The program has ended and is not started again. Others that die from now on would wait for it in vain.
+  /// Call it if the program has ended and is not started again. From then on no other rank is started again either,
+  /// since it would wait for this one in vain.
   void note_end() noexcept;
 
  private:
@@ -57,7 +58,7 @@ class TaskHealing {
   SharedRankMemory memory_;
   SecretFile secret_;
   std::unique_ptr<StoreServer> server_;  ///< On rank 0.
-  std::uint32_t generation_ = 0;         ///< In which the next process begins. 0 for the first one.
+  std::uint32_t generation_ = 0;         ///< The generation in which the next process begins. 0 for the first process.
 };
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ double seconds_of(TaskReports::Time time) { return std::chrono::duration<double>
 
 std::string file_of(int rank) { return rank_name(rank) + ".json"; }
 
-/// Returns what a parent has seen of its task, of all that it tells.
+/// Returns the part of a report that a parent has seen from outside.
 json view_in(const json& told) {
   json view = nullptr;
   for (const char* key : {"stack", "stack_note", "python", "python_note", "process", "flight_record", "below"}) {

@@ -15,13 +15,13 @@
 
 namespace lockstep {
 
-/// A task as its parent has told of it.
+/// A task, as its parent has reported it.
 struct ReportedRank {
   RankSight sight{};
-  nlohmann::json view = nullptr;  ///< What was seen from outside. Null if nothing was.
+  nlohmann::json view = nullptr;  ///< The task as seen from outside, or null.
 };
 
-/// The files through which the parents of a job's tasks tell each other of ranks: `RUN/watch/rank-NNNN.json`.
+/// The files by which the parents of a job's tasks report ranks to each other: `RUN/watch/rank-NNNN.json`.
 ///
 /// Threads: one at a time.
 class TaskReports {
@@ -30,14 +30,14 @@ class TaskReports {
 
   explicit TaskReports(std::filesystem::path run_dir) : folder_(std::move(run_dir) / "watch") {}
 
-  /// Tells of a rank. A report of it from before is replaced. Throws: Error(kIo).
+  /// Writes the report of a rank, in place of an earlier one. Throws: Error(kIo) if it cannot be written.
   void tell(const RankSight& rank, const nlohmann::json& view, Time now) const;
 
-  /// Takes the report of a rank back, if there is one.
+  /// Removes the report of a rank, if there is one.
   void take_back(int rank) const;
 
-  /// Returns the reports since a time, by rank, as of `now`. A rank of which is told has not changed since then, so its
-  /// age grows. A file is only read again when it has changed.
+  /// Returns the reports since a time, by rank, as of `now`. A reported rank has not changed since its report, so its
+  /// age grows until `now`. A file is only read again if it has changed.
   std::vector<ReportedRank> since(Time since, Time now);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -45,7 +45,7 @@ class TaskReports {
  private:
   struct Known {
     std::filesystem::file_time_type changed{};
-    std::uintmax_t bytes = 0;  ///< Some file systems count time in seconds.
+    std::uintmax_t bytes = 0;  ///< Shows a change that the time does not, on file systems that count in seconds.
     std::optional<ReportedRank> report{};
     double time = 0;
   };
@@ -53,7 +53,7 @@ class TaskReports {
   Known read(const std::filesystem::path& path) const;
 
   std::filesystem::path folder_;
-  std::map<std::string, Known> known_{};  ///< By the file's name.
+  std::map<std::string, Known> known_{};  ///< By file name.
 };
 
 }  // namespace lockstep

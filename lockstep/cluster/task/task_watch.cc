@@ -20,19 +20,20 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr double kStill_s = 5;   ///< A task that has not changed for so long is told of.
-constexpr auto kTellEvery = 5s;  ///< And less often if the tasks are many, see tell_every().
-constexpr auto kPatience = 15s;  ///< For the others' answers. Each looks at least so often, and then at its task.
-constexpr auto kSkew = 2s;       ///< Of the clocks of two nodes.
-constexpr int kOftenUpTo = 64;   ///< Tasks that look every 2 s.
+constexpr double kStill_s = 5;   ///< A task that has not changed for so long is reported.
+constexpr auto kTellEvery = 5s;  ///< Less often if there are many tasks, see tell_every().
+constexpr auto kPatience = 15s;  ///< Wait for the other parents' answers. Each looks for questions at least so often.
+constexpr auto kSkew = 2s;       ///< Difference between the clocks of two nodes.
+constexpr int kOftenUpTo = 64;   ///< Number of tasks up to which each looks every 2 s.
 
-/// Many tasks would load the file system. The first report of each comes at once however many they are.
+/// Returns the time between two reports of one task. Many tasks report less often, to spare the file system. The first
+/// report comes at once.
 std::chrono::seconds tell_every(int world) {
   constexpr int kEachSecond = 200;
   return std::max<std::chrono::seconds>(kTellEvery, std::chrono::seconds(world / kEachSecond));
 }
 
-/// Rank 0 asks the file system about each report.
+/// Returns the time between two verdicts of rank 0, which reads each task's report for one.
 std::chrono::seconds judge_every(int world) {
   constexpr int kEachSecond = 1000;
   return std::max<std::chrono::seconds>(1s, std::chrono::seconds(world / kEachSecond));
@@ -57,7 +58,7 @@ Environment TaskWatch::with_page(const Environment& env) const {
 void TaskWatch::look(pid_t task) {
   const auto now = std::chrono::system_clock::now();
   const auto own = look_at_own(task);
-  // A launcher of ranks, or a program without notes, has nothing to tell but its state.
+  // A launcher of ranks, or a program that writes no page, can only be reported by the state of its process.
   const bool stands_still = own.age_s >= kStill_s && (own.page || own.is_stopped());
   if (!stands_still && !must_tell_) view_ = nullptr;
   try {
@@ -93,7 +94,7 @@ bool TaskWatch::take_view() {
   return true;
 }
 
-// The task may be the parent of the process that trains.
+// Returns the training process, which may be a child of the task.
 pid_t TaskWatch::own_pid(pid_t task) const {
   const auto page = page_.sight();
   return page && page->pid > 0 ? page->pid : task;
@@ -116,7 +117,7 @@ bool TaskWatch::is_asked(Time now) {
   const auto asked = fs::last_write_time(reports_.folder() / "asked", error);
   if (error || (seen_asked_ && *seen_asked_ == asked)) return false;
   const bool is_first = !std::exchange(seen_asked_, asked);
-  // One from before this start was for others.
+  // A file from before this start belongs to an earlier start.
   return !is_first || fs::file_time_type::clock::now() - asked < kPatience;
 }
 
@@ -141,7 +142,7 @@ void TaskWatch::judge(const RankSight& own, Time now) {
   if (stands_still && now < next_judgement_) return;
   next_judgement_ = now + judge_every(world_) - 500ms;
   const auto ranks = stands_still ? told(own, now - 3 * tell_every(world_)) : std::vector<RankSight>{};
-  // Before all have told, a rank that is merely silent might be blamed on others.
+  // The verdict waits until all tasks have reported. A rank that has not reported yet could not be compared.
   const auto verdict = std::ssize(ranks) == world_ ? verdict_on(ranks) : std::nullopt;
   if (const auto news = news_.of(verdict)) tell_news(with_views(news_of(*news, verdict)), run_dir_, log_);
 }

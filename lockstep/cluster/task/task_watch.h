@@ -21,15 +21,17 @@
 
 namespace lockstep {
 
-/// Watches one task of a job from its parent, `lockstep exec`. The tasks' parents tell each other through files.
+/// Watches one task of a job from its parent, `lockstep exec`. The parents of the tasks exchange their reports through
+/// files.
 ///
-/// A task that has not changed for 5 s is told of in `RUN/watch/rank-NNNN.json`, and again every 5 s until it goes on,
-/// or less often if there are more than 1000 tasks. So a healthy job writes nothing. The parent of rank 0 reads these
-/// files once its own task stands still too, decides who holds up the others, and says so. Each parent looks at its
-/// task from outside before it tells of it. It also answers `lockstep why`. For that it touches `RUN/watch/asked`,
-/// which the others look for every 2 s, or less often if they are more than 64. Then each tells of its task once.
+/// If a task has not changed for 5 s, its parent looks at the task's process from outside and writes a report,
+/// `RUN/watch/rank-NNNN.json`. It writes one again every 5 s until the task goes on, or less often if there are more
+/// than 1000 tasks. So a healthy job writes nothing. When rank 0's own task stands still too, its parent reads these
+/// files, decides which rank holds up the others, and reports that. It also answers `lockstep why`. For that it touches
+/// `RUN/watch/asked`. The other parents look for this file every 2 s, or less often if they are more than 64. Then each
+/// writes a report once.
 ///
-/// Nothing that fails here may end the task. What cannot be written or read is left out.
+/// A failure here must not end the task, so a file that cannot be written or read is skipped.
 ///
 /// Threads: one at a time.
 class TaskWatch {
@@ -40,7 +42,7 @@ class TaskWatch {
   /// Returns the task's variables with its page among them.
   Environment with_page(const Environment& env) const;
 
-  /// Takes a look at the task. Call it about once a second.
+  /// Looks at the task once. Call it about once a second.
   void look(pid_t task);
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch exports two functions of Gloo's that no installed header declares. gloo::Context::getPair(rank) returns a
-// reference to the pair of sockets to a rank, and tcp::Pair::signalExceptionExternal(text) closes it and makes whoever
-// waits on it throw. Both are named here as the linker knows them. They are weak, so a LibTorch without them still
-// loads, and is_possible() then says no.
+// How connections are closed from another thread. LibTorch exports two functions of Gloo that no installed header
+// declares. gloo::Context::getPair(rank) returns a reference to the pair of sockets to a rank.
+// tcp::Pair::signalExceptionExternal(text) closes the pair, and every thread that waits on it throws. Both are declared
+// here under their linker names. They are weak, so a LibTorch without them still loads. is_possible() is then false.
 //
-// shutdown() on the sockets serves nearly always, but a rank in the middle of receiving a message then spins until
-// Gloo's own limit in about 1 of 1000 cases.
+// shutdown() on the sockets would nearly always do. But in about 1 of 1000 cases a rank that is receiving a message
+// then spins until Gloo's own time limit.
 #include "lockstep/comm/gloo/breakable_gloo.h"
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// The first argument of each is the object itself.
+// The first argument of both functions is `this`.
 [[gnu::weak]] void** pair_of_context(gloo::Context* context, int rank) asm("_ZN4gloo7Context7getPairEi");
 [[gnu::weak]] std::exception_ptr signal_pair(void* pair, const std::string& why) asm(
     "_ZN4gloo9transport3tcp4Pair23signalExceptionExternalERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
@@ -29,7 +29,7 @@ void set_limit(Backend& backend, std::chrono::milliseconds limit) {
 }  // namespace
 
 bool BreakableGloo::is_possible() {
-  // Pairs of other transports are other classes.
+  // Other transports have other classes of pairs.
   const char* const transport = std::getenv("GLOO_DEVICE_TRANSPORT");
   const bool is_tcp =
       transport == nullptr || std::string_view(transport).empty() || std::string_view(transport) == "TCP";

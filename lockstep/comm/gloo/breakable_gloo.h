@@ -14,15 +14,15 @@ class BreakableGloo final : public c10d::ProcessGroupGloo {
  public:
   using c10d::ProcessGroupGloo::ProcessGroupGloo;
 
-  /// True if this LibTorch has what break_connections() needs, and Gloo talks over plain TCP.
+  /// True if this LibTorch has the functions for break_connections(), and Gloo uses plain TCP.
   static bool is_possible();
 
-  /// Closes the connections to all peers. Each collective that waits on one throws, and `why` is in its text.
+  /// Closes the connections to all peers. Each collective that waits on one of them throws, with `why` in its message.
   ///
-  /// Threads: any, but not while another one destroys this object.
+  /// Threads: any thread, but not while another thread destroys this object.
   void break_connections(const std::string& why);
 
-  /// Sets the time limit of collectives from here on. The limit given to the constructor holds for connecting too.
+  /// Sets the time limit of later collectives. The constructor's limit also holds for connecting.
   void limit_collectives(std::chrono::milliseconds limit);
 };
 

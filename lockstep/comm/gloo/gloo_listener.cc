@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket closes with its last reference, and epoll then forgets it. So another file is put under its number, and
-// Gloo, which knows only the number, later closes that. A close() instead would leave the number to some other file,
-// which Gloo would close. A shutdown() makes Gloo's loop end the process ("accept: Invalid argument").
+// How Gloo's listening socket is closed while Gloo still has its descriptor. dup2() puts another open file in the
+// descriptor's place. The socket then has no reference left, so the kernel closes it, and epoll forgets it. Gloo later
+// closes the descriptor, which is the other file by then. After a close() instead, some other file could get the same
+// number, and Gloo would close that file. A shutdown() makes Gloo's loop end the process ("accept: Invalid argument").
 #include "lockstep/comm/gloo/gloo_listener.h"
 
 #include <dirent.h>

@@ -34,7 +34,7 @@ std::string missing_ranks(c10d::Store& store, const Placement& placement) {
   return text;
 }
 
-// The store ends with rank 0's process, so rank 0 stays until those that came have read who is missing.
+// The store ends with rank 0's process. So rank 0 stays until the ranks that arrived have read which ones are missing.
 void await_listeners(c10d::Store& store, const Placement& placement) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < placement.world; ++rank) {
@@ -43,7 +43,7 @@ void await_listeners(c10d::Store& store, const Placement& placement) {
   try {
     store.wait(keys, kListenersTimeout);
   } catch (const std::exception&) {
-    // One of them has died meanwhile.
+    // One of the ranks that arrived has died meanwhile.
   }
 }
 
@@ -64,7 +64,7 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
     }
     store.set("outcome", to_bytes(outcome));
   }
-  // The others wait a little longer than rank 0, to hear from it who is missing.
+  // The other ranks wait a little longer than rank 0, so that they can read from it which ranks are missing.
   store.wait({"outcome"}, timeout + std::chrono::seconds(10));
   const auto text = to_text(store.get("outcome"));
   if (text == "met") return;
@@ -85,7 +85,7 @@ Mesh gloo_mesh(const MeshRequest& request) {
   mesh.gloo = c10::make_intrusive<BreakableGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", request.store),
                                                  placement.rank, placement.world, options);
   if (request.limits.collective != request.limits.connect) mesh.gloo->limit_collectives(request.limits.collective);
-  // Each pair waits until it is connected at both ends, so nobody needs this rank's listener any more.
+  // Each pair of ranks waits until both are connected. After that, no rank needs this rank's listening socket.
   listener.refuse_strangers();
   mesh.group = c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world);
   mesh.group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, mesh.gloo);
@@ -93,7 +93,8 @@ Mesh gloo_mesh(const MeshRequest& request) {
   return mesh;
 }
 
-// A rank that is done at once must not close its connections, or the store with rank 0, while others still make theirs.
+// A rank may end right after join(). It must not close its connections while other ranks still make theirs, and rank 0
+// must not close the store.
 void await_connected(c10d::Store& store, const Placement& placement, milliseconds timeout) {
   const auto pass = [&](const std::string& gate, bool waits) {
     const std::string open = gate + "/open";

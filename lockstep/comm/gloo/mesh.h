@@ -11,25 +11,26 @@
 namespace lockstep {
 
 struct MeshLimits {
-  std::chrono::milliseconds arrive{};      ///< For all ranks to come.
-  std::chrono::milliseconds connect{};     ///< For each connection to another rank.
-  std::chrono::milliseconds collective{};  ///< For one collective.
+  std::chrono::milliseconds arrive{};      ///< Time limit until all ranks have arrived.
+  std::chrono::milliseconds connect{};     ///< Time limit for each connection to another rank.
+  std::chrono::milliseconds collective{};  ///< Time limit of one collective.
 };
 
 struct MeshRequest {
-  c10::intrusive_ptr<c10d::Store> store;  ///< Where ranks find each other. Its keys are of this meeting alone.
+  c10::intrusive_ptr<c10d::Store>
+      store;  ///< The store by which ranks find each other. Its keys are for this meeting only.
   const Placement& placement;
   std::string own_address;  ///< The address that this rank listens on.
   MeshLimits limits;
 };
 
-/// All ranks, each connected to each other one through Gloo.
+/// All ranks, each connected to every other rank through Gloo.
 struct Mesh {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<BreakableGloo> gloo;  ///< The backend of `group`.
 };
 
-/// Connects this rank with all others. For sources of comm/ only.
+/// Connects this rank with all others. Only sources in comm/ call it.
 ///
 /// Collective: yes. Blocks: until every rank is connected to every other one.
 /// Throws: Error(kPeer) naming the ranks that did not arrive; c10d's and Gloo's exceptions.

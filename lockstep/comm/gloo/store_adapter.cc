@@ -12,7 +12,8 @@
 namespace lockstep {
 namespace {
 
-// One message holds 16 MiB, and c10d asks for the keys of many ranks at once.
+// A message to the store is limited to 16 MiB, and c10d asks for the keys of many ranks at once. So such a request is
+// split.
 constexpr std::size_t kKeysAtOnce = 128;
 
 [[noreturn]] void throw_as_c10d(const StoreError& error) {

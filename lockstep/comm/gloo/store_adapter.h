@@ -14,15 +14,15 @@ namespace lockstep {
 
 /// The run's store, for ProcessGroupGloo and ProcessGroupNCCL.
 ///
-/// Presents our store as a c10d::Store. Failures are c10d's exceptions, DistStoreError if a request took too long or
-/// was refused, and DistNetworkError if the server has gone.
+/// Makes the run's store usable as a c10d::Store. Failures become c10d's exceptions: DistStoreError if a request took
+/// too long or was refused, and DistNetworkError if the server is gone.
 ///
-/// Threads: safe. A thread that waits holds up no other, as NCCL's watchdog needs.
+/// Threads: safe. A thread that waits for a key does not delay other threads. NCCL's watchdog needs this.
 class StoreAdapter final : public c10d::Store {
  public:
   using Bytes = std::vector<std::uint8_t>;
 
-  /// `timeout` is for requests without a limit. Keys belong to `generation`.
+  /// `timeout` applies to requests that have no time limit of their own. All keys belong to `generation`.
   StoreAdapter(std::shared_ptr<StoreConnections> connections, std::chrono::milliseconds timeout,
                std::uint32_t generation = 1);
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// A c10d::Store holds bytes, and we write text there.
+// Converts between text and the bytes that a c10d::Store takes.
 
 inline std::vector<std::uint8_t> to_bytes(std::string_view text) { return {text.begin(), text.end()}; }
 inline std::string to_text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }

@@ -10,12 +10,13 @@
 
 namespace lockstep {
 
-/// The number is the count of classes.
+/// The kind of CIFAR data. Its value is the number of classes.
 enum class CifarKind { k10 = 10, k100 = 100 };
 
 inline constexpr std::size_t kCifarImageBytes = 3072;  // [3, 32, 32]
 
-/// The images of one CIFAR file, each [3, 32, 32] bytes, and their (fine) labels.
+/// The images of one CIFAR file, each with [3, 32, 32] bytes, and their labels. For CIFAR-100 these are the fine
+/// labels.
 struct CifarImages {
   std::span<const std::byte> bytes = {};
   std::size_t first = 0;  ///< Offset of the first image in `bytes`.
@@ -32,16 +33,16 @@ struct CifarImages {
 /// Reads the binary form. For each image it has the label, for CIFAR-100 the coarse and the fine one, and then the
 /// bytes. Nothing is copied, so `bytes` must outlive the result. `name` is for messages.
 ///
-/// Throws: Error(kData) if the length is not a whole number of images, or naming the place of a label that is out of
-/// range.
+/// Throws: Error(kData) if the length is not a whole number of images, or if a label is out of range; it names the
+///         label's index.
 /// Source: the data sets' page, https://www.cs.toronto.edu/~kriz/cifar.html.
 CifarImages parse_cifar(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
 
 /// Reads the pickled form, which torchvision leaves on disk. It is a dict with "data", an array of bytes [N, 3072], and
 /// "labels" or "fine_labels". No code of the pickle is run.
 ///
-/// Throws: Error(kData) as above, and if an entry is missing, of another type or length, or the pickle names anything
-/// but NumPy arrays.
+/// Throws: Error(kData) as above; also if an entry is missing or has another type or length, or if the pickle needs any
+///         class besides NumPy arrays.
 CifarImages parse_cifar_pickle(std::span<const std::byte> bytes, CifarKind kind, const std::string& name);
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One way in which the data set lies on disk.
+/// One form in which the data set may be on disk.
 struct Layout {
   const char* folder;
   const char* suffix;
@@ -46,7 +46,8 @@ struct Place {
   Layout layout;
 };
 
-/// Returns the place of the first of the split's files, in `path` itself or in the folder that the archive unpacks to.
+/// Returns where the first file of the split is: in `path` itself, or in the folder that the archive makes when it is
+/// unpacked.
 Place place_of(const fs::path& path, const Names& names, const std::string& first) {
   for (const Layout& layout : names.layouts) {
     for (const fs::path& folder : {path, path / layout.folder}) {

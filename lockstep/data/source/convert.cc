@@ -23,10 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "lockstep encoded images 1";
-// Bytes between two reports, often enough for a person and rare enough to cost nothing.
+// The bytes between two progress reports. They come often enough for a person, and rarely enough to cost nothing.
 constexpr std::uint64_t kBytesBetweenTellings = 8U << 20U;
 
-/// A part with all that is known before a byte of it is read.
+/// A part of the data set: its images and the layout of its arrays, which are known before an image is read.
 struct Outline {
   std::shared_ptr<const EncodedImages> images;
   const ConvertPart* part = nullptr;
@@ -60,7 +60,7 @@ Outline outline_of(const ConvertPart& part) {
   return outline;
 }
 
-/// Fills the plans' offsets in, in the order of plans_for().
+/// Takes the arrays' offsets in the file from the plans, in the order of plans_for().
 void take_offsets(Outline& outline, const std::vector<Hdf5Plan>& plans, std::size_t first) {
   outline.images_at = plans[first].offset;
   outline.index_at = plans[first + 1].offset;

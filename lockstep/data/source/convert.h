@@ -36,8 +36,8 @@ struct Converted {
 /// The file is `to`.part until it is complete, and valid HDF5 at any time. The next call continues one that ended
 /// halfway, after comparing the existing bytes with their sums. `tell` is called about ten times a second, and at the
 /// end. If it returns false, the conversion stops, and a later call can continue it.
-/// Throws: Error(kIo); Error(kUsage) if `to` exists; Error(kData) if an image changed its size meanwhile;
-/// Error(kEnvironment) without HDF5, or if another process converts to the same file.
+/// Throws: Error(kIo) if a file cannot be read or written; Error(kUsage) if `to` exists; Error(kData) if an image
+/// changed its size meanwhile; Error(kEnvironment) without HDF5, or if another process converts to the same file.
 Converted convert_folders(const std::vector<ConvertPart>& parts, const std::filesystem::path& to,
                           const std::function<bool(const ConvertProgress&)>& tell);
 

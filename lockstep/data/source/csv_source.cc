@@ -33,7 +33,7 @@ class RowReader {
     }
   }
 
-  /// False at the end. Empty lines are passed over.
+  /// Begins the next row. Returns false at the end of the text. Empty lines are skipped.
   bool next(Row& row) {
     while (!rest_.empty() && (rest_.front() == '\n' || rest_.starts_with("\r\n"))) {
       rest_.remove_prefix(rest_.front() == '\n' ? 1 : 2);
@@ -48,7 +48,7 @@ class RowReader {
   }
 
  private:
-  /// False after the row's last one.
+  /// Reads the next field. Returns false after the row's last field.
   bool field(Row& row) {
     std::string text;
     const bool is_quoted = !rest_.empty() && rest_.front() == '"';
@@ -88,7 +88,7 @@ class RowReader {
   std::int64_t line_ = 1;
 };
 
-/// A table's numbers, and its targets as they are written.
+/// A table's numbers, and its targets as text.
 struct RawTable {
   std::vector<std::string> names;
   std::string label;
@@ -113,8 +113,8 @@ void refuse_new_columns(const Row& head, const CsvColumns& training, const std::
   }
 }
 
-/// Returns the place of each wanted column in the file. Inputs come in their order, the label last. A missing label is
-/// kNoColumn.
+/// Returns the place of each wanted column in the file. The columns of inputs come in their order, and the label last.
+/// A missing label is kNoColumn.
 std::vector<std::size_t> columns_of(const Row& head, const CsvOptions& options, const CsvColumns* training,
                                     RawTable& table, const std::string& name) {
   const auto place_of = [&](const std::string& column) {
@@ -174,7 +174,7 @@ RawTable raw_table(const std::filesystem::path& path, const CsvOptions& options,
   return table;
 }
 
-/// Numbers by size, then other texts by name.
+/// Returns the classes sorted: numbers by size, then other texts by name.
 std::vector<std::string> sorted_classes(const std::vector<std::string>& targets) {
   std::vector<std::string> classes = targets;
   const auto before = [](const std::string& a, const std::string& b) {
@@ -209,7 +209,7 @@ void set_scale(const RawTable& table, const std::vector<std::size_t>& rows, CsvC
     for (const std::size_t r : rows) squares += std::pow(table.values[r * width + c] - mean, 2);
     const double deviation = std::sqrt(squares / count);
     columns.mean.push_back(static_cast<float>(mean));
-    // A column that never changes says nothing, and becomes 0.
+    // A column that is the same in every row has no standard deviation. Its numbers become 0.
     columns.std.push_back(deviation > 0 ? static_cast<float>(deviation) : 1.0F);
   }
 }

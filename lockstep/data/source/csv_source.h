@@ -29,7 +29,7 @@ struct CsvOptions {
   bool is_strict = false;       ///< True if a column that training lacks is an error. Otherwise it is left out.
 };
 
-/// The columns of a training table, which a validation table takes over.
+/// The columns of a training table. A validation table must have the same, and is scaled in the same way.
 struct CsvColumns {
   std::vector<std::string> names;  ///< Names of the inputs, in order.
   std::string label;
@@ -48,7 +48,8 @@ struct CsvTable {
 /// table.
 ///
 /// Throws: Error(kData) with line and column for a field that is not a number, too few or many fields, a class that
-/// training lacks, a missing column or, with is_strict, one that training lacks, or a table without rows; Error(kIo).
+/// training lacks, a missing column or, with is_strict, one that training lacks, or a table without rows; Error(kIo) if
+/// the file cannot be read.
 CsvTable csv_table(const std::filesystem::path& path, const CsvOptions& options, const CsvColumns* training = nullptr);
 
 }  // namespace lockstep

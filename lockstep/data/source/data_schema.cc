@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A name of a file or column may be no UTF-8, which JSON cannot hold. It is then a list of its bytes.
+// JSON holds only UTF-8, but the name of a file or column may be any bytes. Such a name is written as a list of its
+// bytes.
 Json name_json(const std::string& name) {
   Json text = name;
   try {
@@ -62,7 +63,7 @@ std::string field_text(const Field& field) {
 bool is_fit_input(const Field& input, const Field& wanted, bool has_chosen_size) {
   if (input.dtype != wanted.dtype || input.shape.size() != wanted.shape.size()) return false;
   if (input.shape == wanted.shape) return true;
-  // An image's channels come first. They are never the recipe's choice.
+  // The first dimension of an image is its channels. Their number must match even if the recipe chooses the size.
   return has_chosen_size && (input.shape.size() != 3 || input.shape[0] == wanted.shape[0]);
 }
 

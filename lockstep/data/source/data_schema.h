@@ -33,13 +33,13 @@ std::string to_json(const DataSchema& schema);
 /// has_chosen_size, the recipe decides the size of an input, so it may differ from training, since many models take
 /// any.
 ///
-/// Throws: Error(kData) for another input, or more classes than in training.
+/// Throws: Error(kData) if the input has another shape or type, or if there are more classes than in training.
 void require_fit(const SampleSource& source, const DataSchema& training, const std::string& name,
                  bool has_chosen_size = false);
 
 /// Reads what to_json() wrote.
 ///
-/// Throws: Error(kData) if the text is not of that form.
+/// Throws: Error(kData) if the text was not written by to_json().
 DataSchema parsed_data_schema(std::string_view json);
 
 }  // namespace lockstep

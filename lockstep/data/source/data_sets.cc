@@ -58,7 +58,7 @@ Source with_transforms(const Source& source, const ImageTransforms& transforms) 
   return transforms.steps.empty() ? source : Source(transformed(source, transforms));
 }
 
-/// Returns the part with the transforms of training or of validation.
+/// Returns a source of the part's samples with these transforms.
 Source opened(const RawPart& part, const ImageTransforms& transforms) {
   Source source =
       part.images ? Source(image_source(part.images, transforms)) : with_transforms(part.samples, transforms);
@@ -70,7 +70,7 @@ std::int64_t classes_of(const RawPart& part) {
   return part.images ? static_cast<std::int64_t>(part.class_names.size()) : part.samples->classes();
 }
 
-/// The schema without fields, which depend on transforms.
+/// Returns the schema without its fields, since these depend on the transforms.
 DataSchema schema_of(const RawPart& part) {
   return {.fields = {}, .classes = classes_of(part), .class_names = part.class_names, .columns = part.columns};
 }
@@ -88,7 +88,7 @@ RawPart plain_part(Source source) {
   return {.images = {}, .samples = std::move(source), .class_names = {}, .left_out = {}, .columns = {}};
 }
 
-/// The label in training of each class that a file names. Empty if they are the same.
+/// Returns for each class named in a file its label in training. Empty if file and training have the same classes.
 std::vector<std::int64_t> labels_in_training(const fs::path& file, const std::vector<std::string>& names,
                                              const std::vector<std::string>& of_training) {
   std::vector<std::int64_t> labels;
@@ -126,7 +126,7 @@ RawPart hdf5_part_of(const DataSettings& settings, const fs::path& file, const s
           .labels = std::move(labels)};
 }
 
-/// Returns the names on disk of a data set's part.
+/// Returns the names that a part of a data set may have on disk.
 const std::vector<std::string>& file_stems(const std::string& split) {
   static const std::vector<std::string> train{"train", "training"};
   static const std::vector<std::string> validation{"val", "valid", "validation"};
@@ -155,7 +155,8 @@ void add_note(const DataSettings& settings, const std::string& split, const RawP
   notes.push_back(left_out_note(folder.empty() ? settings.path : folder, part.left_out));
 }
 
-/// A folder that holds only the smaller part of a set, as MNIST's 10 000 test images, is split by `split`.
+/// Opens a part of a folder of IDX files. If the folder has only the smaller file of a set, such as MNIST's 10 000 test
+/// images, these are split by `split`.
 std::optional<RawPart> idx_part(const DataSettings& settings, const std::string& split, const DataSchema* training) {
   const bool has_train = has_idx_split(settings.path, "train");
   const bool has_validation = has_idx_split(settings.path, "validation");
@@ -187,7 +188,8 @@ RawPart csv_part(const fs::path& path, const DataSettings& settings, const DataS
   return part;
 }
 
-/// A part of the set. Nothing if it has none. `training` is given for other parts than the training part.
+/// Returns a part of the data set, or nothing if the set has no such part. `training` is the training part's schema,
+/// and null for the training part itself.
 std::optional<RawPart> found_part(const DataSettings& settings, const std::string& split, const DataSchema* training) {
   const std::string& kind = settings.kind;
   if (kind == "folder") {
@@ -244,7 +246,7 @@ void require_settings_that_fit(const DataSettings& settings) {
   }
 }
 
-/// One part as validation reads it, with the classes and columns of training.
+/// Returns one part with the transforms of validation, and with the classes and columns of training.
 Source opened_split(const DataSettings& settings, const std::string& split, const DataSchema& training) {
   const TransformPair transforms = transforms_of(settings);
   if (split != "train") {
@@ -257,8 +259,8 @@ Source opened_split(const DataSettings& settings, const std::string& split, cons
   return subset(std::move(all), std::move(split == "train" ? drawn.train : drawn.validation));
 }
 
-/// True if the recipe decides the size of an input. That is so for text, and for images that transforms bring to one
-/// size.
+/// True if the recipe decides the size of an input. It does for text, and for images whose transforms give all of them
+/// one size.
 bool has_chosen_size(const DataSettings& settings, const ImageTransforms& transforms) {
   return settings.kind == "text" || (!transforms.steps.empty() && transforms.output_size({}).has_value());
 }
@@ -327,7 +329,7 @@ std::optional<RawPart> raw_part(const DataSettings& settings, const std::string&
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
   if (train == nullptr) {
     DataSettings whole = settings;
-    // For a table this part is all rows, however few, since they are evaluated and not trained on.
+    // A table is not split here. All its rows are used, however few, since they are evaluated and not trained on.
     if (settings.kind == "csv") whole.split.reset();
     return found_part(whole, split, nullptr);
   }

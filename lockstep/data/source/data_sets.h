@@ -56,8 +56,8 @@ struct DataSets {
   DataSchema schema;                               ///< Of the training part.
 };
 
-/// Opens a data set. It finds the parts by their names (train; val, valid or validation), or draws them by `split`. If
-/// the set has a validation part of its own, `split` is not used.
+/// Opens a data set. The parts are found by their names on disk (train; val, valid or validation), or drawn at random
+/// by `split`. If the set has a validation part of its own, `split` is not used.
 ///
 /// Throws: Error(kRecipe) if a setting is wrong or does not go with the kind; the errors of the kind's own source.
 DataSets open_data_sets(const DataSettings& settings);
@@ -73,12 +73,12 @@ struct RawPart {
 };
 
 /// Returns the part "train", "validation" or "test", or nothing if the set has no such part. Pass `train` for the
-/// latter two, which take over its classes. Transforms and `split` are not used.
+/// latter two, since they use the classes of the training part. Transforms and `split` are not used.
 ///
 /// Throws: as open_data_sets().
 std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train = nullptr);
 
-/// Opens one part as validation reads it. It is "train", "validation", or "test" for a set that has one.
+/// Opens one part as validation reads it. The part is "train", "validation", or, if the set has one, "test".
 ///
 /// Throws: as open_data_sets(); Error(kData) if there is no such part.
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split);
@@ -90,8 +90,8 @@ struct ModelPart {
   bool is_new = true;  ///< False for the data that the model was trained on. An empty `split` is then "validation".
 };
 
-/// Opens data for a model that was trained on other data. Classes, columns and their scale are those of training. In
-/// new data nothing is held out unless `split` names a part. The result has `validation` and no `train`.
+/// Opens data for a model that was trained on other data. Classes, columns and their scale are those of training. All
+/// samples of the new data are used, unless `split` names a part of them. The result has `validation` and no `train`.
 ///
 /// Throws: as open_split(); Error(kData) if new data have a class or a column that training lacks, or another input.
 DataSets open_for_model(DataSettings settings, const DataSchema& training, const ModelPart& part = {});

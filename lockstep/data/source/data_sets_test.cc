@@ -92,7 +92,7 @@ TEST_F(DataSetsOnDisk, OfTablesShareTheTrainingTablesScale) {
   EXPECT_EQ(sets.class_names, (List{"a", "b"}));
 }
 
-// The scale was that of the whole table, so validation told training of itself.
+// The fault: columns were scaled by the mean of the whole table, so the validation rows influenced training.
 TEST_F(DataSetsOnDisk, OfTablesAreScaledByTheRowsThatAreTrainedOn) {
   std::string text = "x,y\n";
   for (int row = 0; row < 10; ++row) text += std::to_string(row * row) + (row % 2 == 0 ? ",a\n" : ",b\n");
@@ -177,8 +177,8 @@ TEST_F(DataSetsOnDisk, SayWhatDoesNotFit) {
   EXPECT_HAS(refused(), "data.transforms is set for data.kind = 'text', want it for images only");
 }
 
-/// A sum over (sample, pixels, label) of an epoch, whatever the order, as `shards` ranks with `workers` threads read
-/// it.
+/// Returns a sum over (sample, pixels, label) of an epoch that does not depend on the order. `shards` ranks with
+/// `workers` threads each read the samples.
 std::uint64_t digest_of(const SampleSource& source, int shards, int workers, std::int64_t epoch) {
   const std::size_t pixels = source.fields()[0].bytes();
   std::uint64_t digest = 0;

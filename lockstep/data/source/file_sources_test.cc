@@ -27,7 +27,7 @@ class FileSources : public ::testing::Test {
     write_whole(folder_.path() / name, text, false);
     return folder_.path() / name;
   }
-  /// The message, with the test's folder as DIR.
+  /// Returns the error's message, with the test's folder replaced by DIR.
   template <typename Action>
   std::string refusal_of(ErrorKind kind, Action action) const {
     std::string text = message_of(kind, action);

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fills `to` as far as the file reaches. Returns the bytes read.
+/// Reads into `to` until it is full or the file ends. Returns the number of bytes read.
 std::size_t read_up_to(const FileDescriptor& file, std::span<std::byte> to, const fs::path& path) {
   std::size_t filled = 0;
   while (filled < to.size()) {
@@ -37,7 +37,8 @@ std::size_t read_up_to(const FileDescriptor& file, std::span<std::byte> to, cons
 }
 
 FileDescriptor opened(const fs::path& path) {
-  // O_NONBLOCK, so that a pipe in the file's place is an error and not a wait for its writer.
+  // If a named pipe has the file's name, a plain open() would wait for a writer. With O_NONBLOCK it returns, and the
+  // pipe is an error.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) throw io_error("open", path, errno);
   return file;
@@ -101,7 +102,7 @@ std::string quoted_list(const std::vector<std::string>& names) {
 
 std::string files_text(std::size_t count) { return count == 1 ? "1 file is" : std::to_string(count) + " files are"; }
 
-/// The classes found in `root`, checked against those of training.
+/// Returns the classes found in `root`, and checks them against those of training.
 std::vector<std::string> checked_classes(const fs::path& root, const std::vector<std::string>& of_training,
                                          bool needs_labels) {
   std::error_code failure;
@@ -135,7 +136,7 @@ void require_images(const fs::path& folder, std::size_t images, std::size_t othe
               "put the class's images there, or remove the folder");
 }
 
-/// A folder's plain files, without those of its sub-folders, by name.
+/// Returns a folder's plain files, sorted by name. Files of its sub-folders are not included.
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code failure;

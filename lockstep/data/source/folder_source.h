@@ -19,11 +19,12 @@ namespace lockstep {
 
 struct FolderOptions {
   /// True if the first bytes of a file decide whether it is an image. False if its name does, by .jpg, .jpeg or .png.
-  /// Then no file is opened before it is read, which helps with a million files on a shared file system.
+  /// Then listing opens no file, which saves time with a million files on a shared file system.
   bool by_content = true;
   /// True if a file that is not an image is an error. Otherwise it is left out.
   bool is_strict = false;
-  /// If false, images need no class folder. Those directly in the root have label 0, and a class may have no image.
+  /// If false, images need not be in class folders. An image directly in the root has label 0, and a class may have no
+  /// images.
   bool needs_labels = true;
 };
 
@@ -45,14 +46,14 @@ struct FolderIndex {
 /// folders found are the classes.
 ///
 /// Throws: Error(kData) if there is no such folder, no class folder in it, a class without an image, a class that
-/// training lacks, or, with is_strict, a file that is not an image; Error(kIo).
+/// training lacks, or, with is_strict, a file that is not an image; Error(kIo) if a folder or a file cannot be read.
 FolderIndex folder_index(const std::filesystem::path& root, const std::vector<std::string>& classes = {},
                          const FolderOptions& options = {});
 
 std::shared_ptr<const EncodedImages> folder_images(FolderIndex index);
 
-/// Returns the folder of one part of a data set below `root`, or an empty path if there is none. It knows the names
-/// train, training; val, valid, validation; test.
+/// Returns the folder of one part of a data set below `root`. Its name may be train or training; val, valid or
+/// validation; test. Returns an empty path if there is no such folder.
 std::filesystem::path split_folder(const std::filesystem::path& root, const std::string& split);
 
 /// Returns one line for the log, such as "set/train: 1 file is no image and left out: 'ants/a.gif'".

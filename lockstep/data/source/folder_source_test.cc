@@ -116,7 +116,7 @@ TEST_F(ImageFolders, BecomeSamplesOfOneSize) {
   const std::vector<std::byte*> to{pixels.data(), reinterpret_cast<std::byte*>(&label)};
   source->read({.seed = 0, .epoch = 0, .id = 1}, to);
   EXPECT_EQ(label, 1);
-  // Grey: the three planes are the same.
+  // The image is grey, so its three planes are the same.
   EXPECT_TRUE(std::equal(pixels.begin(), pixels.begin() + 600, pixels.begin() + 600));
   EXPECT_HAS(message_of(ErrorKind::kRecipe, [&] { image_source(images, transforms_of({"resize(20)"})); }),
              "the transforms leave images at different sizes, want one size for a batch");

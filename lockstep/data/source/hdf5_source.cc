@@ -26,7 +26,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// A group of a file, which holds one part of a data set.
+/// A group in an HDF5 file, with one part of a data set.
 struct Group {
   const Hdf5File& file;
   std::string path;
@@ -79,7 +79,7 @@ std::vector<std::int64_t> checked_labels(const std::optional<Hdf5Array>& target,
   return labels;
 }
 
-/// Images as they were in their files, in an HDF5 file.
+/// Encoded images in an HDF5 file. Each has the same bytes as the image file from which it came.
 class Hdf5Images : public EncodedImages {
  public:
   Hdf5Images(Hdf5Array bytes, std::vector<std::int64_t> labels, std::vector<std::string> classes)
@@ -121,7 +121,8 @@ class Hdf5Images : public EncodedImages {
   }
 
  private:
-  /// A damaged JPEG may well decode, to other pixels. Next to decoding, the sum costs nothing.
+  /// A damaged JPEG may still decode, to other pixels. So each image's checksum is compared, which costs little beside
+  /// decoding.
   void check_sum(const FileBytes& content, std::int64_t id) const {
     if (sums_.empty()) return;
     const std::uint64_t wanted = sums_[static_cast<std::size_t>(id)];
@@ -139,7 +140,7 @@ class Hdf5Images : public EncodedImages {
   std::optional<Hdf5Array> names_;
 };
 
-/// Samples as rows of an array.
+/// A source whose samples are rows of HDF5 arrays.
 class Hdf5Arrays : public SampleSource {
  public:
   Hdf5Arrays(Hdf5Array input, std::vector<std::int64_t> labels, std::int64_t classes)
@@ -187,7 +188,8 @@ std::vector<std::uint64_t> image_index(const Hdf5Array& array, const Hdf5Array& 
   return index;
 }
 
-/// Sums use all 64 bits, which integers() would refuse, so their bytes are used directly.
+/// Returns the checksums of images. They use all 64 bits, and integers() would refuse numbers of 2^63 and more. So this
+/// reads the array's bytes.
 std::vector<std::uint64_t> sum_bits(const Hdf5Array& array) {
   std::vector<std::uint64_t> bits(static_cast<std::size_t>(array.rows()));
   array.read_rows(0, array.rows(), std::as_writable_bytes(std::span(bits)));

@@ -19,8 +19,8 @@
 
 namespace lockstep {
 
-/// The names of the arrays with inputs and targets. If empty, it is the first of these that the file has. For inputs
-/// they are x, images, image, data and inputs, for targets y, labels, label and targets.
+/// The names of the arrays with inputs and targets. If a name is empty, the file is searched for usual names: x,
+/// images, image, data and inputs for inputs, and y, labels, label and targets for targets.
 struct Hdf5Names {
   std::string input = {};
   std::string target = {};
@@ -34,8 +34,8 @@ struct Hdf5Part {
   std::vector<std::string> classes;  ///< Names of the classes. Empty if the file has none.
 };
 
-/// Returns the group of a part, such as "/train" or "/val". It is "/" for a file of arrays only, which is the training
-/// part. Returns nothing if there is none.
+/// Returns the group of a part, such as "/train" or "/val". If a file has arrays but no such groups, its root "/" is
+/// the training part. Returns nothing if the file has no such part.
 std::optional<std::string> hdf5_group(const std::filesystem::path& file, const std::string& split);
 
 /// Reads the arrays of `group`:
@@ -45,10 +45,11 @@ std::optional<std::string> hdf5_group(const std::filesystem::path& file, const s
 /// - arrays of samples: [N, …] of any type that a tensor has. Bytes of [N, height, width], [N, height, width, 3] and
 ///   [N, 3, height, width] all become "input" U8 [channels, height, width]. Other arrays keep their shape.
 ///
-/// "target" is I64 [], from integers [N] or [N, 1]. The number of classes is that of the file's "/classes". Without
-/// those it is `classes`, or the largest label + 1 if that is 0.
+/// "target" is I64 [], from integers [N] or [N, 1]. The number of classes is the length of the file's "/classes". If
+/// that is missing, it is `classes`, or the largest label + 1 if `classes` is 0.
 /// Throws: Error(kData) if an array is missing or of the wrong shape, if numbers of samples and labels differ, if a
-/// label is out of range, or if the index points beyond the bytes; Error(kIo); Error(kEnvironment) without HDF5.
+/// label is out of range, or if the index points beyond the bytes; Error(kIo) if the file cannot be read;
+/// Error(kEnvironment) without HDF5.
 Hdf5Part hdf5_part(const std::filesystem::path& file, const std::string& group, const Hdf5Names& names = {},
                    std::int64_t classes = 0);
 

@@ -85,7 +85,7 @@ std::string prefix_of(const std::string& split) {
   throw Error(ErrorKind::kUsage, "split is '" + split + "', want 'train' or 'validation'");
 }
 
-/// `name` or `name`.gz in `folder`.
+/// Returns the path of `name` or `name`.gz in `folder`.
 std::optional<std::filesystem::path> found_file(const std::filesystem::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
     const std::filesystem::path path = folder / (name + suffix);

@@ -21,7 +21,7 @@
 
 namespace lockstep {
 
-/// The bytes of a file. They are not zeroed before they are read.
+/// Memory for the bytes of a file. It is not zeroed first.
 struct FileBytes {
   std::unique_ptr<std::byte[]> data;
   std::size_t size = 0;
@@ -40,7 +40,8 @@ class EncodedImages {
   virtual std::int64_t label_of(std::int64_t id) const = 0;
   virtual std::string name_of(std::int64_t id) const = 0;
 
-  /// Throws: Error(kIo), Error(kData), without the image's name.
+  /// Returns the encoded bytes of an image. Throws: Error(kIo) or Error(kData), without the image's name in the
+  /// message.
   virtual FileBytes read(std::int64_t id) const = 0;
 };
 
@@ -50,10 +51,10 @@ class EncodedImages {
 /// that is damaged or too small for a crop.
 std::unique_ptr<SampleSource> image_source(std::shared_ptr<const EncodedImages> images, ImageTransforms transforms);
 
-/// Returns a source that transforms the images of another, whose "input" is U8 [channels, height, width] with 1 or 3
-/// channels.
+/// Returns a source that transforms the images of another source. That source's "input" is U8 [channels, height, width]
+/// with 1 or 3 channels.
 ///
-/// Throws: Error(kRecipe) if "input" is different and there is anything to do.
+/// Throws: Error(kRecipe) if there are transforms and "input" has another shape or type.
 std::unique_ptr<SampleSource> transformed(std::shared_ptr<const SampleSource> source, ImageTransforms transforms);
 
 }  // namespace lockstep

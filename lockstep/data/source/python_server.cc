@@ -37,7 +37,7 @@ std::pair<FileDescriptor, FileDescriptor> socket_pair() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// False if the other end is gone.
+/// Sends all bytes. Returns false if the process at the other end has ended.
 bool send_all(const FileDescriptor& to, const void* bytes, std::size_t size) {
   const auto* at = static_cast<const char*>(bytes);
   while (size > 0) {
@@ -62,7 +62,7 @@ bool receive_all(const FileDescriptor& from, void* bytes, std::size_t size) {
   return true;
 }
 
-/// A length and a text. Nothing if the other end is gone.
+/// Receives a length and a text of this length. Returns nothing if the process at the other end has ended.
 std::optional<std::string> received_text(const FileDescriptor& from) {
   std::uint32_t length = 0;
   if (!receive_all(from, &length, sizeof(length))) return std::nullopt;
@@ -103,8 +103,9 @@ bool send_with_files(const FileDescriptor& to, const std::string& text, std::arr
 }
 
 Error ended_server(const PythonData& data) {
-  return {ErrorKind::kEnvironment, "the Python process that holds the data set of " + data.function + " ended",
-          "its last lines are above; '" + data.python + "' runs it, or the Python that LOCKSTEP_PYTHON names"};
+  return {
+      ErrorKind::kEnvironment, "the Python process that holds the data set of " + data.function + " ended",
+      "its last lines are above; '" + data.python + "' runs it, or the Python interpreter that LOCKSTEP_PYTHON names"};
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ PythonWorker::PythonWorker(FileDescriptor socket, void* memory, std::size_t byte
 PythonWorker::PythonWorker(PythonWorker&& other) noexcept
     : socket_(std::move(other.socket_)), memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
 
-// Shut down, since a process that somebody has forked here may hold a copy of the socket.
+// shutdown() ends the worker even if a process that was forked from this one has a copy of the socket.
 PythonWorker::~PythonWorker() {
   if (memory_ == nullptr) return;
   ::shutdown(socket_.get(), SHUT_RDWR);

@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// A worker process: its socket, and memory of ours that it writes samples into. It ends when this is destroyed.
+/// A worker process: its socket, and memory that it shares with this process, for samples. The destructor ends it.
 class PythonWorker {
  public:
   PythonWorker(FileDescriptor socket, void* memory, std::size_t bytes);
@@ -26,12 +26,13 @@ class PythonWorker {
   PythonWorker& operator=(PythonWorker&&) = delete;
   ~PythonWorker();
 
-  /// Sends bytes. Returns false if the worker is gone.
+  /// Sends bytes. Returns false if the worker has ended.
   bool send(const void* bytes, std::size_t size) const;
 
   /// Returns the worker's next message, which is empty after a sample that it has written.
   ///
-  /// Blocks: until it is there. Throws: the error that the worker tells; Error(kEnvironment) if it is gone.
+  /// Blocks: until the message is there. Throws: the error that the worker reports; Error(kEnvironment) if it has
+  /// ended.
   nlohmann::json next_message() const;
 
   const std::byte* memory() const { return memory_; }
@@ -42,10 +43,10 @@ class PythonWorker {
   std::size_t bytes_;
 };
 
-/// The process that has imported the user's code, which forks the workers. It ends when this is destroyed.
+/// The process that has imported the user's code. It forks the workers. The destructor ends it.
 class PythonServer {
  public:
-  /// Throws: Error(kEnvironment) if the Python cannot be started.
+  /// Throws: Error(kEnvironment) if the interpreter cannot be started.
   explicit PythonServer(const PythonData& data);
   PythonServer(const PythonServer&) = delete;
   PythonServer& operator=(const PythonServer&) = delete;
@@ -54,10 +55,10 @@ class PythonServer {
   /// Returns the server of a data set, one for all of its parts.
   static std::shared_ptr<PythonServer> shared(const PythonData& data);
 
-  /// Opens a part, and returns what the server says of it. Threads: any, here and below.
+  /// Opens a part of the data set, and returns the server's description of it. Threads: any, here and below.
   nlohmann::json open(const std::string& split, std::uint64_t seed);
 
-  /// Forks a worker that shares `bytes` of memory with us. `wanted` says which part it reads, and how.
+  /// Forks a worker that shares `bytes` of memory with this process. `wanted` says which part it reads, and how.
   PythonWorker fork(const nlohmann::json& wanted, std::size_t bytes);
 
   const PythonData& data() const { return data_; }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How samples come from Python. One process, the server, imports the user's code and opens the data set. It answers on
-// a control socket: which fields a part has, and how many samples. Each of our threads that reads gets a worker, which
-// the server forks. A thread sends (seed, epoch, sample) on the worker's socket. The worker lays the sample into memory
-// that both map, and answers with a length of 0. After a failure it answers with the error as JSON instead.
+// a control socket: which fields a part has, and how many samples. Each thread of this process that reads samples gets
+// a worker process, which the server forks. A thread sends (seed, epoch, sample) on the worker's socket. The worker
+// lays the sample into memory that both map, and answers with a length of 0. After a failure it answers with the error
+// as JSON instead.
 //
-// A worker belongs to one thread while that reads a sample, and to `idle_` otherwise. `mutex_` guards `idle_`, and the
-// server's own guards its control socket. Closing a socket ends whoever is at its other end, so nothing is left when
-// this process ends, in whatever way. python/lockstep_host/data.py is the other side, python_server.cc starts it, and
-// python_stream.cc has the data sets without an order.
+// A worker belongs to one thread while the thread reads a sample. At other times it is in `idle_`. `mutex_` guards
+// `idle_`, and the server has a mutex of its own for its control socket. When a socket is closed, the process at its
+// other end exits. So server and workers end however this process ends. python/lockstep_host/data.py is the other side,
+// and python_server.cc starts it. python_stream.cc reads iterable data sets, which have no order.
 #include "lockstep/data/source/python_source.h"
 
 #include <cstring>
@@ -48,7 +49,8 @@ class PythonSource final : public SampleSource {
     return "sample " + std::to_string(id) + " of " + function_ + " (" + split_ + ")";
   }
 
-  // A worker whose read failed is idle again too: the failure was the sample's. One that is gone fails again, by name.
+  // If a read fails, the worker is still put back into `idle_`, since the failure is the sample's. If the worker has
+  // ended, its next read fails too, with a message that says so.
   void read(const SampleKey& key, std::span<std::byte* const> to) const override {
     auto worker = taken();
     try {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same with real data sets and PyTorch: tests/python_models/data_test.py. Here any Python serves.
+// These tests need no PyTorch, so any Python will do. tests/python_models/data_test.py tests the same with real data
+// sets and PyTorch.
 #include "lockstep/data/source/python_source.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a stream of samples comes from Python. For each pass over the data set the server forks PythonData::workers
-// processes. Each iterates over it, and lays one sample after the other into the slots of memory that it shares with
-// us, at most kSlots ahead. It tells of each by an empty message, and of its end by {"end": count}. We answer each
-// sample that we have taken by a byte, so that its slot may be used again.
+// worker processes. Each iterates over the data set. It lays one sample after the other into slots of memory that it
+// shares with this process, at most kSlots ahead. For each sample it sends an empty message, and at its end
+// {"end": count}. This process answers each sample that it has taken by a byte, so that its slot may be used again.
 //
-// `mutex_` guards the pass, since a reader may decode on several threads; a stream is read by one of them at a time.
+// A reader may decode on several threads, so `mutex_` lets one of them at a time read the stream.
 // python/lockstep_host/streams.py is the other side.
 #include "lockstep/data/source/python_stream.h"
 
@@ -24,14 +24,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostSlots = 64;
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // Of one worker's memory.
-constexpr std::int64_t kCompared = 3;                      // Samples that two workers may not both begin with.
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // Size of one worker's memory, at most.
+constexpr std::int64_t kCompared = 3;                      // First samples by which two workers are compared.
 
 /// One process in the middle of a pass.
 struct Runner {
   PythonWorker worker;
   std::int64_t taken = 0;
-  std::uint64_t beginning = 0;  ///< Checksum of its first samples.
+  std::uint64_t beginning = 0;  ///< Checksum of the worker's first samples.
   bool has_ended = false;
 };
 
@@ -82,7 +82,7 @@ class PythonStream final : public SampleSource {
     }
   }
 
-  // Goes to the next worker that has a sample. Null if none has.
+  // Goes to the next worker that has a sample, and returns it. Returns null if none has one.
   Runner* next_runner() const {
     for (std::size_t tried = 0; tried < runners_.size(); ++tried) {
       auto& runner = runners_[turn_];
@@ -93,7 +93,7 @@ class PythonStream final : public SampleSource {
     return nullptr;
   }
 
-  // An empty `to` skips the sample.
+  // If `to` is empty, the sample is skipped.
   void take(std::span<std::byte* const> to) const {
     auto* runner = next_runner();
     if (runner == nullptr) {
@@ -123,7 +123,7 @@ class PythonStream final : public SampleSource {
                     std::to_string(server_->data().world) + " ranks: lower data.workers, or make more shards");
   }
 
-  // A data set that does not share itself out among workers gives each sample as often as there are workers.
+  // If a data set does not divide its samples among workers, each sample comes as often as there are workers.
   void compare(Runner& runner, const std::byte* sample) const {
     runner.beginning = mixed(runner.beginning, xxh3_64({sample, bytes_}));
     if (runner.taken + 1 < kCompared) return;
@@ -144,11 +144,11 @@ class PythonStream final : public SampleSource {
   std::size_t slots_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<Runner> runners_;
-  mutable std::size_t turn_ = 0;  ///< Of the worker that gives the next sample.
+  mutable std::size_t turn_ = 0;  ///< Index of the worker that gives the next sample.
   mutable std::uint64_t seed_ = 0;
   mutable std::int64_t epoch_ = 0;
-  mutable std::int64_t pass_ = 0;  ///< Within the epoch.
-  mutable std::int64_t next_ = 0;  ///< Ordinal of the next sample.
+  mutable std::int64_t pass_ = 0;  ///< Number of passes over the data set in this epoch, so far.
+  mutable std::int64_t next_ = 0;  ///< Number of the next sample in the epoch.
 };
 
 }  // namespace

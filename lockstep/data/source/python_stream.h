@@ -10,13 +10,13 @@
 
 namespace lockstep {
 
-/// Makes the samples of an iterable data set. `part` is what the server says of it. PythonData::workers processes each
-/// iterate over it from the epoch's beginning, ahead of the reader. They are asked for a sample by turns, so the order
-/// follows from the numbers of ranks and workers. A worker that is at its end is passed over. If all are, they begin
-/// again.
+/// Makes the samples of an iterable data set. `part` is the server's description of it. PythonData::workers processes
+/// iterate over the data set from the epoch's beginning, ahead of the reader. Each gives a sample in turn, so the order
+/// of samples follows from the numbers of ranks and workers. A worker that has reached the data set's end is left out.
+/// When all have, they begin again.
 ///
-/// A reading in the middle of an epoch skips what was before. read() throws Error(kData) if two workers give the same
-/// samples, or if there are none at all.
+/// A run that resumes in the middle of an epoch skips the samples before. read() throws Error(kData) if two workers
+/// give the same samples, or if the data set has no samples.
 std::shared_ptr<const SampleSource> python_stream(std::shared_ptr<PythonServer> server, std::string split,
                                                   const nlohmann::json& part);
 

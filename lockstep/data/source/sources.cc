@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// An epoch that is never trained, so that the held-out part says nothing about any epoch's order.
+// The split is drawn from the order of an epoch that is never trained. So the held-out samples do not depend on the
+// order of any real epoch.
 constexpr std::int64_t kSplitEpoch = -1;
 
 class SubsetSource : public SampleSource {
@@ -97,7 +98,7 @@ std::int64_t held_out_samples(std::int64_t samples, double held_out) {
     throw Error(ErrorKind::kRecipe, asked + ", want a share below 1 or a whole number of samples",
                 "0.1 holds out a tenth for validation, 1000 a thousand samples");
   }
-  // Compared before the conversion, which is undefined for what no integer holds.
+  // The number is checked as a double, since converting a double that is too large for an integer is undefined.
   const double count = is_share ? std::round(held_out * static_cast<double>(samples)) : held_out;
   if (count < 1 || count >= static_cast<double>(samples)) {
     throw Error(ErrorKind::kRecipe, asked + ", which leaves " + std::string(count < 1 ? "none" : "all") + " of the " +

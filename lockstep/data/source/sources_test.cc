@@ -206,7 +206,7 @@ TEST_F(SyntheticTest, HasThePythonReferencesNumbersBitForBit) {
   }
 }
 
-/// The share of samples nearer to their own class's mean than to any other's.
+/// Returns the share of samples that are nearer to the mean of their own class than to that of any other class.
 double share_nearest_to_own(const SampleSource& source) {
   const std::size_t numbers = source.fields()[0].bytes() / sizeof(float);
   const auto classes = static_cast<std::size_t>(source.classes());

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Beyond this, making a sample takes longer than handing it to a thread.
+// For samples with more numbers than this, generating one takes longer than passing it to another thread.
 constexpr std::size_t kQuickNumbers = 4096;
 constexpr std::int64_t kMostNumbers = 1 << 28;
 constexpr std::int64_t kMostClasses = 1'000'000;
@@ -32,16 +32,17 @@ std::int64_t checked_numbers(const SyntheticOptions& options) {
   return numbers;
 }
 
-/// Returns the number of classes that `digits` digits of `base` can represent, or some number of at least `enough`.
+/// Returns the number of classes that `digits` digits of `base` can represent. If there are more than `enough`, it
+/// stops counting.
 std::int64_t reach(std::int64_t base, std::int64_t digits, std::int64_t enough) {
   std::int64_t numbers = 1;
   for (std::int64_t i = 0; i < digits && numbers < enough; ++i) numbers *= base;
   return numbers;
 }
 
-/// Sums four uniform numbers of 16 bits, which gives a bell of standard deviation 0.29 in [-1, 1]. The result is a
-/// whole number times a power of two, so it is exact. Its sum with a centre is then the same on every machine, with
-/// fused multiply-add or without.
+/// Returns the sum of four uniform numbers of 16 bits, scaled to [-1, 1]. Its distribution is bell-shaped, with
+/// standard deviation 0.29. The result is a whole number times a power of two, so it has no rounding error. Adding a
+/// centre to it gives the same bits on every machine, with fused multiply-add or without.
 float bell(std::uint64_t bits) {
   const std::uint64_t sum = (bits & 0xffffU) + (bits >> 16U & 0xffffU) + (bits >> 32U & 0xffffU) + (bits >> 48U);
   return static_cast<float>(static_cast<std::int32_t>(sum) - 2 * 0xffff) * 0x1p-17F;

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// The options of generated samples, which have "input" F32 `shape` and "target" I64 []. Sample i is of class i %
-/// classes. It is drawn around that class's centre from (seed, i) alone, so it is the same in every epoch.
+/// The options of generated samples, which have "input" F32 `shape` and "target" I64 []. Sample i belongs to class i %
+/// classes. It is drawn around the centre of that class, from (seed, i) alone, so it is the same in every epoch.
 ///
 /// Centres are at least 2 apart. Their coordinates are from 1 - base to base - 1, for the smallest base whose digits
 /// can distinguish the classes in one sample. The base is 2 if a sample has many numbers. The noise is bell-shaped,

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kLongestWindow = 1 << 20;
 
-/// A file, or the files of a folder by name, each file once however many links lead to it.
+/// Returns the path if it is a file, or the files of the folder, sorted by name. A file with several links is listed
+/// once.
 std::vector<fs::path> text_files(const fs::path& path) {
   std::error_code failure;
   if (fs::is_regular_file(path, failure)) return {path};
@@ -35,8 +36,8 @@ std::vector<fs::path> text_files(const fs::path& path) {
   }
   if (failure) throw io_error("list", path, failure.value());
   std::ranges::sort(found);
-  // Files before links, so that a text keeps its own name. A text that is there twice would be in both parts of a
-  // split.
+  // Files are listed before links, so that a text is listed under its own name. A text that is listed twice could be in
+  // both parts of a split.
   std::set<fs::path> seen;
   std::stable_partition(found.begin(), found.end(), [](const fs::path& file) { return !fs::is_symlink(file); });
   std::erase_if(found, [&](const fs::path& file) { return !seen.insert(fs::canonical(file)).second; });
@@ -44,7 +45,7 @@ std::vector<fs::path> text_files(const fs::path& path) {
   return found;
 }
 
-/// The files' bytes as one text.
+/// Joins the bytes of all files to one text.
 class Corpus {
  public:
   explicit Corpus(const fs::path& path) {
@@ -129,7 +130,7 @@ class TextSource : public SampleSource {
       mask(text[i], draws, input[i], target[i]);
       is_any_masked = true;
     }
-    // Without a target, the mean loss of a sample would be 0 / 0, which is not a number.
+    // At least one position must be masked. Otherwise the mean loss of the sample would be 0 / 0, which is NaN.
     if (is_any_masked) return;
     const auto place = static_cast<std::size_t>(draws.below(options_.window));
     mask(text[place], draws, input[place], target[place]);

@@ -16,8 +16,9 @@
 
 namespace lockstep {
 
-/// How windows of bytes are masked, as BERT does. Each position is chosen with probability `share`. Of those chosen,
-/// 80 % become the mask, 10 % a random byte, and 10 % stay. The target is the byte there, and kNotMasked elsewhere.
+/// How windows of bytes are masked, as BERT does. Each position is chosen with probability `share`. Of those chosen, 80
+/// % become the mask, 10 % a random byte, and 10 % stay. The target is the original byte at a chosen position, and
+/// kNotMasked elsewhere.
 struct TextOptions {
   std::int64_t window = 128;  ///< Length of one sample, in bytes.
   double share = 0.15;
@@ -36,7 +37,8 @@ inline constexpr std::int64_t kNotMasked = -100;
 /// not used.
 ///
 /// Masks are drawn from (seed, epoch, sample). At least one position of each sample is masked.
-/// Throws: Error(kData) if there is not one window of text; Error(kIo); Error(kRecipe) for an option out of range.
+/// Throws: Error(kData) if there is not one window of text; Error(kIo) if a file cannot be read; Error(kRecipe) for an
+///         option out of range.
 std::unique_ptr<SampleSource> text_source(const std::filesystem::path& path, const TextOptions& options);
 
 }  // namespace lockstep

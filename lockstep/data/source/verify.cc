@@ -30,7 +30,7 @@ struct Search {
     }
   }
 
-  /// Reads samples until there are none left. `after_each` is called between them.
+  /// Reads samples until none are left, and calls `after_each` after each sample.
   void run(const std::function<void(std::int64_t)>& after_each) {
     try {
       std::vector<std::vector<std::byte>> memory;

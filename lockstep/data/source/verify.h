@@ -17,10 +17,10 @@ struct BadSample {
   std::string fact;
 };
 
-/// Reads every sample once on `threads` threads. Returns those that throw Error(kData) or Error(kIo), in order. The
-/// calling thread calls `tell` with the number of samples done, about a hundred times in all.
+/// Reads every sample once on `threads` threads. Returns the samples whose read throws Error(kData) or Error(kIo), in
+/// order. The calling thread calls `tell` with the number of samples done, about a hundred times in all.
 ///
-/// Throws: what else a sample throws; Error(kUsage) if threads < 1.
+/// Throws: any other exception of a sample's read; Error(kUsage) if threads < 1.
 std::vector<BadSample> bad_samples(const SampleSource& source, int threads,
                                    const std::function<void(std::int64_t done)>& tell);
 

@@ -23,7 +23,7 @@ void change_pixels(Image& image, Change change) {
   for (; at != end; at += image.channels()) change(at);
 }
 
-/// Blends every byte with one number. There are only 256 results for all pixels.
+/// Blends every byte with one number. A byte has 256 values, so the results are computed once in a table.
 void blend_with(Image& image, float other, double factor) {
   const auto share = static_cast<float>(factor);
   const float rest = static_cast<float>(1.0 - factor) * other;
@@ -101,7 +101,7 @@ void adjust_hue(Image& image, double turn) {
   change_pixels(image, [&](std::uint8_t* pixel) {
     const auto unit = [&](int c) { return static_cast<float>(pixel[c]) / 255.0F; };
     Hsv hsv = hsv_of(unit(0), unit(1), unit(2));
-    // Python's %, whose sign is the divisor's.
+    // Returns the remainder as Python's % does: its sign is that of the divisor.
     hsv.hue = std::fmod(hsv.hue + shift, 1.0F);
     if (hsv.hue < 0) hsv.hue += 1.0F;
     const std::array<float, 3> rgb = rgb_of(hsv);

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// Colours changed in place, each equal to the function of that name in torchvision.transforms.functional on uint8. A
-/// factor of 1 changes nothing. Hue is turned by `turn` of a circle, in [-0.5, 0.5]. Grey images keep saturation and
-/// hue.
+/// Change the colours of an image in place. Each function gives the same bytes as the function of that name in
+/// torchvision.transforms.functional on uint8. A factor of 1 changes nothing. Hue is turned by `turn` of a circle, in
+/// [-0.5, 0.5]. Grey images keep saturation and hue.
 ///
 /// Source: torchvision 0.26, transforms/_functional_tensor.py; sums in float32 in its order.
 void adjust_brightness(Image& image, double factor);

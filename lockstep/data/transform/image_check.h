@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Checks that a batch's transforms on the device fit the samples. A normalisation needs U8 images with as many
-/// channels as it has numbers (or one for all). Mixing needs images. `field` is the input after the other transforms.
+/// Checks that a batch's transforms on the device fit the samples. A normalisation needs U8 images, with one number for
+/// each channel or one number for all. Mixing needs images. `field` is the input after the other transforms.
 ///
 /// Throws: Error(kRecipe).
 void require_images(const Field& field, const ImageTransforms& transforms);

@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// The steps of a list count from 0, so no step has this stream.
+// The stream of random numbers for mixing. Transforms use their index in the list as stream, from 0 on, so none has
+// this one.
 constexpr std::uint64_t kStream = ~std::uint64_t{0};
 
 double normal(SampleRng& draws) {
@@ -37,7 +38,7 @@ double gamma(double shape, SampleRng& draws) {
 double symmetric_beta(double alpha, SampleRng& draws) {
   const double a = gamma(alpha, draws);
   const double b = gamma(alpha, draws);
-  // If alpha is small, both may underflow. Then one of them gets all.
+  // If alpha is small, `a` and `b` may both underflow to 0. Then the share is 0 or 1 by chance.
   if (!(a + b > 0)) return draws.uniform() < 0.5 ? 0 : 1;
   return a / (a + b);
 }

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// How one sample of a batch is mixed with another. Its loss is `own` times the loss for its own label, plus the rest
-/// times the loss for the partner's.
+/// How one sample of a batch is mixed with another. The loss of a mixed sample is `own` times the loss for its own
+/// label, plus (1 - `own`) times the loss for the partner's label.
 struct Mix {
   double own = 1;
   std::int64_t partner = 0;  ///< Place in the epoch's order.
@@ -22,10 +22,9 @@ struct Mix {
 /// depend on the number of ranks, as long as no rank's part begins at an odd place. If the partner is not in the rank's
 /// part, the caller leaves the sample unchanged.
 ///
-/// The share is drawn from Beta(alpha, alpha). If both alphas are set, each kind has probability 1/2. The box is that
-/// of torchvision's CutMix. Its centre is uniform, it is cut at the border, and `own` is the share of the area outside
-/// it.
-/// LOCKSTEP_ASSERT: one alpha is above 0.
+/// The share is drawn from Beta(alpha, alpha). If both alphas are set, each kind has probability 1/2. The box is drawn
+/// as in torchvision's CutMix: its centre is uniform, and the image's border cuts it. `own` is the share of the image's
+/// area outside the box. LOCKSTEP_ASSERT: one alpha is above 0.
 Mix drawn_mix(const Mixing& mixing, std::uint64_t seed, std::int64_t epoch, std::int64_t place, ImageSize size);
 
 }  // namespace lockstep

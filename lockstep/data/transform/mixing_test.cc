@@ -51,7 +51,7 @@ TEST(Mixing, CutsABoxOfTheShareThatIsNotOwn) {
     ASSERT_DOUBLE_EQ(mix.own, 1 - mix.box.width * mix.box.height / 1200.0);
     share_sum += mix.own;
   }
-  // The border cuts boxes, so that more than half stays.
+  // The border cuts boxes, so on average more than half of the image is kept.
   EXPECT_NEAR(share_sum / 5000, testing::golden_numbers("golden.json", "cutmix_own").get<double>(), 0.012);
 }
 

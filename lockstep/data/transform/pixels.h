@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// A view of pixels in memory, reached by steps. They may be interleaved or planar, or a part of a larger image. A
-/// negative step mirrors them. The view does not own them.
+/// A view of pixels in memory, with a step in bytes for each direction. The pixels may be interleaved or planar, or a
+/// part of a larger image. A negative step mirrors them. The view does not own them.
 struct PixelView {
   const std::uint8_t* first = nullptr;  ///< Channel 0 of the upper left pixel.
   ImageSize size;
@@ -25,7 +25,7 @@ struct PixelView {
   std::ptrdiff_t channel_step = 0;
 
   const std::uint8_t* at(int x, int y) const { return first + x * pixel_step + y * row_step; }
-  /// True if each row holds `channels` bytes a pixel without gaps.
+  /// True if each row has `channels` bytes for each pixel, without gaps.
   bool is_interleaved() const { return pixel_step == channels && (channel_step == 1 || channels == 1); }
 };
 
@@ -44,7 +44,7 @@ PixelView mirrored(const PixelView& view);
 Image copy_of(const PixelView& view, const ImageArea& area);
 Image copy_of(const PixelView& view);
 
-/// Writes the pixels as planes. Shape: to [channels, height, width].
+/// Writes the pixels plane by plane, one plane for each channel. Shape: to [channels, height, width].
 void write_planes(const PixelView& view, std::uint8_t* to);
 
 }  // namespace lockstep

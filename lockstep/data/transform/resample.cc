@@ -15,15 +15,15 @@
 namespace lockstep {
 namespace {
 
-// As in Pillow, 32 bits less 8 for the pixel and 2 against overflow.
+// The bits of a fixed-point weight, as in Pillow: of 32 bits, 8 are for the pixel, and 2 are spare against overflow.
 constexpr int kWeightBits = 22;
-// A weight is split in two, so that both parts fit the processor's 16-bit multiply-and-add.
+// A weight of 22 bits is split into two halves of 11 bits. Each half fits the processor's 16-bit multiply-and-add.
 constexpr int kLowBits = 11;
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
 std::uint8_t rounded(std::int32_t sum) { return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, 255)); }
 
-/// Two neighbouring weights, as four 16-bit numbers.
+/// The weights of two neighbouring input pixels. Each weight is split into a high and a low half of 16 bits.
 struct WeightPair {
   std::int16_t high[2];
   std::int16_t low[2];
@@ -31,8 +31,8 @@ struct WeightPair {
   std::int32_t weight(int i) const { return high[i] * (1 << kLowBits) + low[i]; }
 };
 
-/// The weights of one output, for inputs from `begin` on. There are `taps` weights in pairs. If their number is odd,
-/// the last of the pair is 0.
+/// The weights of one output pixel. It has `taps` input pixels, which begin at `begin`. Weights are stored in pairs. If
+/// `taps` is odd, the second weight of the last pair is 0.
 struct Window {
   int begin = 0;
   int taps = 0;
@@ -48,7 +48,7 @@ struct Weights {
   const WeightPair* of(const Window& window) const { return pairs.data() + window.first_pair; }
 };
 
-/// As a C cast. Pillow adds 0.5 when it rounds.
+/// Cuts off the fraction, as a C cast does. Pillow rounds by adding 0.5 first.
 std::int32_t cut(double value) { return static_cast<std::int32_t>(value); }
 
 double triangle(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
@@ -86,7 +86,7 @@ Weights weights_for(int in, int out) {
   return weights;
 }
 
-/// One output pixel of the horizontal pass.
+/// Computes one output pixel of the horizontal pass.
 void combine_pixels(const std::uint8_t* from, int channels, int taps, const WeightPair* pairs, std::uint8_t* to) {
   for (int c = 0; c < channels; ++c) {
     std::int32_t sum = kHalf;
@@ -95,7 +95,7 @@ void combine_pixels(const std::uint8_t* from, int channels, int taps, const Weig
   }
 }
 
-/// Bytes from `begin` on of one output row of the vertical pass.
+/// Computes one output row of the vertical pass, from byte `begin` on.
 void combine_bytes(const Image& from, const Window& window, const WeightPair* pairs, std::size_t begin,
                    std::uint8_t* to) {
   for (std::size_t i = begin; i < from.row_bytes(); ++i) {
@@ -107,12 +107,14 @@ void combine_bytes(const Image& from, const Window& window, const WeightPair* pa
 
 #if defined(__SSE2__)
 
-/// Four sums of products of 8-bit pixels with whole weights, kept in two parts.
+/// Four sums of products, pixel times weight, computed at once by SSE2. `high` sums the products with the weights' high
+/// halves, and `low` those with the low halves.
 struct Sums {
   __m128i high = _mm_setzero_si128();
   __m128i low = _mm_setzero_si128();
 
-  /// `pixels` holds, in 16 bits each, those under the first and the second weight of the pair in turn.
+  /// Adds the products of two input pixels with a pair of weights, to each of the four sums. `pixels` has eight numbers
+  /// of 16 bits. For each sum these are the pixel for the first weight of the pair, then the pixel for the second.
   void add(__m128i pixels, __m128i high_pair, __m128i low_pair) {
     high = _mm_add_epi32(high, _mm_madd_epi16(pixels, high_pair));
     low = _mm_add_epi32(low, _mm_madd_epi16(pixels, low_pair));
@@ -135,7 +137,7 @@ __m128i four_bytes(const std::uint8_t* from) {
   return _mm_cvtsi32_si128(bytes);
 }
 
-/// Computes one RGB pixel. Loads up to 4 bytes beyond the last tap's, which Image allows.
+/// Computes one RGB pixel. It loads up to 4 bytes beyond the last input pixel, which Image allows.
 void combine_rgb(const std::uint8_t* from, int pairs, const WeightPair* pair, std::uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
   Sums sums;
@@ -150,7 +152,7 @@ void combine_rgb(const std::uint8_t* from, int pairs, const WeightPair* pair, st
   to[2] = static_cast<std::uint8_t>(bytes >> 16);
 }
 
-/// Eight bytes of a row at a time. Returns how many are done.
+/// Computes the output row in blocks of eight bytes. Returns the number of bytes done. The rest is up to the caller.
 std::size_t combine_rows(const Image& from, const Window& window, const WeightPair* pair, std::uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
   std::size_t i = 0;
@@ -158,7 +160,8 @@ std::size_t combine_rows(const Image& from, const Window& window, const WeightPa
     Sums left;
     Sums right;
     for (int p = 0; p < window.pairs(); ++p) {
-      // Of an odd number of rows the last stands for the one after it too, under a weight of 0.
+      // If the number of rows is odd, the last pair has only one row. This row is then used twice, the second time with
+      // weight 0.
       const int y = window.begin + 2 * p;
       const int next = std::min(y + 1, window.begin + window.taps - 1);
       const __m128i both = _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from.row(y) + i)),

@@ -20,10 +20,10 @@ class SampleRng {
 
   std::uint64_t bits() { return mixed(state_, count_++); }
 
-  /// In [0, 1), a multiple of 2^-53.
+  /// Returns a number in [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(bits() >> 11U) * 0x1p-53; }
 
-  /// In [low, high), or low if they are equal.
+  /// Returns a number in [low, high), or `low` if both are equal.
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
   /// In [0, count).

@@ -23,21 +23,21 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 std::string size_text(ImageSize size) { return std::to_string(size.width) + " x " + std::to_string(size.height); }
 
-/// Python's round(), which rounds halves to the even number.
+/// Rounds as Python's round() does: a half is rounded to the even number.
 int rounded(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 ImageSize size_after(const step::Resize& resize, ImageSize in) {
   if (resize.width > 0) return {resize.width, resize.height};
   const int shorter = std::min(in.width, in.height);
   const int longer = std::max(in.width, in.height);
-  // As in torchvision, rounded down.
+  // The longer side is rounded down, as in torchvision.
   const auto other = static_cast<int>(static_cast<std::int64_t>(resize.height) * longer / shorter);
   return in.width <= in.height ? ImageSize{resize.height, other} : ImageSize{other, resize.height};
 }
 
 ImageArea centred(ImageSize size, ImageSize in) {
-  // If the image is too small, the right and lower borders get the odd pixel. If it is too large, the offset is
-  // rounded.
+  // If the image is smaller than the crop, black borders are added. An odd pixel goes to the right or lower border. If
+  // the image is larger, the offset of the crop is rounded.
   const auto begin = [](int want, int have) {
     return want > have ? -((want - have) / 2) : rounded((have - want) / 2.0);
   };
@@ -79,7 +79,7 @@ ImageArea area_of(const step::RandomCrop& crop, ImageSize in, SampleRng& draws) 
   return {left - crop.padding, top - crop.padding, crop.size.width, crop.size.height};
 }
 
-/// The part of the image that a step takes first. Nothing if it takes all.
+/// Returns the part of the image that a step crops first. Nothing if the step takes the whole image.
 std::optional<ImageArea> part_taken(const Step& step, ImageSize in, SampleRng& draws) {
   using Part = std::optional<ImageArea>;
   return std::visit(Overloaded{[&](const step::CenterCrop& crop) -> Part { return centred(crop.size, in); },
@@ -94,7 +94,7 @@ bool is_within(const ImageArea& area, ImageSize size) {
          area.top + area.height <= size.height;
 }
 
-/// An image between steps. It is a view, and is copied only if a step must change bytes.
+/// The image between two steps. It is a view of pixels. It is copied only if a step must change bytes.
 struct Working {
   PixelView view;
   Image own;
@@ -140,7 +140,7 @@ void jitter(const step::ColorJitter& jitter, Image& image, SampleRng& draws) {
   }
 }
 
-/// Applies the rest of a step after its crop.
+/// Applies to the image what a step does after its crop.
 void finish_step(const Step& step, Working& working, SampleRng& draws) {
   std::visit(Overloaded{[&](const step::Resize& resize) { working.resize(size_after(resize, working.view.size)); },
                         [&](const step::RandomResizedCrop& crop) { working.resize(crop.size); },
@@ -195,7 +195,8 @@ std::optional<int> ImageTransforms::margin(ImageSize in) const {
   std::optional<int> of_crop;
   for (const Step& step : steps) {
     if (std::holds_alternative<step::Flip>(step)) continue;
-    // Pixels that a second crop takes from beyond the first one are black, though the image has pixels there.
+    // If there are two crops, the second one may reach beyond the first. Pixels there must be black, but the cached
+    // image has other pixels there. So two crops are not one move.
     if (of_crop) return {};
     if (const auto* crop = std::get_if<step::RandomCrop>(&step)) {
       of_crop = crop->padding;
@@ -213,7 +214,7 @@ PixelMove ImageTransforms::move_of(ImageSize in, const SampleKey& key) const {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     SampleRng draws(key, i);
     if (const auto part = part_taken(steps[i], in, draws)) {
-      // Of an image that is seen mirrored, the part lies as far from the other side.
+      // In a mirrored image the part's distance is counted from the other side.
       move.left += move.is_mirrored ? in.width - part->left - part->width : part->left;
       move.top += part->top;
       in = {part->width, part->height};

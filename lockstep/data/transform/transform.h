@@ -21,8 +21,8 @@
 
 namespace lockstep {
 
-/// Subtracts `mean` from pixels in [0, 1] and divides by `std`, one number a channel. The device does this, since a
-/// batch of bytes is a quarter of the size of a batch of floats.
+/// Subtracts `mean` from pixels in [0, 1] and divides by `std`, with one number for each channel. The device does this,
+/// since a batch of bytes has a quarter of the size of a batch of floats.
 struct Normalisation {
   std::vector<float> mean;
   std::vector<float> std;
@@ -30,7 +30,7 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
-/// How the samples of a batch are mixed. See mixing.h. 0 for none.
+/// How the samples of a batch are mixed, see mixing.h. An alpha of 0 turns the kind off.
 struct Mixing {
   double mixup_alpha = 0;
   double cutmix_alpha = 0;
@@ -61,8 +61,8 @@ struct RandomCrop {
 struct Flip {
   double p = 0.5;
 };
-/// Draws factors within [1 - x, 1 + x], not below 0, and turns the hue by a value within [-hue, hue]. The order is
-/// drawn too.
+/// Changes brightness, contrast and saturation by factors drawn from [1 - x, 1 + x], not below 0, and turns the hue by
+/// a value from [-hue, hue]. The order of the changes is drawn too.
 struct ColorJitter {
   double brightness = 0;
   double contrast = 0;
@@ -88,14 +88,14 @@ struct ImageTransforms {
   /// have the same.
   std::optional<ImageSize> output_size(std::optional<ImageSize> in) const;
 
-  /// True if the steps only move bytes. Extra threads would then cost more than they save.
+  /// True if the steps only move bytes. They are then so fast that extra threads would cost more than they save.
   bool is_light() const;
   bool is_random() const;
 
-  /// Returns how far apply() reaches beyond an image of size `in`. Returns nothing if apply() does more than move
-  /// pixels once, by a crop and a flip before or after it.
+  /// Returns by how many pixels the crop of apply() can reach beyond an image of size `in`. Returns nothing if apply()
+  /// does more than one crop and flips.
   std::optional<int> margin(ImageSize in) const;
-  /// Returns the move that apply() makes with an image of size `in`, if there is a margin().
+  /// Returns the crop and flip that apply() makes with an image of size `in`. Call it only if there is a margin().
   /// Throws: as apply().
   PixelMove move_of(ImageSize in, const SampleKey& key) const;
 
@@ -103,16 +103,16 @@ struct ImageTransforms {
   /// Throws: Error(kData) if the image is smaller than a crop.
   void apply(PixelView image, const SampleKey& key, std::uint8_t* to) const;
 
-  /// Does the same with an encoded image. Only the part that the first step takes is decoded.
+  /// Decodes an encoded image and writes its transformed pixels. Only the part that the first step crops is decoded.
   void apply(ImageDecoder& image, const SampleKey& key, std::uint8_t* to) const;
 };
 
 /// Returns the same transforms without chance, for validation if a recipe has no list for it. A random resized crop
 /// becomes a resize to 8/7 of its size and a centred crop, as 256 and 224 in most papers. A random crop with padding is
-/// dropped; one without becomes centred. The flip, the jitter and the mixing are dropped.
+/// left out, and one without padding becomes a centred crop. Flip, jitter and mixing are left out.
 ImageTransforms without_chance(const ImageTransforms& transforms);
 
-/// Returns the part that RandomResizedCrop takes of an image, drawn from `key` and `stream`.
+/// Returns the part of an image that RandomResizedCrop crops, drawn from `key` and `stream`.
 ImageArea drawn_area(const step::RandomResizedCrop& crop, ImageSize image, const SampleKey& key, std::uint64_t stream);
 
 }  // namespace lockstep

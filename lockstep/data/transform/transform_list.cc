@@ -15,19 +15,19 @@
 namespace lockstep {
 namespace {
 
-/// The fault of an entry. parsed_transforms() adds which entry it is, and how it is written.
+/// An exception: the fault of an entry in the list. parsed_transforms() adds the entry's name and the right form.
 struct Complaint {
   std::string fact;
 };
 
-/// A number, several in brackets, or a word.
+/// The value of an argument: a number, several numbers in brackets, or a word.
 struct Value {
   std::vector<double> numbers;
   std::string word;
 };
 
-/// A parsed call such as "name(1, 2, key=(3, 4))". Builders take the arguments that they know. Remaining ones are an
-/// error.
+/// A parsed call such as "name(1, 2, key=(3, 4))". The builder of a transform takes the arguments that it knows.
+/// Arguments that are left are an error.
 class Call {
  public:
   explicit Call(std::string_view text) : rest_(trimmed(text)) {
@@ -46,7 +46,7 @@ class Call {
 
   const std::string& name() const { return name_; }
 
-  /// The next argument without a name, or the one of that name.
+  /// Removes and returns the next argument without a name, or else the argument named `key`.
   std::optional<Value> take(const std::string& key) {
     if (!positional_.empty()) {
       Value value = std::move(positional_.front());
@@ -69,7 +69,7 @@ class Call {
     return value ? one_number(key, *value, least, most) : otherwise;
   }
 
-  /// One side or "HEIGHT, WIDTH". Width is 0 if there is one.
+  /// Takes a size: one side, or height and width. Width is 0 if only one side is given.
   ImageSize sides() {
     constexpr double kMostSide = 65500;
     if (positional_.empty()) throw Complaint{"has no size"};
@@ -229,7 +229,8 @@ struct NamedNormalisation {
   Normalisation numbers;
 };
 
-/// Over the pixels of each training set. ImageNet's are those that torchvision's weights were trained with.
+/// Mean and standard deviation of each training set's pixels. ImageNet's are the numbers with which torchvision's
+/// weights were trained.
 const std::array<NamedNormalisation, 4>& known_normalisations() {
   static const std::array<NamedNormalisation, 4> known{{
       {"imagenet", {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}},

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// Parses a recipe's list. `key` names it in messages, such as "data.transforms".
+/// Parses a recipe's list. `key` is the setting's name for messages, such as "data.transforms".
 ///
-/// Throws: Error(kRecipe) naming the entry, the nearest known transform and its arguments.
+/// Throws: Error(kRecipe) naming the wrong entry, the nearest known transform and the arguments of that transform.
 ImageTransforms parsed_transforms(std::span<const std::string> list, const std::string& key);
 
 }  // namespace lockstep

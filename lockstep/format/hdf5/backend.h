@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// An array, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5Array.
+/// The interface of an array in liblockstep_hdf5.so. Its functions do what those of Hdf5Array do.
 struct Hdf5Array::State {
   std::string name;
   std::string dtype;
@@ -28,7 +28,7 @@ struct Hdf5Array::State {
   virtual std::vector<std::string> texts() const = 0;
 };
 
-/// A file, as liblockstep_hdf5.so hands it over. It fulfils the contract of Hdf5File.
+/// The interface of a file in liblockstep_hdf5.so. Its functions do what those of Hdf5File do.
 struct Hdf5File::State {
   virtual ~State() = default;
   virtual bool has_array(const std::string& name) const = 0;
@@ -46,9 +46,9 @@ struct Hdf5Backend {
 };
 
 /// Returns the backend in the first of `folders` that has liblockstep_hdf5.so, or else from where the system's loader
-/// finds it. It stays loaded until the process ends.
+/// finds it. The library stays loaded until the process ends.
 ///
-/// Throws: Error(kEnvironment) if there is none, or it cannot be loaded.
+/// Throws: Error(kEnvironment) if no library is found, or if it cannot be loaded.
 const Hdf5Backend& load_hdf5_backend(std::span<const std::filesystem::path> folders);
 
 }  // namespace lockstep

@@ -41,7 +41,8 @@ struct OpenArray final : Hdf5Array::State {
   Handle memory_type;
   std::uint64_t offset = 0;     ///< Offset of a contiguous array. Only for direct reads.
   std::int64_t chunk_rows = 0;  ///< Rows of a chunk, 0 if the array is contiguous. Only for direct reads.
-  /// Offsets of chunks, looked up at first use. 0 is not looked up yet, 1 is not in the file.
+  /// The chunks' offsets in the file, looked up at first use. 0 means not looked up yet, and 1 means that the file
+  /// lacks the chunk.
   mutable std::vector<std::atomic<std::uint64_t>> chunks;
 
   void read_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override;
@@ -65,7 +66,7 @@ Handle kept(hid_t id, Handle::Close close, const std::string& name, const std::s
   return {id, close};
 }
 
-/// The type that a tensor has, or "bytes" or "text". Empty for another.
+/// Returns the name of a type as tensors have it, or "bytes" or "text". Empty for any other type.
 std::string dtype_of(hid_t type) {
   const std::size_t bytes = H5Tget_size(type);
   const std::string bits = std::to_string(bytes * 8);
@@ -97,8 +98,8 @@ std::vector<hsize_t> dimensions_of(hid_t space) {
   return sizes;
 }
 
-/// Finds out whether rows can be read without the library. They must be uncompressed, in the machine's byte order, in
-/// chunks of whole rows.
+/// Finds out whether rows can be read without the library. For that they must be uncompressed, in the machine's byte
+/// order, and in chunks of whole rows.
 void find_layout(OpenArray& state, hid_t file_type) {
   const bool is_same =
       H5Tequal(file_type, state.memory_type.get()) > 0 || (state.dtype == "text" && H5Tis_variable_str(file_type) == 0);
@@ -266,7 +267,7 @@ OpenFile::OpenFile(const std::filesystem::path& to_open) : path(to_open) {
   const Library library;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
-  // Parallel file systems are often mounted without locks, and nobody writes to the file.
+  // The file is opened without a lock. Parallel file systems often have no locks, and nobody writes to the file.
   H5Pset_file_locking(access.get(), false, true);
 #endif
   file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);

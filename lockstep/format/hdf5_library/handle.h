@@ -9,13 +9,14 @@
 
 namespace lockstep::hdf5 {
 
-/// Lock that is held around every call of the library. The library is not thread-safe, even for different files, and
-/// prints its errors unless told not to. It is recursive, since handles close themselves with or without it.
+/// A lock that is held around every call of the HDF5 library. The library is not thread-safe, even for different files,
+/// and prints its errors unless told not to. The lock is recursive, since a handle takes it when it closes, also in
+/// code that holds it already.
 class Library {
  public:
   Library() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-  /// Returns the library's innermost reason for the last failed call.
+  /// Returns the reason that the library gives for the last call that failed.
   static std::string reason() {
     std::string text;
     H5Ewalk2(
@@ -36,7 +37,7 @@ class Library {
   std::lock_guard<std::recursive_mutex> lock_;
 };
 
-/// An identifier of the library's, closed with the object.
+/// An identifier of the HDF5 library. The destructor closes it.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);

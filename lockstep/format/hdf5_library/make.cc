@@ -37,9 +37,9 @@ void add_array(hid_t file, const std::filesystem::path& path, Hdf5Plan& plan) {
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_layout(creation.get(), H5D_CONTIGUOUS);
   H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY);
-  // The bytes are written in place later. A file is 0 if nothing was written.
+  // The library does not fill the array, since its bytes are written in place later. Until then they read as 0.
   H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER);
-  // The same data set gives the same file.
+  // No time is stored, so that the same data set gives the same file.
   H5Pset_obj_track_times(creation.get(), false);
   const std::vector<hsize_t> sizes(plan.shape.begin(), plan.shape.end());
   const Handle space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);

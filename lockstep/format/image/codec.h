@@ -22,10 +22,11 @@ class ImageDecoder::Codec {
 /// Throws Error(kData) for an image that cannot be read.
 [[noreturn]] void refuse_image(const std::string& name, const std::string& fact);
 
-/// Refuses a size of 0, over kMostPixels, or over `most_pixels`, the limit from the number of bytes.
+/// Throws if a side is 0, or if the image has more than kMostPixels or more than `most_pixels`, which a file of its
+/// size can hold.
 void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels);
 
-/// True if `mark` occurs in `bytes`. Searches from the end, where an image's end mark is.
+/// True if `mark` occurs in `bytes`. The search begins at the end, where an image has its end mark.
 bool has_end_mark(std::span<const std::byte> bytes, std::span<const std::byte> mark);
 
 }  // namespace lockstep

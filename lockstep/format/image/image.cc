@@ -21,7 +21,7 @@ bool starts_with(std::span<const std::byte> bytes, std::span<const unsigned char
   return bytes.size() >= magic.size() && std::ranges::equal(bytes.first(magic.size()), std::as_bytes(magic));
 }
 
-/// "47 49 46 38 39 61 01 00 ('GIF89a..')", of the first bytes.
+/// Describes the first bytes of a file, such as "47 49 46 38 39 61 01 00 ('GIF89a..')".
 std::string first_bytes_text(std::span<const std::byte> bytes) {
   std::string hex;
   std::string letters;
@@ -86,7 +86,7 @@ void refuse_image(const std::string& name, const std::string& fact) {
 void check_image_size(const std::string& name, std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels) {
   const std::string size = "the header says " + std::to_string(width) + " x " + std::to_string(height) + " pixels, ";
   if (width == 0 || height == 0) refuse_image(name, size + "want at least 1 x 1");
-  // This cannot overflow, since both formats store a side in at most 32 bits.
+  // The product cannot overflow, since both formats store a side in at most 32 bits.
   if (width * height > most_pixels) {
     refuse_image(name, size + "but a file of this length holds at most " + std::to_string(most_pixels) + " in all");
   }

@@ -70,14 +70,14 @@ inline constexpr std::int64_t kMostPixels = 178'956'970;
 
 /// Decodes a JPEG or PNG in memory. The constructor reads the header. decoded() decodes the whole image or a part.
 ///
-/// The pixels are those of Pillow's convert("RGB"). Grey is repeated, CMYK converted, transparency dropped, 16 bits cut
-/// to the upper 8, and an EXIF orientation ignored. Memory is bounded by kMostPixels, and by the pixels that a file of
-/// that size can hold. So a false header costs nothing.
+/// The pixels are those of Pillow's convert("RGB"). Grey values are repeated for all three colours. CMYK is converted.
+/// Transparency is dropped. Of 16 bits the upper 8 are kept. An EXIF orientation is ignored. The memory is limited by
+/// kMostPixels, and by the pixels that a file of this size can hold. So a false header cannot reserve much memory.
 class ImageDecoder {
  public:
   /// `bytes` must outlive the decoder. Messages begin with `name`, unless it is empty.
-  /// Throws: Error(kData) if they are neither JPEG nor PNG, or if the header is damaged, cut short, or promises too
-  /// many pixels.
+  /// Throws: Error(kData) if the bytes are neither JPEG nor PNG, or if the header is damaged, cut short, or promises
+  ///         too many pixels.
   ImageDecoder(std::span<const std::byte> bytes, std::string name);
   ~ImageDecoder();
   ImageDecoder(ImageDecoder&&) noexcept;
@@ -90,11 +90,11 @@ class ImageDecoder {
   /// Throws: Error(kData) if the file is cut short or damaged.
   Image decoded();
 
-  /// Returns the same pixels as that part of decoded(), in less time. Rows below `area` are not decoded. It is only
-  /// checked that the file has an end. `area` must lie inside the image and not be empty.
+  /// Returns the same pixels as that part of decoded(), in less time. Rows below `area` are not decoded. For these it
+  /// only checks that the file has an end mark. `area` must lie inside the image and not be empty.
   Image decoded(ImageArea area);
 
-  /// The interface of a codec. There is one for each kind.
+  /// The interface of a decoder. Each kind of image has its own.
   class Codec;
 
  private:

@@ -92,7 +92,7 @@ TEST(Image, HasPartsThatEqualThoseOfTheWhole) {
   for (const std::string& name : golden_names()) expect_parts_of_the_whole(golden_bytes(name), name, 100, random);
 }
 
-// libjpeg guesses what later scans would have told, from two blocks on each side.
+// If later scans are missing, libjpeg estimates their values from two blocks on each side.
 TEST(Image, WhoseLaterScansAreMissingHasPartsThatEqualThoseOfTheWhole) {
   Random random;
   const std::string bytes = golden_bytes("progressive.jpg");

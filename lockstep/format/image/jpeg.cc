@@ -21,15 +21,16 @@
 namespace lockstep {
 namespace {
 
-// Progressive images keep their coefficients, at most 6 bytes a pixel. The library itself needs a little more.
+// For a progressive image libjpeg keeps all coefficients in memory, at most 6 bytes a pixel. It needs a little more for
+// itself.
 constexpr long kMostLibraryBytes = 6 * kMostPixels + (16L << 20U);
-// More passes than any encoder makes turn a small file into minutes of work.
+// No encoder makes more scans than this. Without a limit a small file could take minutes to decode.
 constexpr int kMostScans = 500;
 // With Huffman codes, each block of 64 pixels takes at least one bit.
 constexpr std::uint64_t kMostPixelsPerByte = 512;
 
-/// State for libjpeg's C code. It leaves by longjmp, so no object with a destructor may live between setjmp and the
-/// calls. Such functions below return false, and their callers throw.
+/// State for libjpeg's C code. An error of libjpeg leaves by longjmp, which skips destructors. So functions that call
+/// setjmp have no objects with destructors. They return false, and their callers throw.
 struct Session {
   jpeg_error_mgr errors;  // First, so that cinfo->err is the session's address.
   std::jmp_buf way_out;
@@ -78,8 +79,8 @@ bool read_header(Session& session, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// The destination of a part's rows. The library writes columns from `aligned_left` on. `line` holds such a row, with 4
-/// bytes a pixel if the image is CMYK.
+/// The destination of the decoded rows of a part. The library writes a row into `line`, with columns from
+/// `aligned_left` on. A CMYK image has 4 bytes for each pixel there.
 struct Target {
   Image* image;
   ImageArea area;
@@ -87,7 +88,8 @@ struct Target {
   unsigned char* line;
 };
 
-/// As in Pillow. Values are inverted, as Adobe writes them, then each colour is multiplied by black, in fixed point.
+/// Converts CMYK to RGB as Pillow does. Adobe writes inverted values. They are inverted, then each colour is multiplied
+/// by black, in fixed point.
 void put_cmyk(const unsigned char* from, std::uint8_t* to, int pixels) {
   for (int i = 0; i < pixels; ++i, from += 4, to += 3) {
     const int black = from[3];
@@ -98,9 +100,9 @@ void put_cmyk(const unsigned char* from, std::uint8_t* to, int pixels) {
   }
 }
 
-/// Chooses the columns to ask the library for. They are more than the part at each side. At a border the library has no
-/// neighbours, and would give other pixels than in the whole image. Colours are smoothed with the next block's. If
-/// scans are missing from a progressive image, that block is first estimated from two more.
+/// Chooses the columns that the library decodes: the part, and more on each side. At a border the library has no
+/// neighbouring block. It would then give other pixels than for the whole image, since it smooths colours with the next
+/// block's. If a progressive image lacks scans, that block is itself estimated from two more.
 void crop_columns(jpeg_decompress_struct& jpeg, const ImageArea& area, JDIMENSION& aligned_left) {
   const int blocks = jpeg.progressive_mode ? 3 : 1;
   const auto margin = static_cast<JDIMENSION>(blocks * jpeg.max_h_samp_factor * DCTSIZE);

@@ -20,8 +20,8 @@ namespace {
 // zlib compresses at most 1032 : 1.
 constexpr std::uint64_t kMostUnpackedPerByte = 1032;
 
-/// State for libpng's C code. It leaves by longjmp, so no object with a destructor may live between setjmp and the
-/// calls. Such functions below return false, and their callers throw.
+/// State for libpng's C code. An error of libpng leaves by longjmp, which skips destructors. So functions that call
+/// setjmp have no objects with destructors. They return false, and their callers throw.
 struct Session {
   png_structp png;
   png_infop info;
@@ -53,7 +53,8 @@ bool read_header(Session& session) {
   if (setjmp(png_jmpbuf(session.png)) != 0) return false;
   session.info = ::png_create_info_struct(session.png);
   ::png_set_read_fn(session.png, &session, give_bytes);
-  // The caller checks the size, against the number of pixels that the file can hold.
+  // libpng's own limits on the size are turned off. The caller compares the size with the number of pixels that the
+  // file can hold.
   ::png_set_user_limits(session.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   ::png_set_benign_errors(session.png, 1);
   ::png_read_info(session.png, session.info);
@@ -72,7 +73,7 @@ bool start_rows(Session& session) {
   return true;
 }
 
-/// All rows, each pass of an interlaced image over the ones that the passes before have filled.
+/// Reads all rows. An interlaced image has several passes, and each adds pixels to the rows of the passes before.
 bool read_passes(Session& session, Image& whole) {
   if (setjmp(png_jmpbuf(session.png)) != 0) return false;
   for (int pass = 0; pass < session.passes; ++pass) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states that a machine that loses power leaves of a save. The save's writes, syncs and renames are recorded. Then
-// each state that a disk may hold after a crash at any moment is built as a folder, and loaded.
+// Tests a save on a machine that loses power. The save's writes, syncs and renames are recorded. Then each state in
+// which a crash may leave the disk is built as a folder, and a load is tried.
 //
-// The model is that of POSIX, which promises less than any one file system keeps: a file's bytes are safe once the file
-// is synced, and a name once its folder is. Of what is not safe any part may be lost, whatever its order: each name
-// that was made, moved or removed for itself, and of a file's bytes the end, or all but its length.
+// What a crash may lose is taken from POSIX, which promises less than any real file system does. A file's bytes are
+// safe once the file is synced. A name is safe once its folder is synced. Anything else may be lost, in any order: each
+// name that was made, moved or removed, and a file's last bytes, or all its bytes with its length kept.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -26,14 +26,15 @@ using testing::SystemCall;
 using Node = int;  // A file, link or folder, whatever its names are.
 constexpr Node kNone = -1;
 
-// One name of a folder, and what it stands for from now on.
+// One name in a folder, and the file that it stands for from now on.
 struct NameChange {
   Node folder;
   std::string name;
   Node node;
 };
 
-// An effect of a system call that a crash can undo. It is names, all of them or none, or bytes at a file's end.
+// An effect of a system call that a crash can undo. It is either a set of names, all of them or none, or bytes at a
+// file's end.
 struct Operation {
   std::vector<NameChange> names;
   Node file = kNone;
@@ -46,10 +47,10 @@ struct Kind {
   std::string target;  // Of a link.
 };
 
-// A tree of files as one process changes it, and the operations that did so.
+// A tree of files that one process changes, and the operations that it made.
 class Recording {
  public:
-  // Takes `root` as it is: all of it is safe.
+  // Begins with the files in `root`, which are all safe on disk.
   explicit Recording(fs::path root) : root_(std::move(root)) { load(root_, 0); }
 
   void take(const SystemCall& call);
@@ -65,7 +66,7 @@ class Recording {
     kinds_[node] = std::move(kind);
     return node;
   }
-  // The folder of a path below the root and the last name in it. Nothing for another path.
+  // Splits a path below the root into its folder and the last name. Returns nothing for any other path.
   std::optional<std::pair<Node, std::string>> place(const fs::path& path) const;
   Node node_at(const fs::path& path) const;
   fs::path path_of(const SystemCall& call, std::size_t folder, std::size_t path) const;
@@ -230,7 +231,7 @@ void build(const Disk& disk, const std::map<Node, Kind>& kinds, Node node, const
   }
 }
 
-// All disks that a crash after the first `count` operations may leave.
+// Returns all states of the disk that a crash after the first `count` operations may leave.
 std::vector<Disk> disks_after(const Recording& recording, std::size_t count) {
   const auto& all = recording.operations();
   const auto is_safe = [&](std::size_t i, Node changed) {
@@ -245,7 +246,7 @@ std::vector<Disk> disks_after(const Recording& recording, std::size_t count) {
   std::vector<bool> is_loose(count, false);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& each = all[i];
-    // A rename is safe with the folder that holds both names.
+    // A rename is safe once the folder with both names is synced.
     if (!each.names.empty()) is_loose[i] = !is_safe(i, each.names.front().folder);
     if (each.file != kNone) is_loose[i] = !is_safe(i, each.file);
     if (is_loose[i]) loose.push_back(i);
@@ -253,7 +254,7 @@ std::vector<Disk> disks_after(const Recording& recording, std::size_t count) {
   EXPECT_LE(loose.size(), 14U);
   std::vector<Disk> out;
   for (std::uint32_t chosen = 0; chosen < (1U << loose.size()); ++chosen) {
-    // Of bytes that are kept: all, half, or zeros.
+    // Of bytes that were not synced, a crash keeps all, half, or zeros in their place.
     for (int way = 0; way < 3; ++way) {
       Disk disk = safe;
       bool has_bytes = false;
@@ -297,8 +298,8 @@ class CrashStates : public ::testing::Test {
   }
   fs::path run() const { return folder_.path() / "run"; }
 
-  // Loads each state of each crash. `earlier` and `later` are what a load may find. Once `action` has returned, `later`
-  // alone. An empty text stands for no snapshot at all.
+  // Loads each state of each crash. `earlier` and `later` are what a load may find. Once `action` has returned, a load
+  // must find `later`. An empty text stands for no snapshot.
   void try_all(const std::function<void(const fs::path& snapshots)>& action, const std::set<std::string>& earlier,
                const std::string& later) {
     const auto snapshots = run() / below_;
@@ -333,7 +334,7 @@ class CrashStates : public ::testing::Test {
     std::error_code no_link;
     const auto latest = fs::read_symlink(snapshots / "latest", no_link);
     if (!no_link) EXPECT_NO_THROW(verify_snapshot(snapshots / latest)) << latest;
-    // The next start saves as ever, and clears up.
+    // The next start must be able to save, and must remove what the crash left.
     write_snapshot(snapshots, 9, "next");
     for (const auto& entry : fs::directory_iterator(snapshots)) {
       EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp-")) << entry.path();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writers that are killed at random moments, and snapshots that are damaged at random places. LOCKSTEP_DAMAGE_SEEDS, as
-// first:count, sets which ones are drawn: tools/soak counts them up.
+// Tests writers that are killed at random moments, and snapshots that are damaged at random places. The seeds come from
+// LOCKSTEP_DAMAGE_SEEDS, as first:count. tools/soak uses new seeds each time.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -67,7 +67,7 @@ class Damage : public ::testing::Test {
   testing::TemporaryFolder folder_{::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir()};
 };
 
-// A megabyte a snapshot, one after the other, until the kill.
+// The writer saves snapshots of a megabyte, one after the other, until it is killed.
 TEST_F(Damage, AWriterThatIsKilledAtAnyMomentLeavesAWholeSnapshotAndNothingElse) {
   constexpr std::size_t kSize = 500'000;
   const auto drawn = seeds(40);
@@ -113,7 +113,7 @@ class Corrupter {
         other_run_(std::move(of_other_run)),
         random_(seed) {}
 
-  // Returns what was done. Empty if it happened to change nothing.
+  // Damages the snapshot, and returns a description of the damage. Empty if the damage changed no byte.
   std::string damage() {
     const auto kind = static_cast<Kind>(random_() % static_cast<std::uint64_t>(Kind::kCount));
     static constexpr std::array kFiles = {"model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A save whose system calls fail, one after the other, in each of the ways in which disks and network file systems
-// fail. It ends with an error, or it has saved; what was saved before is whole in either case.
+// Tests a save whose system calls fail, one after the other, in each of the ways in which disks and network file
+// systems fail. The save must end with an error, or must have saved. Earlier snapshots must be intact in either case.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ class DiskFault : public ::testing::Test {
     for (const std::int64_t step : {1, 2}) write_snapshot(snapshots(), step, "earlier " + std::to_string(step));
   }
 
-  // Every byte that is listed is whole, and so is what the links name.
+  // Checks that every listed snapshot is intact, and that the links lead to intact snapshots.
   void expect_sound(int status, const std::string& what) const {
     ASSERT_TRUE(WIFEXITED(status)) << what;
     const bool says_saved = WEXITSTATUS(status) == 0;
@@ -69,12 +69,12 @@ class DiskFault : public ::testing::Test {
     for (const auto* link : {"latest", "best"})
       ASSERT_NO_THROW(verify_snapshot(fs::canonical(snapshots() / link))) << what;
     if (says_saved) ASSERT_EQ(fs::read_symlink(snapshots() / "latest"), "step-0000000003") << what;
-    // One that failed at its very end may show.
+    // A save that failed in its last step may be visible.
     const bool shows = fs::exists(snapshots() / "step-0000000003");
     if (!shows) ASSERT_TRUE(fs::exists(snapshots() / "step-0000000002")) << what;
   }
 
-  // Makes each of the calls fail in turn. Returns how many were tried.
+  // Makes each system call of the save fail in turn. Returns the number of calls tried.
   int fail_each(const std::function<std::optional<Interference>(const SystemCall&)>& interference,
                 const std::string& name, std::map<int, std::string>& endings) const {
     for (int n = 0;; ++n) {
@@ -101,7 +101,7 @@ class DiskFault : public ::testing::Test {
   std::size_t bytes_;
 };
 
-// On a disk, with a file that goes past the page cache where the file system is a local one.
+// The save is on a disk, with a file so large that it bypasses the page cache on a local file system.
 class LargeDiskFault : public DiskFault {
  protected:
   LargeDiskFault() : DiskFault(::testing::TempDir(), (std::size_t{33} << 20U) + 5) {}
@@ -139,7 +139,8 @@ TEST_F(DiskFault, OfAnyKindAtAnyCallIsAnErrorOrChangesNothing) {
   }
 }
 
-// A replaced snapshot stays until the new one is on disk, since a failed sync says nothing of what a crash would leave.
+// A snapshot that is being replaced stays until the new one is on disk. After a failed sync nobody knows what a crash
+// would leave.
 TEST_F(DiskFault, WhileASnapshotIsReplacedKeepsTheOldOneUntilTheNewOneIsOnDisk) {
   for (int n = 0;; ++n) {
     begin();
@@ -188,7 +189,7 @@ TEST_F(DiskFault, AShortWriteIsGoneOnWith) {
   }
 }
 
-// All that follows fails, too, as on a disk that has gone.
+// All later calls fail too, as on a disk that is gone.
 TEST_F(DiskFault, OfADiskThatStaysAwayLosesNothingThatWasThere) {
   for (int n = 0;; ++n) {
     begin();

@@ -46,7 +46,8 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) { return (value 
 
 }  // namespace
 
-/// One of the two places. `number` is 0 while it is written. The place with the higher number is newer.
+/// One of the two places for a state. `number` is 0 while the place is written. The place with the higher number is
+/// newer.
 struct HeldSnapshot::Place {
   std::uint64_t at = 0;
   std::uint64_t capacity = 0;
@@ -66,8 +67,8 @@ struct HeldSnapshot::Plan {
   std::uint64_t bytes = 0;
 
   Plan(const SnapshotParts& parts, const std::filesystem::path& snapshots) {
-    // The index holds the offsets of the data after it. They are counted from the index's end, so its own length does
-    // not matter.
+    // The data follow the index, and the index holds their offsets. Offsets are counted from the index's end, so they
+    // do not depend on the index's length.
     Json tensors = Json::array();
     for (const auto& [file, entries] : parts.tensors) {
       Json listed = Json::array();
@@ -131,7 +132,7 @@ void HeldSnapshot::make_room(Place& place, std::uint64_t bytes) {
   const auto which = &place - header().places.data();
   const auto wanted = rounded_up(bytes + kSlack, kPage);
   const auto end = rounded_up(bytes_.size(), kPage);
-  // A plain ftruncate would promise memory that is not there, and the first write would kill the process.
+  // ftruncate() would not reserve memory. If there is too little, the first write would then kill the process.
   if (::fallocate(memory_.get(), 0, static_cast<off_t>(end), static_cast<off_t>(wanted)) != 0) {
     fail("no memory for " + std::to_string(wanted) + " bytes of the newest state");
   }

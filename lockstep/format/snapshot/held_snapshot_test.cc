@@ -25,7 +25,7 @@ using testing::message_of;
 
 FileDescriptor same(const FileDescriptor& memory) { return FileDescriptor(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)); }
 
-/// A state whose every byte is its step.
+/// Returns a state whose every byte is the number of its step.
 class State {
  public:
   State(std::int64_t step, std::size_t bytes) : bytes_(bytes, static_cast<std::byte>(step)) {
@@ -42,7 +42,7 @@ class State {
   SnapshotParts parts_;
 };
 
-/// The step of the newest state if all of it is of that step. -1 if nothing is held.
+/// Returns the step of the newest state, after checking that every byte belongs to this step. -1 if nothing is held.
 std::int64_t whole_step(const FileDescriptor& memory, std::size_t bytes) {
   const HeldSnapshot reader(same(memory));
   const auto held = reader.newest();
@@ -154,7 +154,7 @@ TEST_F(HeldSnapshotTest, FindsNothingInMemoryThatSomethingElseHasWritten) {
   ASSERT_EQ(::pread(memory_.get(), whole.data(), whole.size(), 0), about.st_size);
   for (int trial = 0; trial < 2'000; ++trial) {
     auto damaged = whole;
-    // The header, and the index behind it.
+    // Returns the bytes of the header and of the index behind it.
     for (int i = 0; i < 3; ++i) damaged[draw() % (trial % 2 == 0 ? 80 : 4096 + 400)] = static_cast<char>(draw());
     ASSERT_EQ(::pwrite(memory_.get(), damaged.data(), damaged.size(), 0), about.st_size);
     const HeldSnapshot reader(same(memory_));

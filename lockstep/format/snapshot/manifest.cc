@@ -23,7 +23,7 @@ constexpr std::string_view kDamaged = "this snapshot is damaged; resume from the
   throw Error(ErrorKind::kData, name + ": " + fact, hint);
 }
 
-/// `text` in quotes, cut short and without what would disturb a terminal.
+/// Returns `text` in quotes, shortened and without control characters, for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::string out = "'";
@@ -68,7 +68,7 @@ class ManifestReader {
   }
 
  private:
-  /// The next line, which is taken from the text.
+  /// Removes the next line from the text, and returns it.
   std::string_view line() {
     const auto line = text_.substr(0, text_.find('\n'));
     text_.remove_prefix(std::min(text_.size(), line.size() + 1));
@@ -78,7 +78,7 @@ class ManifestReader {
 
   std::string where() const { return name_ + ":" + std::to_string(number_); }
 
-  /// The checksum's name decides how the last line is read, so it is looked for before that is checked.
+  /// Reads the version from the first line. Also reads the checksum's kind, which decides how the last line is read.
   int read_version() {
     whole_ = text_;
     if (!text_.ends_with('\n')) fail(name_, "the last line is cut short, want a line end after the checksum");
@@ -98,7 +98,7 @@ class ManifestReader {
     return version;
   }
 
-  /// Checks the last line, and takes it from the text.
+  /// Checks the checksum in the last line, and removes this line from the text.
   void check_seal() {
     const auto kind = manifest_.checksum;
     const auto before = whole_.substr(0, whole_.size() - 1).rfind('\n');
@@ -111,7 +111,7 @@ class ManifestReader {
       fail(name_, "the lines have the checksum " + checksum_text(kind, wanted) + ", want " +
                       checksum_text(kind, *found) + " as the last line says");
     }
-    // The first line may be the last one, too.
+    // If there is one line only, it is also the last, and is removed already.
     text_.remove_suffix(std::min(text_.size(), last.size() + 1));
   }
 

@@ -20,7 +20,8 @@ namespace lockstep {
 /// The name of the MANIFEST within a snapshot.
 inline constexpr std::string_view kManifestName = "MANIFEST";
 
-/// How a MANIFEST checks bytes. Lockstep writes XXH3. Python, which has none of its own, writes zlib's CRC-32.
+/// The kind of checksum in a MANIFEST. Lockstep writes XXH3. lockstep.py writes zlib's CRC-32, since Python has no
+/// XXH3.
 enum class ChecksumKind { kXxh3, kCrc32 };
 
 /// Returns a checksum as in a MANIFEST, 16 lower-case hexadecimal digits, or 8 for a CRC-32.

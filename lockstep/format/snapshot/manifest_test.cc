@@ -16,7 +16,7 @@ namespace {
 
 using lockstep::testing::message_of;
 
-/// Lines with the right checksum below them.
+/// Returns these lines with the right checksum below them.
 std::string sealed(const std::string& lines) { return lines + hex64(xxh3_64(lines)) + "\n"; }
 
 const std::string kFirst = "lockstep-snapshot 1\n";
@@ -40,7 +40,7 @@ TEST(Manifest, IsTextWithOneLineAFileAndAChecksumBelow) {
   EXPECT_EQ(parsed_manifest(sealed(kSecond + lines), "MANIFEST"), manifest);
 }
 
-/// The numbers are those of Python's zlib.crc32().
+/// The expected numbers come from Python's zlib.crc32().
 TEST(Manifest, OfPythonHasChecksumsOfPythonsOwn) {
   const std::string lines = "lockstep-snapshot 2\nchecksum crc32\nrun " + kRun + "\nstep 0\ncbf43926  9  a\n";
   const auto manifest = parsed_manifest(lines + "28be2671\n", "MANIFEST");

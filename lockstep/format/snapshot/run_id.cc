@@ -33,7 +33,7 @@ std::string newest_named_run(const std::filesystem::path& snapshots) {
       const auto manifest = parsed_manifest(text_or_empty(entry->path / kManifestName), std::string(kManifestName));
       if (!manifest.run.empty()) return manifest.run;
     } catch (const Error&) {
-      // This MANIFEST is damaged. The one before it names the same run.
+      // This MANIFEST is damaged. The snapshot before it belongs to the same run, so look there.
     }
   }
   return {};
@@ -46,7 +46,7 @@ std::string new_run_id() {
   return id;
 }
 
-/// Under a temporary name first that the next writer would remove.
+/// Writes the file under a temporary name first. If this process dies, the next writer removes it.
 void write_run_id(const std::filesystem::path& snapshots, const std::string& id) {
   const auto made = snapshots / temporary_name(kRunIdName);
   auto file = open_file(made, O_WRONLY | O_CREAT | O_TRUNC, 0666);

@@ -10,9 +10,10 @@ namespace lockstep {
 /// if there is no such file, as in folders of older versions, or if it is damaged.
 std::string run_id_of(const std::filesystem::path& snapshots);
 
-/// Does the same. If there is no id, it writes the one that the newest readable MANIFEST names, or else a new one.
+/// Returns the run's id. If there is none, it writes `run-id` with the id in the newest readable MANIFEST, or else with
+/// a new id.
 ///
-/// Throws: Error(kIo) if it cannot be written.
+/// Throws: Error(kIo) if the file cannot be written.
 std::string ensure_run_id(const std::filesystem::path& snapshots);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@
 namespace lockstep {
 namespace {
 
-/// A checksum of bytes that come in parts.
+/// Computes a checksum, of either kind, over bytes that come in parts.
 class RunningChecksum {
  public:
   explicit RunningChecksum(ChecksumKind kind) : kind_(kind) {}
@@ -66,11 +66,12 @@ ManifestEntry read_file(int fd, const std::filesystem::path& path, std::uint64_t
   return found;
 }
 
-/// Returns how a file on disk differs from its line in MANIFEST, or nothing. Adds its bytes to `bytes`.
+/// Returns how a file on disk differs from its line in MANIFEST, or nothing if it does not. Adds the file's size to
+/// `bytes`.
 std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const ManifestEntry& entry,
                                     ChecksumKind kind, std::uint64_t& bytes) {
   const std::filesystem::path path = snapshot / entry.file;
-  // O_NONBLOCK, so that a pipe in the file's place is not waited for.
+  // If a named pipe has the file's name, a plain open() would wait for a writer. With O_NONBLOCK it returns.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return entry.file + " is missing";
   if (!file) return std::string(io_error("open", path, errno).fact());
@@ -96,8 +97,8 @@ std::optional<std::string> fault_of(const std::filesystem::path& snapshot, const
   return std::nullopt;
 }
 
-/// Adds the reason if a snapshot is in the wrong place. Its folder's name is of another step, or the folder around it
-/// belongs to another run.
+/// Adds a fault if a snapshot is in the wrong place: the name of its folder has another step, or `snapshots` belongs to
+/// another run.
 void add_misplacement(const std::filesystem::path& snapshot, const Manifest& manifest, SnapshotCheck& check) {
   if (!manifest.step) return;
   std::error_code error;
@@ -135,7 +136,7 @@ std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapsho
   std::error_code error;
   if (!std::filesystem::exists(snapshots, error)) return {};
   for (const auto& name : names_in(snapshots)) {
-    // One that is being replaced counts as the older of its step.
+    // Of two snapshots of one step, the one that is being replaced (".old") counts as older.
     if (const auto parsed = parsed_snapshot_name(name)) found.emplace_back(parsed->step, !parsed->is_old, name);
   }
   std::ranges::sort(found);
@@ -216,7 +217,7 @@ void prune_snapshots(const std::filesystem::path& snapshots, const Retention& re
   std::error_code no_best;
   const auto best = std::filesystem::read_symlink(snapshots / kBestName, no_best);
   std::erase_if(entries, [&](const auto& entry) { return entry.path.filename() == best.filename(); });
-  // From the oldest on, so that which of them stay does not depend on when this is called.
+  // Snapshots are visited from the oldest on. So it does not depend on the time of the call which ones stay.
   std::optional<std::time_t> kept_at;
   const auto stays = [&](const SnapshotEntry& entry) {
     if (retention.every.count() <= 0) return false;

@@ -34,8 +34,8 @@ struct SnapshotEntry {
   std::int64_t step = 0;
 };
 
-/// Returns the snapshots of a `snapshots/` folder, oldest first. Empty if there is no such folder. It goes by names and
-/// opens no file.
+/// Returns the snapshots of a `snapshots/` folder, oldest first. Empty if there is no such folder. Only the names are
+/// read, and no file is opened.
 std::vector<SnapshotEntry> listed_snapshots(const std::filesystem::path& snapshots);
 
 /// The result of checking every byte of a snapshot.
@@ -50,15 +50,16 @@ struct SnapshotCheck {
 /// Reads every byte of a snapshot and compares it with MANIFEST. A file that cannot be read is a fault too.
 SnapshotCheck checked_snapshot(const std::filesystem::path& snapshot);
 
-/// Checks every byte likewise, and throws if the snapshot is not intact.
+/// Checks every byte as verify_snapshot() does, and throws if the snapshot is not intact.
 ///
-/// Throws: Error(kData) with the file, the value found and wanted, if it is not intact; Error(kIo) if it is not a
-/// folder.
+/// Throws: Error(kData) with the file, the value found and wanted, if it is not intact; Error(kIo) if there is no such
+///         folder.
 void verify_snapshot(const std::filesystem::path& snapshot);
 
-/// Returns the newest intact snapshot. It calls `on_skip`, if given, with the reason for each damaged newer one. If it
-/// called `on_skip` and returns nothing, every snapshot is damaged, and a new start would hide that. If given, `fault`
-/// checks each intact one further, and returns a reason to skip it.
+/// Returns the newest intact snapshot, or nothing. For each newer snapshot that is damaged, it calls `on_skip` with the
+/// reason, if `on_skip` is given. If it called `on_skip` and returns nothing, every snapshot is damaged. The caller
+/// should then not begin a new run, which would hide this. If `fault` is given, it checks each intact snapshot further,
+/// and may return a reason to skip it.
 std::optional<SnapshotEntry> newest_whole_snapshot(
     const std::filesystem::path& snapshots,
     const std::function<void(const SnapshotEntry&, const std::string& reason)>& on_skip,
@@ -66,7 +67,7 @@ std::optional<SnapshotEntry> newest_whole_snapshot(
 
 /// Makes the symbolic link `best` beside `snapshot` point to it. prune_snapshots() never removes that snapshot.
 ///
-/// Throws: Error(kIo); the link is then unchanged.
+/// Throws: Error(kIo) if the link cannot be changed.
 void mark_best(const std::filesystem::path& snapshot);
 
 /// The snapshots that stay.
@@ -75,13 +76,13 @@ struct Retention {
   std::chrono::seconds every{0};  ///< Beside them, of the older ones, one for each such time. 0 for none.
 };
 
-/// Removes the oldest snapshots but those that `retention` keeps. The best one does not count. It never removes the
-/// newest or `protect`. The time of a snapshot is when its folder was last changed, which is when it was written.
+/// Removes old snapshots, except those that `retention` keeps. The best one is not counted and stays. It never removes
+/// the newest or `protect`. The time of a snapshot is when its folder was last changed, which is when it was written.
 void prune_snapshots(const std::filesystem::path& snapshots, const Retention& retention,
                      const std::optional<std::filesystem::path>& protect = {});
 
-/// Checks that `snapshots` has room for this many more bytes, by reserving them and giving them back at once. File
-/// systems that cannot reserve are not checked. Throws: Error(kIo) with the room that there is.
+/// Checks that the disk has room for this many more bytes in `snapshots`, by reserving them and freeing them at once.
+/// File systems that cannot reserve are not checked. Throws: Error(kIo) with the free space, if there is too little.
 void require_room(const std::filesystem::path& snapshots, std::uint64_t bytes);
 
 }  // namespace lockstep

@@ -183,7 +183,7 @@ TEST_F(SnapshotFolder, PruneKeepsOneForEachTimeBesideTheNewest) {
     fs::last_write_time(made, now + minutes(50 * step));
     prune_snapshots(snapshots(), retention, made);
   }
-  // Every 150 minutes one: 50, 200, 350, 500; and the two newest.
+  // One snapshot for every 150 minutes stays (50, 200, 350, 500), and the two newest.
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 4, 7, 10, 11, 12}));
   prune_snapshots(snapshots(), {.newest = 2});
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{11, 12}));
@@ -248,7 +248,7 @@ TEST_F(SnapshotFolder, ReadsWhatOlderVersionsAndPythonWrote) {
   overwrite(snapshot / "MANIFEST", manifest_text({.entries = manifest.entries}));
   verify_snapshot(snapshot);
   overwrite(snapshot / "state.json", "123456789");
-  // The check value of CRC-32, as every list of such sums has it.
+  // The well-known check value of CRC-32.
   overwrite(snapshot / "MANIFEST", manifest_text({.checksum = ChecksumKind::kCrc32,
                                                   .run = run_id_of(snapshots()),
                                                   .step = 4,

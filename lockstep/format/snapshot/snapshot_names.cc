@@ -25,10 +25,11 @@ constexpr std::string_view kTemporary = ".tmp-";
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kOld = ".old";
 constexpr std::size_t kStepDigits = 10;
-// Far longer than a live writer goes without writing, also on a file system under heavy load.
+// A temporary folder of another host is removed after this time without a change. A live writer never pauses that long,
+// even on a file system under heavy load.
 constexpr std::chrono::hours kForeignAge{1};
 
-/// The host in the names of temporary folders.
+/// Returns the host name that temporary names contain.
 std::string owning_host() {
   auto name = host_name();
   return name.empty() ? "unknown" : name;
@@ -39,7 +40,7 @@ struct Owner {
   pid_t pid = 0;
 };
 
-/// Of ".tmp-HOST-PID.PURPOSE". A host's name may hold '-' and '.', a purpose may not hold '.'.
+/// Parses ".tmp-HOST-PID.PURPOSE". The host's name may contain '-' and '.', but the purpose no '.'.
 std::optional<Owner> owner_of(std::string_view name) {
   if (!name.starts_with(kTemporary)) return std::nullopt;
   name.remove_prefix(kTemporary.size());
@@ -71,8 +72,8 @@ bool is_stale(const std::filesystem::path& path) {
   const auto owner = owner_of(name);
   if (!owner) return false;
   if (owner->host != owning_host()) return is_idle(path);
-  // There is one writer per folder. A name with this process's own id was left by an earlier process, as happens in
-  // containers.
+  // A folder has one writer at a time. So a temporary name with this process's own id was left by an earlier process
+  // with the same id, as happens in containers.
   return owner->pid == ::getpid() || (::kill(owner->pid, 0) != 0 && errno == ESRCH);
 }
 
@@ -116,7 +117,8 @@ void remove_all_temporaries(const std::filesystem::path& snapshots) {
 void remove_snapshot(const std::filesystem::path& snapshot) {
   const std::filesystem::path aside = snapshot.parent_path() / temporary_name("removed-" + snapshot.stem().string());
   std::error_code ignored;
-  // A replaced snapshot has a temporary name already. A second prefix would make a name that nobody can parse.
+  // A snapshot that was replaced has a temporary name already, so it is not renamed. A second prefix would make a name
+  // that nobody can parse.
   if (snapshot.filename().string().starts_with(kTemporary)) {
     std::filesystem::remove_all(snapshot, ignored);
     return;

@@ -15,7 +15,7 @@ inline constexpr std::string_view kLatestName = "latest";
 inline constexpr std::string_view kBestName = "best";
 inline constexpr std::string_view kRunIdName = "run-id";
 
-/// The numbers of a training, as JSON.
+/// The file with the numbers of a training, as JSON.
 inline constexpr const char* kStateFile = "state.json";
 
 /// Files beside the model in a snapshot. An averaged parameter or buffer has the prefix "average.". "average.count" is
@@ -33,23 +33,24 @@ struct SnapshotName {
   bool is_old = false;
 };
 
-/// Returns nothing if `name` is not a snapshot's.
+/// Parses the name of a snapshot. Returns nothing if `name` is not one.
 std::optional<SnapshotName> parsed_snapshot_name(std::string_view name);
 
 /// Returns ".tmp-HOST-PID.PURPOSE" for this process. Readers ignore it, and it names the process that may still need
 /// it.
 std::string temporary_name(std::string_view purpose);
 
-/// Removes temporary names that dead writers left in `snapshots`. These are names of this process itself, of processes
-/// of this host that are gone, and of other hosts if nothing in them has changed for an hour.
+/// Removes temporary names that dead writers left in `snapshots`. A name counts as left behind if its process is this
+/// one, or one of this host that has ended. A name of another host counts as left behind if nothing in it has changed
+/// for an hour.
 void remove_stale_temporaries(const std::filesystem::path& snapshots);
 
-/// Removes all temporary names, of other hosts and of live processes too. Call it while holding the run's lock and
-/// before the first write, since nobody else writes there then.
+/// Removes all temporary names, also of other hosts and of live processes. Call it only while holding the run's lock
+/// and before the first write, since nobody else writes there then.
 void remove_all_temporaries(const std::filesystem::path& snapshots);
 
-/// Removes a snapshot. It renames it first, so that a reader sees it whole or not at all, even if this process dies
-/// halfway.
+/// Removes a snapshot. It renames the folder first, so that a reader sees the whole snapshot or none, even if this
+/// process dies halfway.
 ///
 /// Throws: Error(kIo) if the rename is refused.
 void remove_snapshot(const std::filesystem::path& snapshot);

@@ -32,10 +32,10 @@
 namespace lockstep {
 namespace {
 
-/// Gives `made` the name `place`. If a snapshot has that name already, readers see it until they see the new one. If
-/// the file system cannot exchange two names, they see it as `place`.old in between.
+/// Renames the folder `made` to `place`. If a snapshot has that name already, readers see the old one until they see
+/// the new one. If the file system cannot exchange two names, readers see the old one as `place`.old in between.
 ///
-/// Returns the present path of the replaced one. Empty if there was none.
+/// Returns the path that the replaced snapshot has now. Empty if nothing was replaced.
 std::filesystem::path put_in_place(const std::filesystem::path& made, const std::filesystem::path& place) {
   if (::rename(made.c_str(), place.c_str()) == 0) return {};
   if (errno != ENOTEMPTY && errno != EEXIST) throw io_error("rename", place, errno);
@@ -72,7 +72,7 @@ SnapshotWriter::~SnapshotWriter() {
 void SnapshotWriter::add_tensors(const std::string& file, std::span<const TensorEntry> tensors) {
   LOCKSTEP_ASSERT(is_manifest_file_name(file));
   const auto written = written_file(file, [&](int fd, const std::filesystem::path& path) {
-    // Hugging Face's loaders ask for this key.
+    // Hugging Face's loaders require this key.
     return write_safetensors(fd, path, tensors, {{"format", "pt"}});
   });
   manifest_.entries.push_back({file, written.bytes, written.xxh3});
@@ -94,10 +94,12 @@ std::filesystem::path SnapshotWriter::commit() {
   const std::string name = snapshot_name(*manifest_.step);
   const std::filesystem::path place = snapshots_ / name;
   const std::filesystem::path link = snapshots_ / temporary_name(kLatestName);
-  // Created before the snapshot becomes visible. From then on there are only renames, which a full disk does not stop.
+  // The new link is created before the snapshot becomes visible. After this only renames follow, and these succeed even
+  // on a full disk.
   if (::symlink(name.c_str(), link.c_str()) != 0) throw io_error("create", link, errno);
   const std::filesystem::path replaced = put_in_place(temporary_, place);
-  // Until this is on disk, a crash may bring the replaced snapshot back, so the destructor must not remove it.
+  // Until the rename is on disk, a crash may undo it and bring the replaced snapshot back. So the destructor must not
+  // remove that one.
   is_placed_ = true;
   sync_folder(snapshots_);
   const std::filesystem::path latest = snapshots_ / kLatestName;

@@ -14,27 +14,27 @@
 
 namespace lockstep {
 
-/// Writes one snapshot. Readers see nothing of it, then all of it. A writer that dies leaves only a folder whose name
-/// starts with ".tmp-", which the next writer removes. A `snapshots` folder has one writer at a time.
+/// Writes one snapshot. Readers see nothing of it until it is complete. A writer that dies leaves only a folder whose
+/// name starts with ".tmp-", which the next writer removes. A `snapshots` folder has one writer at a time.
 class SnapshotWriter {
  public:
-  /// Throws: Error(kIo) if the folder cannot be made.
+  /// Makes the temporary folder. Throws: Error(kIo) if it cannot be made.
   SnapshotWriter(const std::filesystem::path& snapshots, std::int64_t step);
   /// Removes the files if commit() was not reached.
   ~SnapshotWriter();
   SnapshotWriter(const SnapshotWriter&) = delete;
   SnapshotWriter& operator=(const SnapshotWriter&) = delete;
 
-  /// Throws: Error(kIo); what earlier snapshots hold is untouched.
+  /// Throws: Error(kIo) if writing fails. Earlier snapshots stay as they are.
   void add_tensors(const std::string& file, std::span<const TensorEntry> tensors);
   void add_text(const std::string& file, std::string_view text);
 
-  /// Writes MANIFEST, and `run-id` if there is none. Then it syncs, renames and moves `latest`. A snapshot of the same
-  /// step is replaced, and readers find one of the two at any moment. Nothing may be added afterwards. Returns the
-  /// snapshot's path. Blocks: until the data is on disk.
+  /// Writes MANIFEST, and `run-id` if there is none. Then it syncs the folder, renames it to its name, and moves the
+  /// link `latest`. A snapshot of the same step is replaced, and readers find one of the two at any moment. Nothing may
+  /// be added afterwards. Returns the snapshot's path. Blocks: until the data is on disk.
   std::filesystem::path commit();
 
-  /// Bytes written until now, MANIFEST's included.
+  /// Returns the number of bytes written so far, including MANIFEST.
   std::uint64_t bytes() const { return bytes_; }
 
  private:

@@ -59,7 +59,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Every snapshot that is listed verifies, and `latest` names one of them.
+/// Checks that every listed snapshot is intact, and that `latest` leads to one of them.
 void expect_all_whole(const fs::path& snapshots) {
   for (const auto& entry : listed_snapshots(snapshots)) ASSERT_NO_THROW(verify_snapshot(entry.path));
   ASSERT_NO_THROW(verify_snapshot(fs::canonical(snapshots / "latest")));
@@ -142,7 +142,7 @@ TEST_F(SnapshotWriterTest, RemovesWhatDeadWritersLeftAndNothingOfLiveOnes) {
   const auto two_hours_ago = fs::file_time_type::clock::now() - std::chrono::hours(2);
   fs::last_write_time(snapshots() / foreign_old / "model.safetensors", two_hours_ago);
   fs::last_write_time(snapshots() / foreign_old, two_hours_ago);
-  // Its folder is old, but what lies in it is being written.
+  // The folder's own time is old, but a file in the folder is being written.
   fs::last_write_time(snapshots() / foreign_fresh, two_hours_ago);
 
   write_snapshot(snapshots(), 3, "b");
@@ -151,7 +151,7 @@ TEST_F(SnapshotWriterTest, RemovesWhatDeadWritersLeftAndNothingOfLiveOnes) {
   EXPECT_EQ(names_in(snapshots()), wanted);
 }
 
-/// Runs `action` in a process of its own. Returns how that ended, as waitpid() tells it.
+/// Runs `action` in a separate process. Returns the status of that process as waitpid() gives it.
 int ended(const std::function<void()>& action) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -167,7 +167,7 @@ int ended(const std::function<void()>& action) {
   return status;
 }
 
-/// From now on the kernel answers renameat2() as a file system does that cannot exchange two names.
+/// From now on renameat2() fails as on a file system that cannot exchange two names.
 void forbid_exchange() {
   std::array<sock_filter, 4> filter = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -192,8 +192,8 @@ TEST_F(SnapshotWriterTest, ReplacesWhereTwoNamesCannotBeExchanged) {
   EXPECT_EQ(names_in(snapshots()), (std::vector<std::string>{"latest", "run-id", "step-0000000007"}));
 }
 
-/// Runs `action` in a separate process and kills it (signal 9) when it is about to make system call number `call`, from
-/// 0. Returns false if it ended before that.
+/// Runs `action` in a separate process, and kills the process (signal 9) just before its system call number `call`,
+/// counted from 0. Returns false if the process ended before that.
 bool was_killed_at(int call, const std::function<void()>& action) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -204,7 +204,7 @@ bool was_killed_at(int call, const std::function<void()>& action) {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  // Each call stops the child twice, before and after.
+  // Each system call stops the child twice: before the call and after it.
   for (int stop = 0; WIFSTOPPED(status); ++stop) {
     if (stop == 2 * call + 1) ::kill(child, SIGKILL);
     ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
@@ -219,7 +219,7 @@ bool can_trace() {
          }) == 0;
 }
 
-/// Kills a writer before each of its system calls in turn. `check` looks at what is left.
+/// Kills a writer before each of its system calls in turn, and calls `check` on the files that are left.
 void kill_at_every_call(const std::function<void()>& prepare, const std::function<void()>& action,
                         const std::function<void()>& check) {
   if (!can_trace()) GTEST_SKIP() << "ptrace is not allowed here";
@@ -233,7 +233,8 @@ void kill_at_every_call(const std::function<void()>& prepare, const std::functio
   EXPECT_GT(call, 15);
 }
 
-/// In memory if possible: a killed process loses nothing that it wrote, so that syncing to a disk shows no more.
+/// The test's files are in memory if possible. A killed process loses nothing that it wrote, so a real disk would not
+/// show more.
 class KilledSnapshotWriter : public ::testing::Test {
  protected:
   fs::path snapshots() const { return folder_.path() / "snapshots"; }
@@ -312,7 +313,7 @@ TEST_F(SnapshotWriterTest, StoppedByALimitOnFileSizeItLeavesTheEarlierOneAlone) 
   EXPECT_TRUE(fs::exists(snapshots() / "step-0000000008")) << "the limit grew until it was no longer in the way";
 }
 
-/// Mounts a fresh tmpfs that this process alone sees. Returns false if that is not allowed.
+/// Mounts a new tmpfs that only this process sees. Returns false if mounting is not allowed.
 bool mounted_tmpfs(const fs::path& place, const std::string& options) {
   fs::create_directories(place);
   return ::mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) == 0;
@@ -323,7 +324,7 @@ TEST_F(SnapshotWriterTest, OnAFullDiskItLeavesTheEarlierOneAlone) {
     if (!testing::unshare_as_root(CLONE_NEWNS)) testing::skip_child();
     ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     std::vector<std::string> options;
-    // Blocks run out within each of the files, inodes at each file and at the link.
+    // The limits are chosen so that blocks run out within each of the files, and inodes at each file and at the link.
     for (int kib = 20; kib <= 44; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
     for (int inodes = 7; inodes <= 13; ++inodes) options.push_back("size=1m,nr_inodes=" + std::to_string(inodes));
     int refused = 0;

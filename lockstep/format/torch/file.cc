@@ -22,7 +22,7 @@ constexpr std::string_view kDamaged = "the file is damaged or was not written wh
 // expanded tensors.
 constexpr std::uint64_t kCopiedBeyondFile = std::uint64_t{16} << 20U;
 
-// The first bytes of a file from before torch 1.6, a pickle of the number 0x1950a86a20f9469cfc6c.
+// The first bytes of a file that PyTorch wrote before version 1.6: a pickle of the number 0x1950a86a20f9469cfc6c.
 constexpr std::array<unsigned char, 15> kLegacyMagic = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                                         0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
 constexpr std::int64_t kLegacyVersion = 1001;
@@ -60,7 +60,7 @@ TorchTensors parse_zip(Bytes bytes, const std::string& name) {
   return torch_tensors(pickle.root(), name, bytes_of, bytes.size() + kCopiedBeyondFile);
 }
 
-/// Returns the storages that follow the pickles. For each key of a list comes the count of its numbers, then the
+/// Reads the storages that follow the pickles. For each key in the list, the file has the count of numbers and then the
 /// numbers.
 std::map<std::string, Bytes> legacy_storages(Bytes rest, const Pickle& weights, const std::string& name) {
   std::map<std::string, TorchStorage> wanted;
@@ -93,7 +93,8 @@ std::map<std::string, Bytes> legacy_storages(Bytes rest, const Pickle& weights, 
   return storages;
 }
 
-// Four pickles (the magic number, a version, facts on the machine, the weights), then the storages.
+// A file of this kind has four pickles: the magic number, a version, facts on the machine, and the weights. The
+// storages follow.
 TorchTensors parse_legacy(Bytes bytes, const std::string& name) {
   Bytes rest = bytes.subspan(kLegacyMagic.size());
   const auto next = [&] {

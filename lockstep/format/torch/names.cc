@@ -67,7 +67,7 @@ constexpr std::array<std::string_view, 32> kNames = {"collections.OrderedDict",
 
 constexpr std::string_view kTorch = "torch.";
 
-/// "float32" for "torch.float32". Empty for names of other modules.
+/// Returns "float32" for "torch.float32". Empty for names of other modules.
 std::string_view torch_part(std::string_view name) {
   if (!name.starts_with(kTorch)) return {};
   name.remove_prefix(kTorch.size());
@@ -77,7 +77,7 @@ std::string_view torch_part(std::string_view name) {
 }  // namespace
 
 bool is_torch_name(std::string_view name) {
-  // Dtypes of tensors that are not read. The error then names the tensor, not an unknown name.
+  // Dtypes of tensors that Lockstep cannot read. They are allowed as names, so that the error can name the tensor.
   constexpr std::array<std::string_view, 13> kDtypesAside = {
       "complex128",          "complex32",    "qint8",         "quint8",        "qint32",     "per_tensor_affine",
       "per_channel_affine",  "QInt8Storage", "QUInt8Storage", "QInt32Storage", "sparse_coo", "sparse_csr",

@@ -19,7 +19,7 @@ std::string hex_byte(unsigned char byte) {
 
 }  // namespace
 
-/// The machine that a pickle is a program for, with its calls left out.
+/// Runs a pickle. A pickle is a program for a small stack machine. This machine makes no calls: it only records them.
 class PickleReader {
  public:
   PickleReader(std::span<const std::byte> bytes, const std::string& name, Pickle::NameRule is_allowed)
@@ -89,7 +89,7 @@ class PickleReader {
     stack_.pop_back();
     return value;
   }
-  /// Pops the values since the last mark, and the mark.
+  /// Removes the last mark and the values above it from the stack, and returns the values.
   std::vector<const PickleValue*> popped_to_mark() {
     if (marks_.empty()) fail("a group ends that has not begun");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -255,12 +255,14 @@ class PickleReader {
     }
     push_text(Kind::kGlobal, pickle_.texts_.emplace_back(std::move(full)));
   }
-  /// How Python 3 writes bytes with protocol 2, as Latin-1 text, or as bytes() if there are none.
+  /// Handles bytes as Python 3 writes them with protocol 2: as a call that encodes Latin-1 text, or as bytes() if they
+  /// are empty.
   void push_encoded(const PickleValue& arguments) {
     const PickleValue* text = pickle_part(arguments, 0);
     auto bytes = latin1_of(text == nullptr ? "" : text->text);
     if (!bytes) fail("bytes are given as text beyond Latin-1");
-    // One text may be named any number of times, at a few bytes each.
+    // A few bytes of the file can refer to the same text any number of times. So the sum of all encoded bytes is
+    // limited.
     encoded_ += bytes->size();
     if (encoded_ > bytes_.size()) fail("it makes more bytes of its texts than there are");
     push_text(Kind::kBytes, pickle_.texts_.emplace_back(std::move(*bytes)));
@@ -305,7 +307,7 @@ class PickleReader {
         push(PickleValue{.kind = Kind::kPersistent, .arguments = &place});
         return true;
       }
-      // An old-style instance. It is not read, but its class is named.
+      // An instance of an old-style class. It is not read, but the error names its class.
       case 'i': {
         const auto module = line();
         push_global(module, line());
@@ -337,7 +339,7 @@ class PickleReader {
                "save it anew with a current Python: pickle.dump(value, file, protocol=4)");
         }
         return true;
-      // A frame is a promise about how to read, not about what.
+      // A frame's length only tells how many bytes to read at once. It is skipped.
       case 0x95:
         number<std::uint64_t>();
         return true;

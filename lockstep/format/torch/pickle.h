@@ -11,11 +11,11 @@
 
 namespace lockstep {
 
-/// A pickle as a tree of plain values. Reading runs no code. Classes and functions are names, calls are records of the
-/// callee and its arguments, and a name that the caller does not know is an error.
+/// A pickle, read as a tree of plain values. Reading runs no code. A class or function is read as its name, and a call
+/// as a record of the callee and the arguments. A name that the caller does not allow is an error.
 class Pickle {
  public:
-  /// Decides whether a pickle may hold "module.name".
+  /// A function that decides whether a pickle may contain the name "module.name".
   using NameRule = bool (*)(std::string_view name);
 
   /// Reads the first pickle of `bytes`, which must outlive the object. `name` is for messages. Protocols 2 to 5.
@@ -28,7 +28,7 @@ class Pickle {
   static Pickle read(std::span<const std::byte> bytes, const std::string& name, NameRule is_allowed);
 
   const PickleValue& root() const { return *root_; }
-  /// All that were made, in the order of the file, also those that the root does not reach.
+  /// Returns all values, in the order of the file, also those that cannot be reached from the root.
   const std::deque<PickleValue>& values() const { return values_; }
   /// Returns the bytes up to the pickle's end. Another pickle may follow.
   std::size_t size() const { return size_; }

@@ -55,7 +55,7 @@ const PickleValue& part(const PickleValue& value, std::size_t i, const std::stri
 std::string dtype_of(const PickleValue& value, const std::string& where) {
   if (!value.is_call_of("numpy.dtype")) fail(where, "the dtype is " + pickle_kind(value) + ", want numpy.dtype");
   const PickleValue& code = part(value, 0, where);
-  // The state's second part is the byte order. Without a state it is this machine's.
+  // The second part of a dtype's state is its byte order. If there is no state, the byte order is this machine's.
   const PickleValue* order = value.state == nullptr ? nullptr : pickle_part(*value.state, 1);
   std::string_view letters = code.is_text() ? code.text : "";
   const bool is_native = order == nullptr || (order->is_text() && (order->text == "<" || order->text == "|"));

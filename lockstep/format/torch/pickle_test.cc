@@ -151,7 +151,7 @@ TEST(PickleNumpy, SaysWhatIsNoArray) {
   const auto pickle = Pickle::read(bytes_of(text), "x", is_numpy_name);
   EXPECT_HAS(message_of(ErrorKind::kData, [&] { numpy_array(*pickle_entry(pickle.root(), "labels"), "x: 'labels'"); }),
              "x: 'labels': found a list, want a NumPy array");
-  // One more row than there are bytes.
+  // The shape has one row more than there are bytes.
   std::string longer = text;
   longer.replace(longer.find("K\x02M\x2c\x01\x86"), 2, "K\x03");
   const auto lying = Pickle::read(bytes_of(longer), "x", is_numpy_name);

@@ -44,7 +44,7 @@ std::string pickle_kind(const PickleValue& value) {
 std::optional<PickleEntries> pickle_entries(const PickleValue& value) {
   PickleEntries entries;
   if (value.is_call_of("collections.OrderedDict")) {
-    // Python 2 hands the items over as arguments.
+    // In a pickle from Python 2, the items of an OrderedDict are arguments of the call.
     if (const PickleValue* pairs = pickle_part(*value.arguments, 0)) {
       for (const PickleValue* pair : pairs->items) {
         const PickleValue* key = pickle_part(*pair, 0);

@@ -28,8 +28,8 @@ enum class PickleKind {
   kPersistent,  ///< An object outside the pickle, which `arguments` identifies.
 };
 
-/// One value of a pickle. Parts are values of the same Pickle. The same part may be reached on several paths, also in a
-/// cycle. So code that walks down must bound the depth and the number of values that it visits.
+/// One value of a pickle. Its parts are values of the same Pickle. A part may be reached on several paths, also in a
+/// cycle. So code that visits parts must limit the depth and the number of values.
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
   std::int64_t integer = 0;    ///< kInt, kBool.
@@ -42,11 +42,11 @@ struct PickleValue {
   const PickleValue* state = nullptr;      ///< For kCall, the argument of __setstate__. Null if there is none.
 
   bool is_call_of(std::string_view name) const { return kind == PickleKind::kCall && callee->text == name; }
-  /// kText, or kBytes, which is what Python 2 wrote for text.
+  /// True for kText, and for kBytes, since Python 2 wrote text as bytes.
   bool is_text() const { return kind == PickleKind::kText || kind == PickleKind::kBytes; }
 };
 
-/// Returns a text of a pickle for a message, shortened, and without control characters.
+/// Returns a text from a pickle in a form for messages, shortened and without control characters.
 std::string pickle_text(std::string_view text);
 
 /// Returns the result of `text.encode("latin1")` in Python. Nothing for text beyond Latin-1.
@@ -60,10 +60,11 @@ std::string pickle_kind(const PickleValue& value);
 using PickleEntries = std::vector<std::pair<const PickleValue*, const PickleValue*>>;
 std::optional<PickleEntries> pickle_entries(const PickleValue& value);
 
-/// The value of a text key. Null if there is none, or `value` is no dict. As in Python the last of several wins.
+/// Returns the value of a text key in a dict. Null if there is no such key, or if `value` is not a dict. If a key
+/// occurs several times, the last one counts, as in Python.
 const PickleValue* pickle_entry(const PickleValue& value, std::string_view key);
 
-/// Argument `i` of a call, or part `i` of a tuple or list. Null if there are fewer.
+/// Returns argument `i` of a call, or part `i` of a tuple or list. Null if there are fewer parts.
 const PickleValue* pickle_part(const PickleValue& value, std::size_t i);
 
 }  // namespace lockstep

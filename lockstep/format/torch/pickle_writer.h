@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Builds a pickle of protocol 2 out of what torch.load(weights_only=True) accepts. Values are put one after the other.
-/// Those with parts are opened, filled and closed.
+/// Builds a pickle of protocol 2 from the few kinds of values that torch.load(weights_only=True) accepts. Values are
+/// written one after the other. A value with parts, such as a dict, is opened, filled and closed.
 class PickleWriter {
  public:
   void none() { op('N'); }
@@ -23,7 +23,7 @@ class PickleWriter {
 
   void open_dict() { ops("}("); }
   void open_ordered_dict();
-  /// After keys and values in turn.
+  /// Ends a dict. Before this, write its keys and values in turn.
   void close_dict() { op('u'); }
 
   void open_list() { ops("]("); }
@@ -33,9 +33,9 @@ class PickleWriter {
   void close_tuple() { op('t'); }
   void tuple(std::span<const std::int64_t> values);
 
-  /// Writes, after a tuple, a reference to an object outside the pickle.
+  /// Writes a reference to an object outside the pickle. The tuple written just before identifies the object.
   void persistent() { op('Q'); }
-  /// Writes, after a global and a tuple, the call of the one with the other.
+  /// Writes a call. Its function and its arguments are the global and the tuple written just before.
   void call() { op('R'); }
 
   /// Ends the pickle and returns it. One value must have been put.

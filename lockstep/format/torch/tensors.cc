@@ -79,7 +79,7 @@ struct View {
   }
 };
 
-/// Counts the view's numbers, and holds that all lie within the storage's `have`.
+/// Counts the numbers of a view, and checks that all of them are within the storage, which has `have` numbers.
 void check_view(View& view, std::uint64_t have, const std::string& where) {
   if (view.shape.size() != view.strides.size()) {
     fail(where,
@@ -138,7 +138,7 @@ void gather(const View& view, std::size_t width, const std::byte* from, std::byt
 
 using BytesOf = std::function<std::span<const std::byte>(const TorchStorage&)>;
 
-/// Walks down a dict of weights and reads what tensors it finds.
+/// Visits a dict of weights and the dicts in it, and reads the tensors.
 class TensorReader {
  public:
   TensorReader(const std::string& name, const BytesOf& bytes_of, std::uint64_t most_copied)
@@ -259,7 +259,8 @@ bool holds_tensors(const PickleValue& value, int depth = 0) {
 }  // namespace
 
 TorchStorage torch_storage(const PickleValue& value, const std::string& where) {
-  // ("storage", class, key, location, numbers), and in the oldest files what part of another storage it is.
+  // The tuple is ("storage", class, key, location, number of elements). In the oldest files it also has the part of
+  // another storage that this one is a view of.
   if (value.kind != Kind::kPersistent) fail(where, "holds " + pickle_kind(value) + ", want a storage");
   const PickleValue& place = *value.arguments;
   const PickleValue& type = part(place, 1, where);

@@ -21,9 +21,9 @@ struct TorchStorage {
   std::uint64_t bytes = 0;
 };
 
-/// The storage that a kPersistent value names.
+/// Returns the storage to which a kPersistent value refers.
 ///
-/// Throws: Error(kData) with `where`, the value found and wanted.
+/// Throws: Error(kData) with `where`, the value found and wanted, if the value is not a storage.
 TorchStorage torch_storage(const PickleValue& value, const std::string& where);
 
 /// The weights in a pickle of torch.save.
@@ -35,11 +35,11 @@ struct TorchTensors {
   std::vector<std::string> left_out;          ///< Names in that dict that hold no tensors.
 };
 
-/// Of a checkpoint its weights (what `state_dict`, `model_state_dict` or `model` hold), else all tensors of the dict
-/// that it is. `bytes_of` gives a storage's bytes, as many as it says.
+/// Reads the weights in a pickle. In a checkpoint they are in `state_dict`, `model_state_dict` or `model`. Otherwise
+/// they are all tensors of the dict. `bytes_of` returns a storage's bytes, as many as the storage says.
 ///
-/// Throws: Error(kData) with the tensor, the value found and wanted: there is no dict, a tensor reaches beyond its
-/// storage or is of a special kind (quantised, sparse), copies would need more than `most_copied` bytes.
+/// Throws: Error(kData) with the tensor, the value found and wanted, if there is no dict, if a tensor reaches beyond
+///         its storage or is quantised or sparse, or if copies would need more than `most_copied` bytes.
 TorchTensors torch_tensors(const PickleValue& root, const std::string& name,
                            const std::function<std::span<const std::byte>(const TorchStorage&)>& bytes_of,
                            std::uint64_t most_copied);

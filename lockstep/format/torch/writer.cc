@@ -26,13 +26,13 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kStep = "step";
 
-// Entries of PyTorch's param_groups that Lockstep has no settings for, at PyTorch's defaults.
+// Settings in PyTorch's param_groups that Lockstep does not have. They get PyTorch's defaults.
 constexpr std::string_view kSgdDefaults =
     R"({"maximize": false, "foreach": null, "differentiable": false, "fused": null})";
 constexpr std::string_view kAdamDefaults =
     R"({"maximize": false, "foreach": null, "capturable": false, "differentiable": false, "fused": null})";
 
-/// The pickle of a checkpoint, and the numbers that it refers to.
+/// The pickle of a checkpoint, and the storages to which it refers.
 class CheckpointPickle {
  public:
   void put_state_dict(std::span<const TensorEntry> tensors) {
@@ -54,7 +54,7 @@ class CheckpointPickle {
   }
 
   std::string finished() { return pickle_.finished(); }
-  /// In the order of their keys "0", "1"…
+  /// Returns the storages in the order of their keys "0", "1" and so on.
   const std::vector<std::span<const std::byte>>& storages() const { return storages_; }
 
  private:
@@ -142,7 +142,7 @@ class CheckpointPickle {
     pickle_.close_dict();
   }
 
-  /// PyTorch counts steps in float32.
+  /// PyTorch's optimizers keep their count of steps in float32.
   TensorEntry float_step(const TensorEntry& step) {
     std::int64_t count = 0;
     if (step.dtype != "I64" || step.bytes.size() != sizeof count) fail_state("'step' of " + step.dtype + ", want I64");
@@ -192,7 +192,7 @@ class CheckpointPickle {
   std::deque<float> steps_;
 };
 
-/// Has `write` fill a file of another name, syncs it, and renames it to `path`.
+/// Calls `write` to fill a file with a temporary name, syncs the file, and renames it to `path`.
 void replace_file(const fs::path& path, const std::function<void(int fd, const fs::path& temporary)>& write) {
   fs::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// The location of the directory, as the file's end gives it.
+/// The location of the zip directory, as the end of the file gives it.
 struct ZipFile::Directory {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
@@ -63,7 +63,8 @@ std::string hex32(std::uint32_t value) {
   return text.data();
 }
 
-/// Puts the 64-bit values of the Zip64 field in place of those that did not fit, in the order that the format gives.
+/// Replaces values that did not fit into 32 bits by the 64-bit values in the Zip64 field, in the order that the format
+/// gives.
 bool read_zip64(Bytes extra, std::span<std::uint64_t* const> values) {
   const auto is_missing = [](const std::uint64_t* value) { return *value == kSeeExtra; };
   std::uint64_t at = 0;
@@ -129,7 +130,7 @@ void ZipFile::read_entry(std::uint64_t& at) {
   };
   const auto method = field(10, std::uint16_t{});
   const auto flags = field(8, std::uint16_t{});
-  // If a Unix made the file, the upper half of the attributes is the file's mode.
+  // If a Unix system made the zip file, the upper half of an entry's attributes is the file mode.
   const std::uint32_t kind = field(5, std::uint8_t{}) == kMadeByUnix ? (field(38, std::uint32_t{}) >> 28U) : 0;
   Entry entry{.header = field(42, std::uint32_t{}),
               .bytes = field(24, std::uint32_t{}),

@@ -10,15 +10,16 @@
 namespace lockstep {
 
 /// A zip file in memory. Uncompressed entries, as torch.save writes them, are views of it. unpack_zip() inflates
-/// compressed ones. This is only the part of zip that weights and data sets need. `lockstep` must start without a zip
-/// library, and the common ones do not give an entry's position.
+/// compressed ones. The class reads only the part of the zip format that weights and data sets need. No zip library is
+/// used, since `lockstep` must start without one, and the common ones do not give an entry's position.
 ///
 /// Source: PKWARE's APPNOTE.TXT 6.3, sections 4.3 and 4.5.3 (Zip64).
 class ZipFile {
  public:
   /// `bytes` must outlive the object. `name` is for messages.
   ///
-  /// Throws: Error(kData) if it is not a complete zip file, or its directory contradicts the file's size or itself.
+  /// Throws: Error(kData) if the bytes are not a complete zip file, or if its directory contradicts the file's size or
+  ///         itself.
   ZipFile(std::span<const std::byte> bytes, std::string name);
 
   struct Entry {
@@ -35,17 +36,17 @@ class ZipFile {
   /// By name.
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
-  /// The bytes of an entry, once their checksum was found right. Each call reads them all.
+  /// Returns the bytes of an entry after checking their checksum. Each call reads all of them.
   ///
-  /// Throws: Error(kData) if there is no such entry, it is compressed or encrypted, or its checksum is another.
+  /// Throws: Error(kData) if there is no such entry, if it is compressed or encrypted, or if its checksum is wrong.
   std::span<const std::byte> entry(const std::string& entry) const;
 
-  /// An entry's bytes as they lie in the file, compressed or not. No checksum is looked at.
+  /// Returns an entry's bytes as they are in the file, compressed or not. The checksum is not checked.
   ///
-  /// Throws: Error(kData) if there is no such entry, or it is not at the place that the directory gives.
+  /// Throws: Error(kData) if there is no such entry, or if it is not at the position that the directory gives.
   std::span<const std::byte> packed(const std::string& entry) const;
 
-  /// True if `bytes` start as a zip file does.
+  /// True if `bytes` begin like a zip file.
   static bool is_zip(std::span<const std::byte> bytes);
 
  private:

@@ -70,9 +70,9 @@ class EntryWriter {
   uLong crc_ = 0;
 };
 
-/// zlib's state, ended with the object.
+/// zlib's state, which the destructor frees.
 struct Inflater {
-  // A negative number selects the bare stream, without zlib's own header.
+  // A negative number of window bits selects raw deflate data, without zlib's header.
   Inflater() { LOCKSTEP_ASSERT(::inflateInit2(&stream, -MAX_WBITS) == Z_OK); }
   ~Inflater() { ::inflateEnd(&stream); }
   Inflater(const Inflater&) = delete;
@@ -88,7 +88,7 @@ void inflate_to(EntryWriter& writer, Bytes packed, const std::string& where) {
   while (state != Z_STREAM_END) {
     constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
     const std::size_t given = std::min(packed.size(), kMost);
-    // zlib declares input that it only reads as not const.
+    // zlib does not change its input, but declares it without const.
     inflater.stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     inflater.stream.avail_in = static_cast<uInt>(given);
     inflater.stream.next_out = reinterpret_cast<Bytef*>(buffer.data());

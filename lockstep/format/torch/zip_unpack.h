@@ -11,8 +11,8 @@ namespace lockstep {
 /// absolute, holds "..", or is neither a file's nor a folder's makes the whole archive an error.
 ///
 /// Calls `tell` after each file, with the bytes written so far and those of all files.
-/// Throws: Error(kData) naming the entry if its name leaves the folder, its checksum is another, it is damaged,
-/// encrypted or a link; Error(kIo).
+/// Throws: Error(kData) naming the entry if its name leads out of the folder, if its checksum is wrong, or if it is
+///         damaged, encrypted or a link; Error(kIo) if a file cannot be written.
 void unpack_zip(const std::filesystem::path& archive, const std::filesystem::path& folder,
                 const std::function<void(std::uint64_t done, std::uint64_t all)>& tell);
 

@@ -19,7 +19,7 @@ constexpr std::uint16_t kVersion = 45;         // Zip64.
 constexpr std::uint16_t kPaddingId = 0x4246;   // "FB", as torch.save writes.
 constexpr std::uint32_t kFirstDay = 0x210000;  // 1980-01-01 00:00 as DOS counts.
 
-/// Puts numbers one after the other, the lowest byte first.
+/// Writes numbers one after the other, lowest byte first.
 class Record {
  public:
   template <typename Number>

@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// Writes a zip file of stored entries, each aligned to 64 bytes as torch.save does, so that readers may map them.
-/// The same entries give the same bytes, whenever and wherever they are written.
+/// Writes a zip file of stored entries, each aligned to 64 bytes as torch.save does, so that readers may map them. The
+/// same entries always give the same bytes, at any time and on any machine.
 class ZipWriter {
  public:
   /// `fd` is open for writing at its start. `path` is for messages.
   ZipWriter(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
-  /// Adds an entry. `entry` is ASCII and unique. Throws: Error(kIo).
+  /// Adds an entry. `entry` is ASCII and unique. Throws: Error(kIo) if writing fails.
   void add(const std::string& entry, std::span<const std::byte> bytes);
 
-  /// Writes the directory. It does not sync. Throws: Error(kIo).
+  /// Writes the zip directory. The file is not synced. Throws: Error(kIo) if writing fails.
   void finish();
 
  private:

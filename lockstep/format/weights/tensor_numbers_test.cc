@@ -24,7 +24,7 @@ TensorEntry tensor(const std::string& dtype, const std::vector<Number>& numbers)
           .bytes = std::as_bytes(std::span(numbers))};
 }
 
-// dtypes.pt holds i * 0.25 - 1 for i = 0…5 in every dtype that torch has, rounded as torch does.
+// The file dtypes.pt has the numbers i * 0.25 - 1 for i = 0…5 in every dtype of torch, rounded as torch rounds them.
 TEST(TensorNumbers, AreThoseThatTorchWroteInEveryDtype) {
   const auto weights = open_weights(lockstep::testing::source_root() / "tests/golden/weights/dtypes.pt");
   ASSERT_EQ(weights.tensors().size(), 16U);
@@ -35,7 +35,7 @@ TEST(TensorNumbers, AreThoseThatTorchWroteInEveryDtype) {
     decode_numbers(each.dtype, each.bytes, 0, numbers);
     const bool is_floating = each.dtype.find('F') != std::string::npos || each.dtype == "C64";
     const bool is_signed = each.dtype[0] == 'I';
-    // Unsigned ones wrap the -1 around. The test of the others is enough.
+    // Unsigned types cannot hold the -1, so they are left out.
     for (std::size_t i = is_floating || is_signed ? 0 : 4; i < 6; ++i) {
       const double value = 0.25 * static_cast<double>(i) - 1;
       const double wanted = is_floating ? value : each.dtype == "BOOL" ? (value != 0 ? 1 : 0) : std::trunc(value);

@@ -55,7 +55,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// The files that an index of Hugging Face names, each with the tensors that it must hold.
+/// The files that a Hugging Face index names, each with the tensors that it must hold.
 std::map<std::string, std::set<std::string>> shards_of(const fs::path& index) {
   std::map<std::string, std::set<std::string>> shards;
   try {
@@ -75,7 +75,7 @@ std::map<std::string, std::set<std::string>> shards_of(const fs::path& index) {
   return shards;
 }
 
-/// The file in a folder that holds weights, or the snapshot's or run's.
+/// Returns the file with the weights in a folder: a Hugging Face folder, a snapshot or a run.
 fs::path file_in(const fs::path& folder) {
   constexpr std::array<const char*, 4> kNames = {"model.safetensors", "model.safetensors.index.json",
                                                  "pytorch_model.bin", "pytorch_model.bin.index.json"};
@@ -108,7 +108,8 @@ const TensorEntry* WeightsFile::find(std::string_view name) const {
 }
 
 std::string WeightsFile::fit(std::span<const std::string> model_names) {
-  // Any tensor that ends in one of the model's names shows what prefix there might be. A few names are enough to look.
+  // If a tensor's name ends in one of the model's names, the rest may be the prefix. A few names are enough to find all
+  // candidates.
   constexpr std::size_t kTried = 8;
   std::set<std::string> prefixes;
   for (const auto& name : model_names.first(std::min(kTried, model_names.size()))) {

@@ -18,9 +18,9 @@ namespace lockstep {
 /// Weights by name, from any supported file. Tensors point into mapped files, so this object must outlive them.
 class WeightsFile {
  public:
-  /// In the order of the file. A tensor may be unaligned, so copy it with memcpy.
+  /// Returns the tensors in the order of the file. A tensor may be unaligned, so copy it with memcpy.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
-  /// Returns nothing if there is no such tensor.
+  /// Returns the tensor of this name, or null if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
   /// Returns the names of entries in the file's dict of weights that are not tensors.
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -51,8 +51,8 @@ class WeightsFile {
 /// where it reads a checkpoint's `state_dict`, `model_state_dict` or `model`; a Hugging Face folder with either, in
 /// shards too; a snapshot of Lockstep; and a run, where it takes the newest intact snapshot.
 ///
-/// Throws: Error(kIo) if it cannot be opened; Error(kData) with the value found and wanted if it holds no weights, or
-/// is damaged, or names what Lockstep does not know. Nothing in it is ever run.
+/// Throws: Error(kIo) if the file cannot be opened; Error(kData) with the value found and wanted if it holds no
+///         weights, is damaged, or refers to a class that Lockstep does not know. No code in the file is ever run.
 WeightsFile open_weights(const std::filesystem::path& path);
 
 }  // namespace lockstep

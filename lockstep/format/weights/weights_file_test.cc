@@ -41,7 +41,7 @@ nlohmann::json found_in(const WeightsFile& weights) {
   return found;
 }
 
-/// Why `text` is refused as a file of torch.save.
+/// Returns the message with which `text` is refused as a file of torch.save.
 std::string refusal(const std::string& text) {
   return message_of(ErrorKind::kData, [&] { parse_torch_file(std::as_bytes(std::span(text)), "x.pt"); });
 }
@@ -152,7 +152,7 @@ TEST(TorchFile, SaysWhatItDoesNotRead) {
              "tensor 'weight': is built by torch._utils._rebuild_qtensor, want a plain tensor");
 }
 
-// torch.load looks at no checksum; 300 of 300 flipped bits passed it.
+// torch.load checks no checksum: of 300 files with one flipped bit it read all 300.
 TEST(TorchFile, FindsEveryFlippedBitOfTheNumbers) {
   const std::string whole = text_of_file(kGolden / "tied.pt");
   const auto weights = parse_torch_file(std::as_bytes(std::span(whole)), "tied.pt");
@@ -189,7 +189,7 @@ TEST(TorchFile, RefusesLegacyFilesThatLie) {
   EXPECT_HAS(refusal(whole.substr(0, whole.size() - 1)),
              " has 3 numbers and 11 bytes follow, want 3 numbers in 12 bytes");
   EXPECT_HAS(refusal(with_byte(whole, "little_endianq\x02", 0, '\x89')), "its numbers are big-endian, want little");
-  // The first tensor, [5, 3] from 0 on: a row more than its storage has.
+  // The first tensor gets the shape [5, 3] from element 0 on, one row more than its storage has.
   EXPECT_HAS(
       refusal(with_byte(whole, std::string_view("q\x08QK\0K", 6), 0, 6)),
       "tensor 'embed.weight': [6, 3] with strides [3, 1] from 0 on reaches beyond the 15 numbers of its storage");

@@ -40,7 +40,7 @@ std::string sizes_text(const PickleValue* sizes) {
   return joined(shapes, ", ");
 }
 
-/// The innermost frame outside of PyTorch.
+/// Returns the innermost frame outside of PyTorch.
 std::string caller(const PickleValue* frames) {
   if (frames == nullptr) return {};
   for (const auto* frame : frames->items) {
@@ -69,7 +69,7 @@ std::optional<RecordedCollective> chosen(const PickleValue& root) {
   const auto* const entries = pickle_entry(root, "entries");
   if (entries == nullptr || entries->items.empty()) return std::nullopt;
   for (const auto* entry : entries->items) {
-    const auto* const retired = pickle_entry(*entry, "retired");  // Gloo's are never "completed".
+    const auto* const retired = pickle_entry(*entry, "retired");  // Gloo's collectives never become "completed".
     const bool is_over = retired != nullptr && retired->integer != 0;
     if (!is_over && text_entry(*entry, "state") != "completed") return collective_of(*entry);
   }
@@ -94,7 +94,7 @@ fs::path flight_record_path(const Environment& env, int rank) {
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
     if (const auto prefix = env.get(name)) return *prefix + std::to_string(rank);
   }
-  // Newer versions of PyTorch take the cache folder and the first name, older ones /tmp and the second.
+  // Newer versions of PyTorch write to the cache folder under the first name, older ones to /tmp under the second.
   const auto cache = env.get("XDG_CACHE_HOME");
   const auto caches = cache ? fs::path(*cache) : fs::path(env.get("HOME").value_or("")) / ".cache";
   fs::path newest;

@@ -13,24 +13,25 @@ namespace lockstep {
 
 /// The newest collective in a record of PyTorch's flight recorder.
 struct RecordedCollective {
-  std::int64_t number = 0;  ///< Of its process group.
+  std::int64_t number = 0;  ///< Its number within the process group.
   std::string operation{};  ///< "nccl:all_reduce"
-  std::string sizes{};      ///< "[3, 4]", of the inputs.
+  std::string sizes{};      ///< Sizes of the inputs, "[3, 4]".
   std::string state{};      ///< "scheduled", "started" or "completed".
-  std::string group{};      ///< Of the process group, such as "default_pg".
+  std::string group{};      ///< Name of the process group, such as "default_pg".
   std::string caller{};     ///< "step (train.py:31)", or empty.
 };
 
-/// Reads the file that PyTorch's flight recorder leaves for a rank. Returns its oldest collective that has not
-/// completed, or else its newest. Nothing if it is another file, or has no collectives. No code of it is run.
+/// Reads the file that PyTorch's flight recorder writes for a rank. Returns the oldest collective that has not
+/// completed, or else the newest one. Returns nothing if the file is of another kind, or has no collectives. The file
+/// is a pickle, but no code in it is run.
 /// Source: PyTorch's tutorial on the flight recorder, "File Formats".
 std::optional<RecordedCollective> read_flight_record(const std::filesystem::path& path);
 
-/// Returns the file of the recorder of `rank`, by the variables of its process. Without such a variable it is the
-/// newest at the places that PyTorch takes, or empty.
+/// Returns the path of the flight recorder's file of `rank`, as the variables of its process say. If they do not say,
+/// it is the newest file in the folders that PyTorch uses by default. Empty if there is none.
 std::filesystem::path flight_record_path(const Environment& env, int rank);
 
-/// "collective 57, nccl:all_reduce of [3, 4] in default_pg, started, from step (train.py:31)"
+/// Returns a text such as "collective 57, nccl:all_reduce of [3, 4] in default_pg, started, from step (train.py:31)"
 std::string describe(const RecordedCollective& collective);
 
 }  // namespace lockstep

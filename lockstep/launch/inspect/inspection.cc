@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that looks is a grandchild. So the parent waits for no process that could hang, and nobody mistakes its
-// end for a rank's. It writes one line of JSON for each rank when it is done with it, so a limit costs only the rest.
+// A grandchild of the parent of ranks does the inspection. So the parent waits for no process that could hang, and does
+// not mistake the end of this process for the end of a rank. The grandchild writes one line of JSON after each rank. If
+// the time is over, only the remaining ranks are missing.
 #include "lockstep/launch/inspect/inspection.h"
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@ using nlohmann::json;
 void write_line(int fd, const json& line) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  // Names of files may be no UTF-8.
+  // Names of files may not be UTF-8.
   const auto text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -70,7 +71,8 @@ void look(const std::vector<SeenRank>& ranks, const Environment& env, int fd) {
 [[noreturn]] void become_looker(const std::vector<SeenRank>& ranks, const Environment& env, int fd) {
   if (::fork() != 0) ::_exit(0);
   ::setpgid(0, 0);
-  // The parent's sockets and pipes must close when it does. Pages stay, since they are mapped.
+  // The parent's sockets and pipes must close when the parent ends, so this process closes its copies. The ranks' pages
+  // stay, since they are mapped.
   constexpr int kWriter = 3;
   if (fd != kWriter) ::dup2(fd, kWriter);
   ::syscall(SYS_close_range, kWriter + 1, ~0U, 0);

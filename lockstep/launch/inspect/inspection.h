@@ -14,19 +14,20 @@
 
 namespace lockstep {
 
-/// A look at ranks from outside, in a process of its own.
+/// Inspects ranks from outside, in a process of its own.
 ///
-/// To look takes seconds, and reading /proc of a process that the kernel holds up may hang. The parent of ranks must do
-/// neither. So it starts this and asks each second whether it has ended. The process ends by itself after kLimit.
+/// An inspection takes seconds. It may even hang, if it reads /proc of a process that the kernel holds up. The parent
+/// of ranks must not wait for it. So it starts this process, and asks each second whether it has ended. The process
+/// ends by itself after kLimit.
 ///
-/// Threads: the new process goes on without exec, so no other thread may hold a lock that it needs. Those of malloc()
-/// and of the dynamic loader are safe.
+/// Threads: the new process is forked and does not call exec. So no other thread may hold a lock that it needs. The
+/// locks of malloc() and of the dynamic loader are safe.
 class Inspection {
  public:
   Inspection(std::vector<SeenRank> ranks, const Environment& env);
 
-  /// Returns what was seen once the look has ended, or is over its limit: an object with a view of each rank under its
-  /// number (rank_view.h), and `nccl`, what NCCL complains of, if it does. Nothing before that.
+  /// Returns nothing until the inspection has ended, or its time is over. Then it returns an object with a view of each
+  /// rank (rank_view.h), by rank, and with `nccl`, NCCL's complaints, if there are any.
   std::optional<nlohmann::json> result();
 
   static constexpr std::chrono::seconds kLimit{8};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMost = 1 << 20;
 
-/// Connects to an address of this node. Returns an empty descriptor if nobody listens.
+/// Connects to an address of this node. Returns an empty descriptor if no process listens there.
 FileDescriptor connected(const RasAddress& address, Deadline until) {
   for (const auto& numeric : resolve_host(address.host)) {
     sockaddr_in to{};
@@ -48,7 +48,7 @@ bool send_all(const FileDescriptor& socket, std::string_view text, Deadline unti
   return true;
 }
 
-/// Reads until a line ends, or until the other side closes if `to_end`.
+/// Reads up to the end of a line. If `to_end`, reads until the other side closes the connection.
 std::string received(const FileDescriptor& socket, bool to_end, Deadline until) {
   std::string text;
   std::array<char, 4096> buffer{};

@@ -21,10 +21,10 @@ namespace fs = std::filesystem;
 struct KnownCall {
   long number;
   std::string_view name;
-  bool has_file;  ///< Its first argument is a descriptor.
+  bool has_file;  ///< True if the call's first argument is a descriptor.
 };
 
-// The calls in which trainings are found waiting. Not every machine has all of them.
+// The system calls in which a waiting training is usually found. Not every machine has all of them.
 constexpr KnownCall kCalls[] = {
     {SYS_read, "read", true},
     {SYS_write, "write", true},
@@ -89,7 +89,7 @@ void read_stat(pid_t pid, ProcessFacts& facts) {
   const auto text = text_or_nothing("/proc/" + std::to_string(pid) + "/stat");
   const auto end = text.rfind(')');
   if (end == std::string::npos || end + 2 >= text.size()) return;
-  // From the state, which is field 3 of proc(5), on.
+  // The fields from the state on, which is field 3 in proc(5).
   const auto words = split(std::string_view(text).substr(end + 2), ' ');
   const auto field = [&](std::size_t number) {
     return number - 3 < words.size() ? parsed_int<std::int64_t>(trimmed(words[number - 3])).value_or(-1) : -1;
@@ -120,7 +120,7 @@ ProcessFacts read_process_facts(pid_t pid, pid_t thread) {
   facts.wait_channel = trimmed(text_or_nothing(task / "wchan"));
   if (facts.wait_channel == "0") facts.wait_channel.clear();
   for (const auto& line : split(text_or_nothing(task / "stack"), '\n')) {
-    // "[<0>] pipe_read+0x2e6/0x390"
+    // A line is such as "[<0>] pipe_read+0x2e6/0x390".
     const auto name = line.find("] ");
     if (name == std::string::npos || facts.kernel_stack.size() == kFrames) continue;
     facts.kernel_stack.push_back(line.substr(name + 2, line.find('+', name) - name - 2));

@@ -22,7 +22,7 @@ using nlohmann::json;
 
 bool is_program(const fs::path& path) { return ::access(path.c_str(), X_OK) == 0; }
 
-/// The last line of what py-spy says. Those before it are a trace of its own source.
+/// Returns the last line of py-spy's message. The lines before it are a trace of py-spy's own source.
 std::string reason_of(const ProcessResult& result) {
   constexpr int kLate = 124;
   constexpr int kKilled = 137;

@@ -20,10 +20,11 @@ bool runs_python(pid_t pid);
 /// environment.
 std::optional<std::string> find_py_spy(pid_t pid, const Environment& env);
 
-/// Returns the Python lines of a process's main thread, by `py-spy dump`. py-spy reads the memory of a process that
-/// goes on meanwhile, also of a stopped one. The note says why there are none, such as that the system forbids it.
+/// Returns the Python lines of a process's main thread, by `py-spy dump`. py-spy reads the memory of the
+/// process, which may go on meanwhile, or be stopped. If there are no lines, the note says why, for example because the
+/// system forbids it.
 ///
-/// Blocks: for at most `patience`, then py-spy is killed.
+/// Blocks: for at most `patience`. Then py-spy is killed.
 ThreadStack read_python_stack(pid_t pid, const Environment& env, std::chrono::seconds patience);
 
 /// Returns the frames in the JSON output of `py-spy dump --json`, of the main thread.

@@ -66,12 +66,12 @@ json one(pid_t pid, int rank, const PageLayout* layout, const Environment& env) 
 json view_of(const SeenRank& seen, const Environment& env) {
   auto view = one(seen.pid, seen.rank, seen.layout, env);
   auto below = json::array();
-  // A rank that writes a page is what is looked for. Else the program may be a launcher of ranks, such as torchrun.
+  // A process that writes a page is a rank. A program without a page may be a launcher of ranks, such as torchrun.
   if (seen.layout == nullptr || seen.layout->pid.load() == 0) {
     for (const auto pid : processes_below(seen.pid, kMostBelow)) {
       const auto variables = variables_of_process(pid);
       const auto own = variables.get("RANK");
-      // Helpers of a rank, such as its loader's workers, have the variable too.
+      // A rank's helper processes, such as its loader's workers, have the variable too.
       const bool is_helper = own == variables_of_process(seen.pid).get("RANK");
       if (!own || is_helper || words_of_process(pid).empty()) continue;
       auto each = one(pid, variables.get_int("RANK").value_or(-1), nullptr, env);

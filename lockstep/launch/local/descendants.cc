@@ -22,13 +22,14 @@ std::vector<pid_t> children_of_this_process() {
       if (const auto child = parsed_int<pid_t>(word)) children.push_back(*child);
     }
   } catch (const Error&) {
-    // This kernel has no such list, so processes that left their process group are not ended.
+    // This kernel has no list of children in /proc. Processes that left their process group are then not ended.
   }
   return children;
 }
 
 void end_descendants(const std::vector<pid_t>& spare) {
-  // Killing a process hands its children to us, the subreaper. Repeat until there are none.
+  // When a process is killed, its children become children of this process, the subreaper. So repeat until no child is
+  // left.
   while (true) {
     bool found = false;
     for (const pid_t child : children_of_this_process()) {

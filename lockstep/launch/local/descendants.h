@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// Kills every descendant that hangs below this process, except `spare`, and waits for it.
+/// Kills every descendant of this process except `spare`, and waits until each has ended.
 void end_descendants(const std::vector<pid_t>& spare);
 
-/// The processes whose parent is this one.
+/// Returns the ids of this process's children.
 std::vector<pid_t> children_of_this_process();
 
 }  // namespace lockstep

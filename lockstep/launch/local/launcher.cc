@@ -40,8 +40,8 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// Runs the supervisor in a separate process. If the process that the user sees is killed by kill -9, somebody is left
-/// to end the ranks' own children too, which no death signal of the kernel reaches.
+/// Runs the supervisor in a separate process. If somebody kills the process that the user started by kill -9, the
+/// supervisor still ends the ranks and their children. The kernel's death signal would reach the ranks only.
 [[noreturn]] void supervise(LocalSupervisor& supervisor, const sigset_t& mask, pid_t parent, const Log& log) {
   int code = exit_code(ErrorKind::kBug);
   try {

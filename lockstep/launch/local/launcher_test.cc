@@ -84,7 +84,7 @@ class Launch {
     }
     return text_;
   }
-  /// Returns once the launcher cannot write a line more. Only what is not read can fill up.
+  /// Returns once the launcher's output is full. The test does not read the output meanwhile.
   void wait_until_full() const {
     int waiting = 0;
     while (::ioctl(output_.get(), FIONREAD, &waiting) == 0 && waiting < 60'000) ::poll(nullptr, 0, 1);

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// The cache folder may be on all nodes, and a port is taken again later.
+// Several nodes may share the cache folder, and a port may be used again later. So the name has more than the port.
 LocalStore::LocalStore(const std::filesystem::path& run_dir, int port, const Environment& env)
     : file_(secret_folder(run_dir,
                           "local-" + host_name() + "-" + std::to_string(::getpid()) + "-" + std::to_string(port), env)),

@@ -15,12 +15,14 @@
 
 namespace lockstep {
 
-/// The store of one local run, served by the process that outlives its ranks.
+/// The store of one local run. The supervisor serves it, since that process outlives the ranks.
 ///
-/// Its secret lies in `.meeting/` of the run folder, else in the cache folder, and goes with this object.
+/// The secret of the store is a file in `.meeting/` of the run folder, or in the cache folder if there is no run
+/// folder. The destructor removes the file.
 class LocalStore {
  public:
-  /// Only names the place of the secret. A program that is not ours may never ask for it, and then binds `port` itself.
+  /// Chooses where the secret will be, and creates nothing. A program other than Lockstep's may never use the store,
+  /// and then binds `port` itself.
   LocalStore(const std::filesystem::path& run_dir, int port, const Environment& env);
   ~LocalStore();
   LocalStore(const LocalStore&) = delete;
@@ -32,17 +34,17 @@ class LocalStore {
   /// Throws: as SecretFile::create(), if there is a run folder.
   void prepare(FileDescriptor& bound, const Log& log);
 
-  /// Starts the server's thread, if prepare() took the socket. To be called after the ranks are forked.
+  /// Starts the server's thread, if prepare() took the socket. Call it after the ranks are forked.
   void serve();
 
   /// True if the server runs.
   bool is_served() const { return server_ != nullptr; }
-  /// Ends the generation of the run, and returns the number of the next one. Ranks of the old one leave each other.
+  /// Begins the next generation of the run, and returns its number. Ranks then end their connections, and meet again.
   ///
   /// Throws: Error(kPeer) if the server does not answer.
   std::uint32_t next_generation();
 
-  /// Sets the variables for the ranks.
+  /// Adds the variables by which the ranks find the store.
   void describe(Environment::Map& variables) const;
 
  private:

@@ -33,8 +33,8 @@ void OutputSink::push(std::string_view text) {
 }
 
 void OutputSink::write_some() {
-  // If poll() reports a pipe as writable, PIPE_BUF bytes can be written without blocking. Making it non-blocking
-  // instead would change it for everyone who shares it, the user's shell included.
+  // If poll() reports a pipe as writable, PIPE_BUF bytes can be written without blocking. O_NONBLOCK would change the
+  // pipe for every process that shares it, the user's shell included.
   pollfd ready{fd_, POLLOUT, 0};
   for (int turn = 0; turn < kWritesATurn && is_waiting() && ::poll(&ready, 1, 0) == 1; ++turn) {
     const ssize_t put =
@@ -101,7 +101,7 @@ void OutputSource::take(std::string_view bytes) {
 void OutputSource::pass_on(std::string_view lines) {
   sink_->push(lines);
   if (log_) {
-    // A log that cannot be written must not end the run.
+    // A failed write is ignored, since a log that cannot be written must not end the run.
     [[maybe_unused]] const auto put = ::write(log_.get(), lines.data(), lines.size());
   }
   while (!lines.empty()) {

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Opens rank-NNNN.log in `folder`, for appending. Empty if `folder` is.
-/// Throws: Error(kIo).
+/// Opens rank-NNNN.log in `folder`, for appending. Returns no file if `folder` is empty.
+/// Throws: Error(kIo) if the file cannot be opened.
 FileDescriptor open_rank_log(const std::filesystem::path& folder, int rank);
 
 /// One of this process's own streams, written by many ranks. It never blocks. Output that the stream does not accept at
@@ -22,11 +22,11 @@ class OutputSink {
 
   int fd() const { return fd_; }
   bool is_waiting() const { return written_ < waiting_.size(); }
-  /// False while so much is waiting that sources must pause.
+  /// False while so much text is waiting that the ranks' pipes must not be read.
   bool has_room() const { return waiting_.size() - written_ < kRoomBytes; }
 
   void push(std::string_view text);
-  /// To be called when poll() says that the stream takes more.
+  /// Writes text that is waiting. Call it when poll() says that the stream accepts more.
   void write_some();
   void discard();
 
@@ -50,11 +50,11 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
-/// The reading end of one rank's stream. It passes on whole lines. A line ends with \n, or with \r as in a progress
-/// bar.
+/// The reading end of a pipe from one rank. Whole lines are passed on to the sink. A line ends with \n, or with \r as
+/// in a progress bar.
 class OutputSource {
  public:
-  /// `sink` and `last` must outlive the source. If open, `log` gets a copy.
+  /// `sink` and `last` must outlive the source. If `log` is open, it gets a copy of the output.
   OutputSource(FileDescriptor pipe, OutputSink& sink, LastLines& last, FileDescriptor log)
       : pipe_(std::move(pipe)), sink_(&sink), last_(&last), log_(std::move(log)) {}
 
@@ -62,9 +62,9 @@ class OutputSource {
   bool is_open() const { return static_cast<bool>(pipe_); }
   const OutputSink& sink() const { return *sink_; }
 
-  /// Reads once, if there is data. Closes itself at the end of the stream.
+  /// Reads once, if there is data. At the end of the stream it closes the pipe.
   void read_some();
-  /// Reads all that is there, then closes.
+  /// Reads all data that is in the pipe, then closes it.
   void read_rest();
 
  private:

@@ -12,7 +12,7 @@ namespace lockstep {
 
 Environment::Map rank_variables(const Environment& env, const LocalRank& at) {
   Environment::Map all = env.all();
-  // Variables that an outer launcher set about itself would be mistaken for ours.
+  // Variables that an outer launcher set about itself would be mistaken for this launcher's.
   std::erase_if(all, [](const auto& variable) {
     const auto& name = variable.first;
     return name.starts_with("TORCHELASTIC_") || name.starts_with("GROUP_") || name.starts_with("ROLE_") ||
@@ -24,7 +24,7 @@ Environment::Map rank_variables(const Environment& env, const LocalRank& at) {
   all["MASTER_ADDR"] = "127.0.0.1";
   all["MASTER_PORT"] = std::to_string(at.port);
   all["NODE_RANK"] = "0";
-  // Each rank would take all cores for itself.
+  // Without this variable each rank would use all cores.
   all.try_emplace("OMP_NUM_THREADS", std::to_string(at.threads));
   all["LOCKSTEP_LAUNCHER"] = "1";
   return all;

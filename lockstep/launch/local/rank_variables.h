@@ -8,12 +8,12 @@ namespace lockstep {
 struct LocalRank {
   int rank = 0;
   int ranks = 1;
-  int port = 0;     ///< Of the store, on 127.0.0.1.
+  int port = 0;     ///< The store's port on 127.0.0.1.
   int threads = 1;  ///< Cores for each rank.
 };
 
-/// Returns the variables that a launcher gives to each rank of this machine. Those that an outer launcher set about
-/// itself, or this one about another rank, are left out.
+/// Returns the variables that a launcher gives to each rank of this machine. Variables that describe an outer launcher,
+/// or another rank of this one, are left out.
 Environment::Map rank_variables(const Environment& env, const LocalRank& at);
 
 /// If this machine has devices, binds the process to the cores nearest to the rank's own.

@@ -12,7 +12,7 @@
 // - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
 // - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
 //   follow.
-// - Healing. A rank that died has been started again. The run is running as before.
+// - Healing. A rank that died was started again. The run is in the state Running.
 // - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
 //
 // If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
@@ -66,7 +66,7 @@ LocalSupervisor::LocalSupervisor(const LocalJob& job, const Environment& env, st
       program_(std::move(program)),
       ranks_(static_cast<std::size_t>(job.ranks)),
       watch_(job.run_dir, log) {
-  // A program that is not ours binds the port itself, some seconds later.
+  // A program other than Lockstep's binds the port itself, some seconds later.
   if (job_.owns_store) store_ = bind_socket("127.0.0.1");
   port_ = job_.owns_store ? port_of(store_) : unclaimed_port();
   threads_ = std::max(1, Topology().cores_of(cpus_of_process()) / job_.ranks);
@@ -87,13 +87,13 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   if (!signals_) fail("signalfd", errno);
   ::signal(SIGPIPE, SIG_IGN);
   sources_.reserve(2 * ranks_.size());
-  // Created here and not before the fork, so that this process removes it.
+  // The store's secret is created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
   if (job_.healing) healing_.emplace(*job_.healing);
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank);
   served_->serve();
   store_.reset();
-  // The parent may have died before its death signal was asked for.
+  // The parent may have died before prctl() asked for a signal at its death.
   if (::getppid() != parent_) end_as_orphan();
   while (live_ > 0 || out_.is_waiting() || err_.is_waiting()) {
     wait_for_events();
@@ -114,7 +114,7 @@ void LocalSupervisor::start(int rank) {
   } catch (const Error& error) {
     log_.warning(std::string(error.fact()) + ": nobody will know what rank " + std::to_string(rank) + " does");
   }
-  // A process that is started again finds the memory of the one before it.
+  // If the rank is started again, the new process finds the memory of the one that died.
   if (healing_ && !slot.memory) slot.memory.emplace();
   FileDescriptor log = open_rank_log(job_.log_folder, rank);
   const pid_t pid = ::fork();
@@ -140,7 +140,8 @@ void LocalSupervisor::become_rank(int rank, int out, int err) {
   // Where Yama restricts ptrace, the supervisor's helpers may still read a rank's memory to find its Python lines.
   ::prctl(PR_SET_PTRACER, supervisor);
   if (::getppid() != supervisor) ::_exit(128 + SIGKILL);
-  // A terminal stops a background group that reads from it, and only one reader can make sense of a pipe.
+  // Only rank 0 keeps standard input, and only if it is no terminal. A terminal stops a background process group that
+  // reads from it, and several ranks cannot share one pipe.
   if (rank != 0 || ::isatty(STDIN_FILENO) == 1) {
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) ::dup2(null, STDIN_FILENO);
@@ -199,7 +200,7 @@ void LocalSupervisor::look_at_ranks() {
   watch_.look(seen_ranks(/*with_ended=*/false));
   const auto verdict = watch_.verdict();
   if (failed_ || !verdict || verdict->kind != VerdictKind::kApart) return;
-  // They would wait for each other until the collectives' own limit, half an hour by default, and then fail.
+  // Otherwise the other ranks would wait in a collective until its time limit, half an hour by default, and then fail.
   log_.error("ranks that are in different collectives cannot go on, so all of them are stopped");
   failed_ = Ending{.rank = verdict->ranks.front(), .code = exit_code(ErrorKind::kPeer)};
   is_named_ = true;
@@ -249,21 +250,21 @@ void LocalSupervisor::take_signals() {
     } else if (signal == SIGHUP) {
       if (::getppid() != parent_) end_as_orphan();
     } else if (live_ == 0) {
-      // All that is left is output that nobody reads.
+      // All ranks have ended, and only output that nobody reads is left.
       out_.discard();
       err_.discard();
     } else {
-      // Sent to the rank and not to its group, since a program that stops in order still needs its helpers.
+      // Not to the rank's process group, since a program that stops in order still needs its helper processes.
       forwarded_.push_back(signal);
       signal_all(signal, false);
-      // Else a frozen rank would not hear of it, and the others would wait for it.
+      // SIGCONT wakes a stopped rank. Otherwise it would not receive the signal, and the others would wait for it.
       if (signal == SIGTERM || signal == SIGINT) signal_all(SIGCONT, true);
       begin_grace(signal);
     }
   }
 }
 
-// A frozen rank never ends by itself, and one that waits for it may not either.
+// A frozen rank never ends by itself, nor may one that waits for it. So both are killed after `stop_grace`.
 void LocalSupervisor::begin_grace(int signal) {
   if (kill_at_ || (signal != SIGTERM && signal != SIGINT)) return;
   stop_signal_ = signal;
@@ -282,7 +283,7 @@ void LocalSupervisor::take_ended() {
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == info.si_pid; });
     if (rank != ranks_.end()) {
-      // The group's number stays ours for as long as its leader is not reaped, so this can hit no stranger.
+      // The process group's id is not used again until its leader is reaped, so this reaches no other program.
       ::kill(-rank->pid, SIGKILL);
       rank->pid = -1;
       --live_;
@@ -314,7 +315,7 @@ void LocalSupervisor::take_ending(Ending ending) {
   }
 }
 
-// The place in the training of a rank that ended is known only if all ranks are still there to give it the state.
+// A dead rank can be replaced only while all other ranks live, since they give it the training's state.
 bool LocalSupervisor::can_heal(const Ending& ending) const {
   if (!healing_ || failed_ || is_stopped_ || is_orphan_ || stop_signal_ != 0) return false;
   if (!Healing::is_curable(ending.code) || !served_->is_served()) return false;
@@ -342,8 +343,8 @@ bool LocalSupervisor::heals(const Ending& ending) {
   return true;
 }
 
-// Told once the cause is known. Ranks in different collectives get errors, and the first that ends need not be at
-// fault.
+// Prints the cause once it is known. If ranks are in different collectives, all get errors, and the first that ends
+// need not be at fault.
 void LocalSupervisor::tell_cause() {
   if (!failed_ || is_told_ || is_named_) return;
   is_told_ = true;
@@ -385,8 +386,7 @@ void LocalSupervisor::finish() {
 }
 
 void LocalSupervisor::report() const {
-  // If the launcher was killed, the killer knows why, and writing a message that nobody reads could block this process
-  // for ever.
+  // If the launcher was killed, nothing is printed: a message that nobody reads could block this process for ever.
   if (!failed_ || is_orphan_ || overdue_ != 0 || is_named_) return;
   const bool asked_for = std::find(forwarded_.begin(), forwarded_.end(), failed_->signal) != forwarded_.end();
   const auto& slot = ranks_[static_cast<std::size_t>(failed_->rank)];

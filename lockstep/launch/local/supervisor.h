@@ -34,9 +34,9 @@ class LocalSupervisor {
   /// Throws: Error(kIo) if a log file cannot be written, Error(kEnvironment) if there are too few descriptors.
   LocalSupervisor(const LocalJob& job, const Environment& env, std::string program, const Log& log);
 
-  /// Starts the ranks, passes on their output and our signals, and returns the exit code when the last has ended.
-  /// SIGCHLD, SIGHUP and the forwarded signals must be blocked. `mask` is the signal mask of the ranks. SIGHUP means
-  /// that `parent` is dead.
+  /// Starts the ranks, and passes on their output and the signals to this process. Returns the exit code when the last
+  /// rank has ended. SIGCHLD, SIGHUP and the forwarded signals must be blocked. `mask` is the signal mask of the ranks.
+  /// SIGHUP means that `parent` is dead.
   int run(const sigset_t& mask, pid_t parent);
 
  private:

@@ -15,28 +15,28 @@
 
 namespace lockstep {
 
-/// Watches the ranks of a launcher, and tells people. It says on the launcher's log and in the run folder's
-/// `watch.jsonl` who holds up the others, and answers `lockstep why` (docs/formats/run-folder.md). Before it does so,
-/// it looks at these ranks from outside, for some seconds at most.
+/// Watches the ranks of a launcher. It writes to the launcher's log and to the run folder's `watch.jsonl` which rank
+/// holds up the others, and answers `lockstep why` (docs/formats/run-folder.md). Before it does either, it looks at
+/// these ranks from outside, for some seconds at most.
 ///
-/// Nothing that fails here may end the ranks. What cannot be written is left out.
+/// A failure here must not end the ranks, so a line that cannot be written is left out.
 class WatchRecord {
  public:
-  /// `run_dir` may be empty. Then it is what rank 0's page says, and until it says so only the log hears. `log` must
-  /// outlive this object.
+  /// If `run_dir` is empty, the folder is the one that rank 0's page names. Until the page names one, messages go to
+  /// the log only. `log` must outlive this object.
   WatchRecord(std::filesystem::path run_dir, const Log& log);
 
   /// Takes a look. Call it about once in RankWatch::kLookEvery.
   void look(const std::vector<SeenRank>& ranks);
 
-  /// The verdict of the last look. Nothing while ranks are looked at because of it.
+  /// Returns the verdict of the last look. Returns nothing while its ranks are being looked at from outside.
   std::optional<WatchVerdict> verdict() const;
 
-  /// Says how a rank has ended. `how` is "ended by signal 9 (Killed)". Its page tells where it was then.
+  /// Reports how a rank has ended, and from its page, in which phase. `how` is such as "ended by signal 9 (Killed)".
   void tell_end(const SeenRank& rank, const std::string& how);
 
-  /// Says which ranks are in another collective than the others, also such that have ended, and returns them. A rank
-  /// that notices it by an error ends first, and is not always the one at fault. Nothing if none is.
+  /// Reports which ranks are in another collective than the others, and returns the verdict, or nothing if there is no
+  /// such rank. Ranks that have ended count too: the rank that ends first with an error is not always at fault.
   std::optional<WatchVerdict> tell_ranks_apart(const std::vector<SeenRank>& ranks);
 
  private:
@@ -48,7 +48,7 @@ class WatchRecord {
   const Log& log_;
   const std::string host_;
   RankWatch watch_;
-  std::optional<WatchNews> news_{};  ///< To be told when the look has ended.
+  std::optional<WatchNews> news_{};  ///< To be reported when the look from outside has ended.
   std::vector<Request> asked_{};     ///< To be answered then.
   std::optional<Inspection> inspection_{};
 };

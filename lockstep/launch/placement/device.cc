@@ -16,8 +16,8 @@ struct Visible {
   std::string text;
 };
 
-/// Returns how many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "". It stops at the first
-/// invalid entry, and "-1" and Slurm's "NoDevFiles" are invalid.
+/// Returns how many devices the runtime shows for a list like "0,2", "GPU-8a1c…,GPU-77f0…" or "". The runtime stops at
+/// the first invalid entry. "-1" and Slurm's "NoDevFiles" are invalid entries.
 int count_of(const std::string& text) {
   int count = 0;
   for (const auto& entry : split(text, ',')) {
@@ -67,7 +67,8 @@ std::optional<int> visible_device(const Environment& env, int local_rank, int lo
   const auto visible = visible_devices(env);
   if (!visible || visible->count == 0) return std::nullopt;
   if (visible->count == 1 || shows_own_devices(env, local_rank)) return 0;
-  // Checked on every rank of the node. Those that have a device would wait for the others in vain.
+  // Every rank of the node makes this check. If only ranks without a device failed, the others would wait for them in
+  // vain.
   if (local_world > visible->count) {
     const auto ranks = std::to_string(local_world);
     throw Error(ErrorKind::kEnvironment,

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// Returns the index of this process's device among those that its environment shows. It is 0 if there is one, or
-/// several for this task alone, and `local_rank` if there are several for all tasks. Nothing if there is none or no
-/// variable says so. Asks no hardware.
+/// Returns the index of this process's device among those that its environment shows. The index is 0 if there is one
+/// device, or if all devices are for this task alone. It is `local_rank` if all tasks of the node see the same devices.
+/// Returns nothing if no variable shows a device. The hardware is not asked.
 ///
 /// Throws: Error(kEnvironment) if there are several for all, but fewer than local_world: on every rank of the node.
 std::optional<int> visible_device(const Environment& env, int local_rank, int local_world);

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 std::optional<Placement> placement_from_flux(const Environment& env) {
-  // A shell of `flux alloc` has FLUX_URI but is not a task.
+  // A shell of `flux alloc` has the variable FLUX_URI, but it is not a task.
   if (!env.get("FLUX_TASK_RANK")) return std::nullopt;
   Placement at;
   at.source = "flux";

@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// Reads the placement that Flux gives this process. Nothing if Flux did not start it. `device` stays open.
 ///
-/// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
+/// Throws: Error(kEnvironment) naming the variables if some are missing or out of range.
 std::optional<Placement> placement_from_flux(const Environment& env);
 
 }  // namespace lockstep

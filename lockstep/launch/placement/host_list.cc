@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostHosts = 1'000'000;
 constexpr std::string_view kSeparators = ", \t\n";
 
-/// Reads one expression from left to right. Knows the place for its complaints.
+/// Reads one host list expression from left to right. It keeps the position, which error messages name.
 class HostListReader {
  public:
   explicit HostListReader(std::string_view text) : text_(text) {}
@@ -28,7 +28,8 @@ class HostListReader {
   }
 
  private:
-  /// A word alternates literal text and brackets. literals_ has one more entry than brackets_, perhaps empty.
+  /// In a word, literal text and brackets alternate. So literals_ has one entry more than brackets_. A literal may be
+  /// empty.
   void read_word() {
     literals_.assign(1, {});
     brackets_.clear();
@@ -70,7 +71,8 @@ class HostListReader {
     if (*high - *low >= kMostHosts - values.size()) fail_for_size(from);
     for (std::uint64_t value = *low, left = *high - *low + 1; left > 0; ++value, --left) {
       std::string digits = std::to_string(value);
-      // The low end's width pads the whole range, so [8-010] is 8, 9, 10 and [08-10] is 08, 09, 10.
+      // All numbers of a range are padded to the width of its first number. So [8-010] is 8, 9, 10 and [08-10] is 08,
+      // 09, 10.
       if (digits.size() < low_text.size()) digits.insert(0, low_text.size() - digits.size(), '0');
       values.push_back(std::move(digits));
     }

@@ -9,7 +9,8 @@ namespace lockstep {
 
 /// Expands a Slurm host list in Slurm's order, such as `a[1-2]x[3-4]`, `tux[3]-[5-6]` or `n[008-011,20]`.
 ///
-/// Throws: Error(kUsage) with the place of the fault if the expression is not one, or names more than 1 000 000 hosts.
+/// Throws: Error(kUsage) with the position of the fault if the text is not a host list, or names more than 1 000 000
+///         hosts.
 /// Source: scontrol(1) "show hostnames"; src/common/hostlist.c of Slurm gives the grammar.
 std::vector<std::string> expanded_hosts(std::string_view expression);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated host lists against `scontrol show hostnames`.
+// Compares expand_host_list() with `scontrol show hostnames` on generated host lists.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -93,7 +93,7 @@ std::vector<std::vector<std::string>> by_scontrol(const std::vector<std::string>
 TEST(HostListAgainstScontrol, GeneratedExpressionsExpandAlike) {
   if (std::system("command -v scontrol > /dev/null") != 0) GTEST_SKIP() << "scontrol is not installed";
   const int count = std::getenv("LOCKSTEP_SOAK") != nullptr ? 10'000 : 300;
-  // scontrol wants some configuration, though expanding a list needs nothing from it.
+  // scontrol needs a configuration file to start, although it uses nothing of the file to expand a list.
   const testing::TemporaryFolder folder;
   const auto conf = folder.path() / "slurm.conf";
   write_whole(conf, "ClusterName=c\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n", false);

@@ -13,7 +13,7 @@ std::optional<Placement> placement_from_openmpi(const Environment& env) {
       env, "openmpi",
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   at.job = env.get("PMIX_NAMESPACE").value_or("");
-  // OMPI_COMM_WORLD_NODE_RANK is this rank's place on its node over all jobs, not the node's place.
+  // OMPI_COMM_WORLD_NODE_RANK is not the number of the node. It numbers the processes of all jobs on this node.
   if (const auto nodes = env.get_int("OMPI_MCA_orte_num_nodes")) {
     Placement spread = at;
     if (spread_over_nodes(spread, *nodes) && spread.local_world == at.local_world) {

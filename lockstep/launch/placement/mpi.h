@@ -18,8 +18,8 @@ std::optional<Placement> placement_from_openmpi(const Environment& env);
 /// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
 std::optional<Placement> placement_from_pmi(const Environment& env);
 
-/// PMI_RANK and PMI_SIZE alone, as Slurm's and Flux's PMI servers set them. They are not enough to be a source beside
-/// those.
+/// Reads only PMI_RANK and PMI_SIZE, which the PMI servers of Slurm and Flux set too. Beside these schedulers they do
+/// not count as a source of their own.
 struct BarePmi {
   int rank = 0;
   int world = 1;

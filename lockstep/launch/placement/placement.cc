@@ -27,8 +27,8 @@ std::string described(const Placement& at) {
               "LOCAL_WORLD_SIZE if a script exports them");
 }
 
-/// Of schedulers whose variables are all there, the one that started this process. Flux inside a Slurm step is the
-/// usual case of two, and its PMI server then speaks for it.
+/// If several schedulers' variables are complete, returns the one that started this process. The usual case is Flux
+/// inside a Slurm step. Flux's PMI server then shows that Flux started it.
 Placement innermost(const std::vector<Placement>& schedulers, const Environment& env) {
   for (const auto& other : schedulers) {
     if (agree(other, schedulers.front())) continue;
@@ -66,7 +66,7 @@ Placement from_mpi_or_scheduler(const Environment& env) {
   return {};
 }
 
-/// Refuses a part of torchrun's variables, from a script, if there is no other source.
+/// Throws if only some of torchrun's variables are set, for example by a script, and no launcher's variables are.
 void refuse_partial_set(const Environment& env) {
   const std::vector<std::string> names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
   for (const auto& name : names) {
@@ -93,7 +93,7 @@ Placement from_environment(const Environment& env) {
   }
   if (other.source == "single") return std::move(*torchrun);
   if (!agree(*torchrun, other)) fail_for_disagreement(*torchrun, other);
-  // Without its agent, torchrun has not started this process. Its variables are from `lockstep exec` or a script.
+  // If torchrun's agent did not start this process, torchrun's variables were set by `lockstep exec` or by a script.
   other.master = torchrun->master;
   return other;
 }
@@ -106,7 +106,7 @@ void check_flag(const std::string& name, int value, int least, int most) {
 }
 
 Placement with_flags(const Environment& env, const PlacementFlags& flags) {
-  // Flags with rank and world place the process by hand, so other variables in the environment do not matter.
+  // If flags give rank and world size, these place the process, and variables in the environment do not matter.
   const bool by_hand = flags.rank && flags.world;
   Placement at = by_hand ? Placement{} : from_environment(env);
   at.rank = flags.rank.value_or(at.rank);

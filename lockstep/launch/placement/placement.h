@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// An address and a port, both numeric or in the launcher's form.
+/// An address and a port. The address is numeric, or as the launcher gives it.
 struct Endpoint {
   std::string address;
   int port = 0;
@@ -48,18 +48,20 @@ struct PlacementFlags {
   std::optional<int> local_world{};
 };
 
-/// Reads the placement from flags and the environment. It tries flags first, then our own launcher, torchrun's full
-/// set, OpenMPI or PMI (an inner launcher, also under Slurm), a Slurm step, LSF and Flux. Otherwise it is one process.
+/// Reads the placement from flags and the environment. It tries flags first, then Lockstep's launcher, torchrun's full
+/// set, OpenMPI or PMI (an inner launcher, also under Slurm), a Slurm step, LSF and Flux. If no source is found, the
+/// process is a run of one rank.
 ///
 /// If an MPI launcher and a scheduler agree, the scheduler is the source, since it also knows nodes, hosts and job. If
 /// a launcher gives only local counts, node numbers are derived from these, in order of ranks.
 ///
-/// Throws: Error(kEnvironment) if a source is incomplete or out of range, or if two sources disagree; it names both.
-///         Error(kUsage) if flags are out of range.
+/// Throws: Error(kEnvironment) if a source is incomplete or out of range, or if two sources disagree. The message names
+///         both sources. Error(kUsage) if flags are out of range.
 /// Source: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; docs/cluster/placement.md cites a page for each launcher.
 Placement placement_from(const Environment& env, const PlacementFlags& flags = {});
 
-/// Returns the number of devices that the environment's variables show to this process. Nothing if none is set.
+/// Returns the number of devices that the environment's variables show to this process. Returns nothing if none of
+/// these variables is set.
 std::optional<int> shown_devices(const Environment& env);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kHint = "start the program with srun";
 
-/// Returns the one of two names that is set. A step's own comes before the job's.
+/// Returns the value of the step's variable, or of the job's variable if the step's is unset.
 std::string set_name(const Environment& env, const std::string& of_step, const std::string& of_job) {
   return env.get(of_step) || !env.get(of_job) ? of_step : of_job;
 }
@@ -24,11 +24,11 @@ std::string set_name(const Environment& env, const std::string& of_step, const s
 bool is_task_of_step(const Environment& env) {
   const auto step = env.get("SLURM_STEP_ID");
   if (!step || !env.get("SLURM_PROCID")) return false;
-  // From 0xfffffff0 on are Slurm's own steps, the batch script, extern and salloc's interactive shell.
+  // Step numbers from 0xfffffff0 on are Slurm's own steps: the batch script, extern, and salloc's interactive shell.
   if (const auto number = parsed_int<std::uint32_t>(*step); number && *number >= 0xfffffff0U) return false;
-  // A job that was submitted from within a step inherits that step's variables. Its own SLURM_NTASKS shows it. If that
-  // does not differ, both give the same place. `srun --preserve-env` differs too, but from a step of one task with the
-  // same result.
+  // A job that was submitted from within a step inherits that step's variables. This is the case if the job's
+  // SLURM_NTASKS differs from the step's. If they are equal, both lead to the same placement. With `srun
+  // --preserve-env` they differ too, but then the step has one task, and the result is the same.
   const auto tasks_of_step = env.get("SLURM_STEP_NUM_TASKS");
   return tasks_of_step != "1" || env.get("SLURM_NTASKS").value_or("1") == "1";
 }

@@ -10,7 +10,7 @@ namespace lockstep {
 /// Reads the placement that a Slurm step gives this process. Nothing if a Slurm step did not start it. `device` stays
 /// open.
 ///
-/// Throws: Error(kEnvironment) naming the variables if the set is incomplete or out of range.
+/// Throws: Error(kEnvironment) naming the variables if some are missing or out of range.
 std::optional<Placement> placement_from_slurm(const Environment& env);
 
 }  // namespace lockstep

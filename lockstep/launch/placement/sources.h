@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// The variables in which a launcher gives the four numbers.
+/// The names of the variables in which a launcher gives rank, world size, local rank and local world size.
 struct RankVariables {
   std::string rank;
   std::string world;
@@ -18,10 +18,11 @@ struct RankVariables {
 
 /// The value of a variable that must be set.
 ///
-/// Throws: Error(kEnvironment) naming `name`, and `because`, the variable that promised it.
+/// Throws: Error(kEnvironment) naming the variable `name`, and `because`, the variable that shows that `name` should be
+///         set.
 int required_int(const Environment& env, const std::string& name, const std::string& because);
 
-/// A placement from four variables, all of which must be set, with nodes derived from the local counts.
+/// Returns a placement from four variables, which must all be set. The node numbers are derived from the local counts.
 Placement placement_from_variables(const Environment& env, const std::string& source, const RankVariables& names);
 
 /// Throws: Error(kEnvironment) naming both variables if `index` is not in [0, count).
@@ -30,11 +31,12 @@ void check_index(const std::string& index_name, int index, const std::string& co
 /// Throws: Error(kEnvironment) naming both variables if `count` is not in [1, total].
 void check_count(const std::string& count_name, int count, const std::string& total_name, int total);
 
-/// Sets node_rank and local_world as a block or else a cyclic distribution of `world` ranks over `nodes` nodes has
-/// them. Returns false, and changes nothing, if neither gives this rank its local_rank.
+/// Derives node_rank and local_world from a block distribution of `world` ranks over `nodes` nodes, or else from a
+/// cyclic one. The distribution must give this rank its local_rank. If neither does, it changes nothing and returns
+/// false.
 bool spread_over_nodes(Placement& at, int nodes);
 
-/// Sets nodes and node_rank from rank and local counts, as if ranks were dealt out node by node.
+/// Sets nodes and node_rank from rank and local counts, as if ranks filled one node after the other.
 void derive_nodes(Placement& at);
 
 /// True if two sources put this process in the same place.

@@ -26,11 +26,11 @@ class BatchFeed {
 
   /// Makes the next step begin at index `place` of an epoch.
   void seek(std::int64_t epoch, std::int64_t place);
-  /// Returns the batches of the step that begins at `place`, on the device. The epoch must not be over there.
-  /// Blocks: until they are decoded. Throws: as Loader::next().
+  /// Returns the batches of the step that begins at `place`, on the device. The epoch must have samples left at
+  /// `place`. Blocks: until the batches are decoded. Throws: as Loader::next().
   StepBatches next(std::int64_t place);
-  /// Begins to copy the batches of the step at `place`, if there is a device. Call it after a step was launched, when
-  /// the host has nothing better to do than to wait for the loader. Blocks and throws: as next().
+  /// Begins to copy the batches of the step at `place`, if there is a device. Call this after a step was launched on
+  /// the device, when the host can wait for the loader without losing time. Blocks and throws: as next().
   void read_ahead(std::int64_t place);
 
  private:

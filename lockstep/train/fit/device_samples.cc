@@ -30,13 +30,14 @@ void DeviceSamples::keep(Loader& loader, const std::string& part) {
   }
 }
 
-// Empty if they are to be kept.
+// Returns the reason why the samples are not kept in the device's memory. Empty if they are kept.
 std::string DeviceSamples::why_not(const Loader& loader) const {
   if (options_.replicas > 1) return "trainer.strategy dp hands parts of a batch to several devices";
   const auto fixed = loader.source().fixed();
   if (!fixed) return "chance changes more of a sample than which pixels are taken";
   if (options_.device.keep_data == Toggle::kOn) return {};
-  // A rank decodes its own part in an epoch, and would have to decode everybody's.
+  // In an epoch each rank decodes only its own part of the samples. To keep them all, each rank would have to decode
+  // all.
   if (!loader.source().is_in_memory() && group_.world() > 1) return "each rank would decode all of them";
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   constexpr std::int64_t kShare = 16;

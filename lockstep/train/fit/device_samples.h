@@ -14,13 +14,13 @@ namespace lockstep {
 /// Keeps whole data sets in a device's memory, if they are small enough or if `data.on_device` asks for it.
 class DeviceSamples {
  public:
-  /// Both must outlive this object.
-  /// Throws: Error(kRecipe) if samples are to be kept and this rank computes on a CPU.
+  /// `group` and `options` must outlive this object. Throws: Error(kRecipe) if `data.on_device` is on and this rank
+  /// computes on a CPU.
   DeviceSamples(const StepOptions& options, const Group& group);
 
   /// Reads all samples of `loader` into the device's memory, unless there is a reason against it. Call it before the
-  /// loader's first batch. `part` names the data, such as "training". Blocks: until all are there.
-  /// Throws: Error(kRecipe) if samples are to be kept and cannot be.
+  /// loader's first batch. `part` names the data, such as "training". Blocks: until all samples are in the device's
+  /// memory. Throws: Error(kRecipe) if `data.on_device` is on and the samples cannot be kept.
   void keep(Loader& loader, const std::string& part);
 
   std::int64_t bytes() const { return bytes_; }

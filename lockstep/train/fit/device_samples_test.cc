@@ -19,12 +19,12 @@ StepOptions keeping(Toggle toggle, std::int64_t replicas = 1) {
   return {.replicas = replicas, .device = {.keep_data = toggle}};
 }
 
-// A device with so much memory free.
+// A device that has this much free memory.
 struct Roomy : Pretended {
   explicit Roomy(std::int64_t available = std::int64_t{1} << 30) { memory_now.available = available; }
 };
 
-// Each reading of a sample is another.
+// A source that gives other pixels each time a sample is read.
 struct Noisy : SampleSource {
   std::int64_t size() const override { return 3; }
   const std::vector<Field>& fields() const override { return list; }

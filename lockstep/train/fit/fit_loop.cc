@@ -16,8 +16,8 @@
 namespace lockstep {
 namespace {
 
-// Numbers of the state that are the loop's own. The first is there after a stop that came once the extensions had
-// heard of an epoch's end, and before the epoch was closed.
+// Names of the numbers that the loop itself keeps in the state. The first is set if a stop came between two moments:
+// extensions had been told of the epoch's end, but the epoch was not closed yet.
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kSeconds = "run.seconds";
 
@@ -69,7 +69,7 @@ FitResult FitLoop::train() {
   return finish();
 }
 
-// A peer is lost. Returns false if nobody takes its place.
+// Continues after the loss of a peer. Returns false if no new process takes the peer's place.
 bool FitLoop::recovers() {
   Page::own().enter(Phase::kStarting, state_.step);
   graph_->clear();
@@ -126,7 +126,7 @@ void FitLoop::check_sanity() {
 
 void FitLoop::announce() {
   auto event = run_started(options_, data_, model_);
-  // A healed rank tells once more of the step that it returned to.
+  // A healed rank reports the step that it returned to once more.
   event.first_step = state_.step - (healer_.owes_step_end() ? 1 : 0);
   event.first_epoch = state_.epoch;
   participants_.tell(event, stop_);
@@ -148,7 +148,7 @@ void FitLoop::train_epoch() {
   }
   model_.module().train();
   feed_->seek(state_.epoch, state_.place);
-  // The loader continues with the next epoch once its end was read, so an epoch that is over must not be read again.
+  // After an epoch's end, the loader's next read would begin the next epoch. So an epoch that is over is not read.
   while (!is_done() && !data_.is_epoch_over(state_.place)) {
     const auto batches = feed_->next(state_.place);
     make_step(batches);
@@ -190,7 +190,8 @@ void FitLoop::count_step(const StepBatches& batches) {
   healer_.note_update(state_, batches.global_samples);
 }
 
-// The samples of the step count as seen, so that a rollback goes on with those after them.
+// Leaves out the step that was just made, because its gradients were not finite. The samples of this step count as
+// seen, so after a rollback the training continues with the samples that follow.
 void FitLoop::leave_out_step() {
   ++state_.numbers[kLeftOutNumber];
   healer_.note_forward(state_.step + 1, digest_);  // The guard has taken its sums and buffers back.
@@ -244,7 +245,8 @@ void FitLoop::end_epoch() {
   Page::own().enter(Phase::kValidation, state_.step);
   timer_.await_device();
   guard_->settle();
-  // Averages change at an epoch's end, and validation puts them in the weights' place.
+  // Averages of weights change at the end of an epoch, and validation exchanges weights and averages. A save must have
+  // copied both before.
   keeper_.wait_for_copy();
   graph_->interrupt();
   state_.metrics["train_loss"] = losses_.epoch_mean();
@@ -274,7 +276,7 @@ void FitLoop::end_epoch() {
 
 bool FitLoop::is_due_at_epochs_end(std::int64_t every) const { return every > 0 && (state_.epoch + 1) % every == 0; }
 
-// Returns false if it was stopped.
+// Returns false if the validation was stopped.
 bool FitLoop::validate(const Validator::Metrics& logged) {
   const auto start = Clock::now();
   ValidationEnded event{.step = state_.step, .epoch = state_.epoch, .metrics = logged};
@@ -300,7 +302,8 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   return true;
 }
 
-// Throws before it has changed anything.
+// Passes a validation's metrics to the schedule, and decides whether this is the best snapshot. If it throws, it has
+// changed nothing.
 void FitLoop::judge(const ValidationEnded& event) {
   const auto& monitor = options_.snapshot.monitor;
   const auto value = monitor.empty() ? std::nullopt : std::optional(monitored(event, monitor, kSnapshotMonitor));
@@ -330,8 +333,8 @@ void FitLoop::save() {
   timer_.restart();
 }
 
-// Unlike save(), it does not compare the ranks first. The held state counts as the run's until a comparison finds
-// otherwise.
+// Unlike save(), this does not compare the ranks' states first. The held state counts as correct until a later
+// comparison finds a difference.
 void FitLoop::hold() {
   Page::own().enter(Phase::kSaving, state_.step);
   timer_.await_device();
@@ -346,7 +349,7 @@ void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
   participants_.tell(*event, stop_);
 }
 
-// Without a validation nobody has computed them yet.
+// Computes the BatchNorm statistics of averaged weights. If there is a validation, it has computed them already.
 void FitLoop::refresh_statistics() {
   if (!participants_.want_fresh_statistics()) return;
   keeper_.wait_for_copy();

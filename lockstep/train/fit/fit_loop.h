@@ -23,9 +23,9 @@
 
 namespace lockstep {
 
-/// One training, from its start or a snapshot to its end. It is the loop that Trainer::fit runs, and not for users.
+/// One training, from its start or a snapshot to its end. Trainer::fit() runs this loop. The class is not for users.
 ///
-/// It decides which step, validation or save comes next. Its parts do the work, and each has its own header.
+/// The loop decides which step, validation or save comes next. Its parts do the work, and each part has its own header.
 class FitLoop {
  public:
   /// Prepares the data and creates all parts. Collective: yes.

@@ -12,11 +12,12 @@
 
 namespace lockstep {
 
-/// The place of a step in a training.
+/// The position of a step in a training: its number, epoch and so on.
 struct StepPlace {
   std::int64_t step = 0;   ///< Steps done before it.
   std::int64_t epoch = 0;  ///< Epochs completed before it.
-  /// True if a device records the step. An exception then keeps LibTorch's type, which decides whether it can be.
+  /// True if a device records the step. An exception then keeps LibTorch's type, since the type shows whether the step
+  /// cannot be recorded.
   bool is_recorded = false;
 };
 
@@ -24,19 +25,22 @@ struct StepPlace {
 /// no sample but the others need it, it runs a stand-in sample.
 class ForwardPass {
  public:
-  /// All must outlive this object. Throws: Error(kRecipe) if BatchNorm is to be synchronised and there is none.
+  /// The arguments must outlive this object. Throws: Error(kRecipe) if BatchNorm should be synchronised and the module
+  /// has no BatchNorm layer.
   ForwardPass(Module& module, Group& group, const TrainerOptions& options, const TrainingData& data);
 
   /// Seeds all generators for batch `index` of a step. Random choices within a step are a pure function of seed, step,
   /// index and rank, so a resumed run makes the same ones.
   void seed(std::int64_t step, std::int64_t index) const;
-  /// Seeds the device's generator alone, for a replay, which draws nothing on the host.
+  /// Seeds only the device's generator. It is for a replay, which draws no random numbers on the host.
   void seed_device(std::int64_t step, std::int64_t index) const;
 
-  /// Returns the batch to run for `batch`, usually itself. For a batch without samples it is a stand-in if BatchNorm is
-  /// synchronised, so that this rank takes part in the layers' sums, else null.
+  /// Returns the batch to run, which is usually `batch` itself. If `batch` has no samples and BatchNorm is
+  /// synchronised, returns a stand-in sample, so that this rank takes part in the layers' sums. If `batch` has no
+  /// samples otherwise, returns null.
   const Batch* batch_to_run(const Batch& batch);
-  /// Returns training_step()'s loss. Throws: an exception of the model as throw_model_failure() makes it. Shape: [].
+  /// Runs training_step() and returns its loss. Throws: an exception of the model as throw_model_failure() makes it.
+  /// Shape: returns [].
   at::Tensor loss(const Batch& batch, const StepPlace& place);
 
   /// Calls `work`, which runs the model on `batch`, so that its exceptions name the step.
@@ -49,7 +53,7 @@ class ForwardPass {
         std::forward<Work>(work));
   }
 
-  /// True if layers communicate with other ranks, so that no rank can run a batch alone.
+  /// True if the module's layers communicate with other ranks, so that no rank can run a batch alone.
   bool is_synchronised() const { return statistics_.has_value(); }
 
  private:

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// c10d::Reducer looks at its own times in the first ten steps, with events that a recording would keep for ever.
+// In the first ten steps c10d::Reducer measures its times by device events. A recording made then would contain these
+// events in every replay.
 constexpr std::int64_t kWarmSteps = 12;
 constexpr std::int64_t kWarmReplays = 2;
 constexpr std::int64_t kFewestTimed = 3;
@@ -85,8 +86,8 @@ std::optional<GraphPlan::Times> GraphPlan::undecided() const {
   return phase_ == Phase::kCompare ? std::optional(times_) : std::nullopt;
 }
 
-// About as fast is good enough, since a replay also leaves the host's core to the loader. If both wait for the loader,
-// they differ only by chance.
+// Chooses replays even if they are slightly slower, since a replay leaves the host's core to the loader. If the loader
+// limits both ways, their times differ only by chance.
 void GraphPlan::decide(const Times& times) {
   enter(Phase::kDecided);
   replays_ = times.replay_s <= kSlowerByAtMost * times.eager_s;
@@ -106,8 +107,8 @@ void GraphPlan::enter(Phase phase) {
   began_.reset();
 }
 
-// Source: ROCm/pytorch issue 3323. Before, a copy to the host in a recording passes, and each replay then reads what
-// the recording read.
+// Source: ROCm/pytorch issue 3323. Older versions do not report a copy to the host while they record. Each replay then
+//         uses the value that the recording read.
 std::string why_recordings_are_blind(const std::string& runtime, const std::string& version) {
   constexpr std::array<int, 2> kReports{7, 14};
   const auto parts = split(version, '.');

@@ -19,7 +19,7 @@ class GraphPlan {
  public:
   enum class Way { kEager, kRecord, kReplay };
 
-  /// `steps_in_row` is the number of steps of the full shape in a row, so that a timing fits in.
+  /// `steps_in_row` is the number of successive steps of the full shape. A timing must fit into them.
   GraphPlan(Toggle toggle, std::int64_t steps_in_row);
 
   /// For the coming step.
@@ -27,7 +27,7 @@ class GraphPlan {
   /// True if a timing begins or ends before the coming step. The caller waits for the device and then calls mark().
   bool wants_mark() const;
   void mark(Clock::time_point now);
-  /// The step was made in the way of next().
+  /// Tells the plan that a step was made in the way that next() returned.
   void done();
   void interrupt();
 
@@ -40,7 +40,7 @@ class GraphPlan {
   std::optional<Times> undecided() const;
   void decide(const Times& times);
 
-  /// Nothing is recorded from here on.
+  /// Ends the plan: from here on no step is recorded, for this reason.
   void refuse(std::string reason);
 
   bool is_decided() const { return phase_ == Phase::kDecided; }
@@ -79,8 +79,8 @@ struct GraphFacts {
   std::string runtime_reason{};    ///< From why_recordings_are_blind(), unless the user demands recording.
 };
 
-/// Returns why a recording by this runtime is not to be trusted. Empty if it is. `runtime` and `version` are as in
-/// RuntimeFacts.
+/// Returns why recordings of this runtime can give wrong results. Empty if they are correct. `runtime` and `version`
+/// are as in RuntimeFacts.
 std::string why_recordings_are_blind(const std::string& runtime, const std::string& version);
 
 /// Returns why the step cannot be recorded. Empty if it can.

@@ -13,7 +13,7 @@ namespace {
 using testing::message_of;
 using Way = GraphPlan::Way;
 
-/// Makes steps that take as long as they are told, and counts what they were.
+/// Makes steps of a given length, and counts how many ran in each way.
 struct Stepper {
   GraphPlan plan;
   double eager_s;

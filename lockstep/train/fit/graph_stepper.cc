@@ -86,7 +86,7 @@ void GraphStepper::run(const StepBatches& step, const StepPlace& place) {
   if (plan_->is_decided() && finding_ != plan_->reason()) finding_ = plan_->reason();
 }
 
-// The slowest rank's times, so that all decide the same.
+// Decides by the times of the slowest rank, so that all ranks decide the same.
 void GraphStepper::decide() {
   const auto times = *plan_->undecided();
   const auto slowest = [&](double seconds) {
@@ -97,7 +97,7 @@ void GraphStepper::decide() {
   if (plan_->next() == GraphPlan::Way::kEager) graph_.reset();
 }
 
-// Makes the step, too, since the recording is replayed at once.
+// Records the step and also makes it, since the recording is replayed at once.
 void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
   std::string reason;
   const bool is_recorded = try_recording(step, place, reason);
@@ -131,7 +131,8 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
   for (auto& field : recorded_.batches.front().fields) field = field.clone();
   forward_.seed(place.step, 0);
   model_.parallel().begin_replay(batch.samples(), step.global_samples);
-  // While it records, the device's allocator takes new memory and gives none back that plain steps have left unused.
+  // During a recording the device's allocator takes new memory only, and does not use memory that earlier steps have
+  // freed. So that memory is returned to the device first.
   device.backend->give_back_memory(device.index());
   graph_ = device.backend->step_graph(device.index());
   const auto held = model_.parallel().recording();
@@ -141,12 +142,13 @@ bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::
   const auto before = host.get_state();
   try {
     graph_->capture([&] { steps_.run(recorded_, place); });
-    // A number drawn there is the same one in each replay, if a kernel takes it as an argument. A CPU that is trained
-    // as a device draws everything there.
+    // A random number drawn on the host would be the same in every replay, if a kernel takes it as an argument. So such
+    // a step is not recorded. In tests a CPU stands in for a device, and draws all its numbers on the host.
     if (device.device.is_cpu() || at::equal(before, host.get_state())) return true;
     reason = "it draws random numbers on the host";
   } catch (const Error& error) {
-    // Collectives that refuse to be recorded look like a lost peer. A peer that is lost is missed right after this.
+    // A collective that cannot be recorded throws the same error as a lost peer. If a peer really was lost, the next
+    // collective throws again.
     if (error.kind() != ErrorKind::kPeer) throw;
     reason = std::string(first_line(error.fact()));
   } catch (const c10::Error& error) {

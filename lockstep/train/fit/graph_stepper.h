@@ -10,25 +10,28 @@
 
 namespace lockstep {
 
-/// Records a whole step on a device that can, and replays it if that is faster. Elsewhere StepRunner makes each step.
+/// Makes the steps of a training. If the device can record a whole step, it records one and replays it, provided that
+/// this is faster. Otherwise StepRunner makes each step.
 class GraphStepper {
  public:
-  /// All must outlive this object.
+  /// The arguments must outlive this object.
   GraphStepper(TrainedModel& model, StepRunner& steps, ForwardPass& forward, LossCounter& losses,
                const TrainerOptions& options);
-  /// Decides whether steps may be recorded, for the data's batches. Call it once, before the first step.
+  /// Decides from the data's batches whether steps may be recorded. Call it once, before the first step.
   /// Throws: Error(kRecipe) if `trainer.graph` is on and the step cannot be recorded.
   void plan(const TrainingData& data);
 
-  /// Makes the step, by a replay, by a recording and its first replay, or one operation at a time.
+  /// Makes one step. It replays a recording, or records the step and replays it once, or runs one operation after the
+  /// other.
   /// Collective: yes. Throws: as StepRunner::run(); Error(kUsage) if a recording that was asked for fails.
   void run(const StepBatches& step, const StepPlace& place);
-  /// Ends a timing that steps of another shape, a validation or a snapshot would spoil.
+  /// Ends the timing that is running. Call it before a step of another shape, a validation or a snapshot, which would
+  /// distort the time.
   void interrupt();
   /// Frees the recording's memory. Call it after the last step.
   void clear() { graph_.reset(); }
 
-  /// Returns whether steps are replayed, and why or why not. Nothing if that was never a question.
+  /// Returns a sentence on whether steps are replayed, and why. Returns nothing if steps could never be recorded here.
   const std::optional<std::string>& finding() const { return finding_; }
 
  private:

@@ -18,7 +18,7 @@ using testing::Pretended;
 using testing::SmallNet;
 using testing::TrainingParts;
 
-// 22 samples in batches of 4: of an epoch's six steps the last is short.
+// 22 samples in batches of 4 make six steps an epoch. The last step has only 2 samples.
 struct Recording {
   Recording(Group group_, Toggle toggle)
       : group(std::move(group_)),
@@ -79,7 +79,7 @@ TEST(GraphStepper, ReplaysFullStepsBitForBit) {
   EXPECT_EQ(found.parts.losses.epoch_mean(), wanted.parts.losses.epoch_mean());
   EXPECT_EQ(found.net.metrics().over_ranks(found.group), wanted.net.metrics().over_ranks(wanted.group));
   EXPECT_EQ(wanted.net.steps, 30);
-  // The host makes the warm steps, the recorded one, and the short one of each of five epochs.
+  // The host makes the warm-up steps, the recorded step, and the short step of each of five epochs.
   EXPECT_EQ(found.net.steps, kWarm + 1 + 5);
   EXPECT_EQ(found.graph->finding(), "whole steps are replayed: trainer.graph is on");
 }

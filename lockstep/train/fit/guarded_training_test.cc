@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainings that meet numbers which are not finite, and ranks whose memory changes under them.
+// Tests trainings in which numbers are not finite, or in which a bit of one rank's memory flips.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -84,7 +84,7 @@ TEST(NonfiniteGradient, IsTracedToTheOperationOfTheForwardPass) {
   EXPECT_TRUE(has(text, "gave an infinite number")) << text;
 }
 
-// The square root's value is fine at 0, and its slope is not.
+// At 0 the square root is finite, but its derivative is not.
 TEST(NonfiniteGradient, IsTracedToTheOperationOfTheBackwardPass) {
   auto group = one_rank();
   Net net;
@@ -104,7 +104,7 @@ TEST(NonfiniteGradient, OfAWeightThatWasNotFiniteBeforeNamesTheWeight) {
   EXPECT_TRUE(has(failure_of(net, group, ErrorKind::kRecipe), "the weight fc2.weight was not finite before the step"));
 }
 
-// A step that is left out has happened to nothing: the run ends as one does whose loop passes over that batch.
+// A step that is left out must change nothing. The run must end with the same weights as a run that skips this batch.
 TEST(SkippedStep, ChangesNeitherWeightsNorStatisticsNorLosses) {
   auto group = one_rank();
   constexpr std::int64_t kSpoilt = 17;
@@ -163,7 +163,8 @@ TEST(SkippedStep, TooManyInARowEndTheRun) {
   EXPECT_TRUE(has(text, "as were those of the 10 steps before it")) << text;
 }
 
-// A gradient that is not finite must not reach the next one through what PowerSGD keeps.
+// PowerSGD keeps an error from step to step. A gradient that is not finite must not reach the next step through this
+// error.
 RANKS_TEST(SkippedStep, LeavesNothingInWhatCompressionKeeps, 2) {
   Net net;
   Data data(5);
@@ -226,7 +227,7 @@ RANKS_TEST(FlippedBit, IsHealedByTheMajority, 3) {
   EXPECT_EQ(trainer.fit(net, data, group).state.step, 8);
 }
 
-// Neither guard changes a number of a training that needs none.
+// In a training without faults, neither guard changes any number.
 RANKS_TEST(Guards, ChangeNothing, 2) {
   const auto digest = [&](const GuardOptions& guard) {
     Net net;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a training goes on after a death.
+// How a training goes on after a rank has died.
 //
 // Each rank counts its finished updates. No rank can finish update u + 1 before every rank has sent its gradients of
 // it, which a rank does after its own update u. So two ranks differ by one update at most, and the later one is right,
-// because its gradients held everybody's samples. After a death all ranks meet again, and the lowest rank with the
-// latest update gives its state to all who have less: to the newcomer, and to survivors that are one update behind.
+// because its gradients held everybody's samples. After a death all ranks connect again. The lowest rank with the
+// latest update gives its state to all ranks with an earlier one: the newcomer, and survivors that are one update
+// behind.
 //
-// What follows an update (log, validation, save) may be torn as well, and some ranks may have got further than others.
-// So every rank returns to the moment after the update (Noted) and does all of that again. Listeners hear each event
-// once, and extensions hear of an epoch's end once.
+// The work that follows an update (log, validation, save) may be interrupted too, and some ranks may have done more of
+// it than others. So every rank returns to the moment after the update (Noted) and does all of this work again.
+// Listeners are told each event only once, and extensions are told an epoch's end only once.
 //
-// Some numbers are each rank's own: its sums of losses and metrics, its digest, its buffers and its listeners' numbers.
-// A torn forward pass has changed them already. Each rank writes them into memory of its parent's, after the forward
-// pass and before it sends gradients. Whoever takes its place finds them there.
+// Some numbers are known to one rank only: its sums of losses and metrics, its digest, its buffers and its listeners'
+// numbers. An interrupted forward pass has changed them already. So each rank writes them into memory of its parent,
+// after the forward pass and before it sends gradients. A process that takes the rank's place finds them there.
 #include "lockstep/train/fit/healer.h"
 
 #include <torch/torch.h>
@@ -107,7 +108,7 @@ TrainingState Healer::heal() {
     try {
       return share();
     } catch (const Error& error) {
-      // Another rank has died meanwhile.
+      // Another rank has died while the ranks connected.
       if (error.kind() != ErrorKind::kPeer || tries == kMostTries) throw;
     }
   }

@@ -20,8 +20,8 @@ namespace lockstep {
 /// Keeps a training going if a rank dies and its parent starts it again. The survivors give the newcomer all state from
 /// their memory, and all ranks repeat the torn step.
 ///
-/// It does nothing if no parent starts dead ranks again, on a device, and with powersgd, whose errors are each rank's
-/// own and as large as the weights.
+/// A healer does nothing if no parent starts dead ranks again. It does nothing on a device either, nor with powersgd,
+/// since each rank has errors of its own there, which are as large as the weights.
 class Healer {
  public:
   /// All must outlive this object.
@@ -32,17 +32,17 @@ class Healer {
   /// True if this process was started in a dead rank's place and has not got the state yet.
   bool is_newcomer() const { return model_.group().is_newcomer(); }
 
-  /// Notes the first state, and tells the parent that the rank can be replaced from here on.
+  /// Keeps the training's first state, and tells the parent that this rank can be replaced from now on.
   void begin(const TrainingState& state);
-  /// Notes what only this rank knows of the state after the next update. `digest` counts the samples of that step. Call
-  /// it when the step's forward passes are done, before the gradients are averaged. Whoever then finishes the update
-  /// has this rank's gradients, so the record is there if anyone has the state.
+  /// Keeps the part of the next update's state that only this rank knows. `digest` counts the samples of that step.
+  /// Call it after the step's forward passes, before gradients are averaged. A rank that finishes the update has got
+  /// this rank's gradients, so this record exists whenever some rank has the state after the update.
   void note_forward(std::int64_t next_step, const SampleDigest& digest);
-  /// Notes the state after an update. Call it before anything else happens on all ranks.
+  /// Keeps the state after an update. Call it before the next collective.
   void note_update(const TrainingState& state, std::int64_t samples);
-  /// Notes that extensions have heard of the epoch's end since the update.
+  /// Keeps the fact that extensions were told of the epoch's end after the last update.
   void note_epoch_heard(const std::string& number);
-  /// Between the two this rank's weights are of no use to others.
+  /// Between begin_change() and end_change() the weights are incomplete, so other ranks must not take them.
   void begin_change() { is_whole_ = false; }
   void end_change() { is_whole_ = true; }
 
@@ -52,10 +52,10 @@ class Healer {
   /// Throws: Error(kPeer) if it does not come, or if no rank has a whole state.
   TrainingState heal();
 
-  /// Does the same. Returns nothing where heal() throws Error(kPeer).
+  /// Calls heal(). Returns nothing if heal() throws Error(kPeer).
   std::optional<TrainingState> try_to_heal();
 
-  /// True if the state was healed since an update, so that what follows an update is to be done again.
+  /// True if the state was healed after an update. The work that follows an update, such as a save, is then done again.
   bool owes_step_end() const { return owes_step_end_ && noted_.samples > 0; }
   void paid_step_end() { owes_step_end_ = false; }
   /// Samples of all ranks in the update that heal() returned to.

@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-// Returns the bytes that the first update will allocate, if there was none yet, for a momentum or Adam's two means.
+// Returns how many bytes the first update will allocate for the optimizer's state: a momentum, or Adam's two means.
+// Returns 0 if there was an update already.
 std::int64_t state_to_come(const TrainedModel& model) {
   auto& optimizer = model.optimizer();
   if (!optimizer.state().empty()) return 0;

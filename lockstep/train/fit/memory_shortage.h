@@ -13,8 +13,9 @@ struct ShortageFacts {
   Precision precision = Precision::kFp32;
 };
 
-/// Ends a training whose device ran out of memory in a step. It disconnects the model, measures the memory of smaller
-/// parts of the batch, and throws OutOfMemory with the largest batch that would fit. Call it in a handler.
+/// Ends a training whose device ran out of memory in a step. It disconnects the model from the other ranks and measures
+/// the memory that smaller batches need. Then it throws OutOfMemory with the largest batch that would fit. Call it in
+/// the handler of the exception.
 [[noreturn]] void throw_out_of_memory(TrainedModel& model, const Batch& batch, const ShortageFacts& facts);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ struct TheirOwn : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A model with a fault of its own in one of its steps.
+// A model whose own code fails in one of its steps.
 struct Net : Module {
   Net() { fc = register_module("fc", torch::nn::Linear(4, 3)); }
   at::Tensor training_step(const Batch& batch) override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each option of a step held against PyTorch: tests/golden/trainer/make.py wrote the numbers, and describes the network
-// and the batches.
+// Compares each option of a step with PyTorch. tests/golden/trainer/make.py wrote the expected numbers, and describes
+// the network and the batches.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -127,7 +127,7 @@ TEST(Precision, IsKnownByNameAndRefusedWhereTheDeviceHasItNot) {
              "tf32, which the device cpu has not");
 }
 
-// Batch b is that of step b: two batches make an epoch, and each epoch's are others.
+// Returns batch b, which is used in step b. Two batches make an epoch, and each epoch has other batches.
 struct Batches : SampleSource {
   std::int64_t size() const override { return 10; }
   const std::vector<Field>& fields() const override { return fields_; }
@@ -223,7 +223,8 @@ constexpr auto kFp64 = Precision::kFp64;
 TEST(TrainerOptions, PrecisionsGivePyTorchsLosses) {
   expect_run({.name = "fp64", .step = {.precision = kFp64}});
   expect_run({.name = "fp32", .step = {}, .tolerance = 1e-6});
-  // Kernels of narrow types differ between processors: oneDNN's if there are such instructions, ATen's elsewhere.
+  // Results in narrow types differ between processors, since oneDNN's kernels need instructions that some processors
+  // lack. ATen's kernels run there instead.
   expect_run({.name = "bf16", .step = {.precision = Precision::kBf16}, .tolerance = 2e-2});
   expect_run({.name = "fp16", .step = {.precision = Precision::kFp16}, .tolerance = 2e-3});
 }

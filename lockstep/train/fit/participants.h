@@ -13,19 +13,19 @@
 
 namespace lockstep {
 
-/// A metric that decides something, and the decision.
+/// A metric by which something is decided, and the setting that names it.
 struct Monitor {
   std::string who;     ///< "early_stopping", "plateau"…
   std::string metric;  ///< "val_loss"
 };
 
-/// The last events that listeners heard of, since a step that is done again must not be told of again.
+/// The last events that listeners were told. If a step is repeated, its events are not told again.
 struct ToldEvents {
   std::int64_t step = -1;
   std::int64_t epoch = -1;
-  std::int64_t validation = -1;  ///< The step after which it was.
+  std::int64_t validation = -1;  ///< The step after which the last validation was.
 
-  /// Sets `last` to `now`. Returns false if it was there already.
+  /// Sets `last` to `now`. Returns false if `last` was not less, so that the event is not new.
   static bool is_new(std::int64_t& last, std::int64_t now) { return std::exchange(last, now) < now; }
 };
 
@@ -36,7 +36,7 @@ class Participants {
   Participants(const std::vector<Listener*>& listeners, const std::vector<Extension*>& extensions)
       : listeners_(listeners), extensions_(extensions) {}
 
-  /// Tells an event to all listeners. `stop` takes the answer of one that wants to stop.
+  /// Tells an event to all listeners. If one answers that training should stop, `stop` gets its reason.
   template <typename Event>
   void tell(const Event& event, StopRequest& stop) const {
     for (auto* listener : listeners_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exception in one rank's listener, caught by the program, left the other ranks waiting for half an hour.
+// The fault: a listener threw on one rank, and the program caught the exception. The other ranks then waited for half
+// an hour.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -50,7 +51,7 @@ RANKS_TEST(ExceptionInFit, ThatARankCatchesIsToldToTheOthers, 3) {
     EXPECT_HAS(message_of(ErrorKind::kPeer, [&] { trainer.fit(net, data, group); }),
                "rank 1 left the others: no room in the listener");
   }
-  // The group still lives, on every rank.
+  // The group still exists on every rank.
   join().barrier();
 }
 

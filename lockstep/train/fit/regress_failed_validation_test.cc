@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A validation that failed took the steps of its epoch with it: nothing was saved between the last step and it.
+// The fault: after a failed validation the steps of its epoch were lost, since nothing was saved between the last step
+// and the validation.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -61,14 +62,14 @@ std::filesystem::path last_snapshot(const TrainerOptions& options) {
   return listed_snapshots(options.snapshot.folder).back().path;
 }
 
-// Rank 0's folder, for all.
+// Returns rank 0's folder on every rank.
 TrainerOptions options_in(const TemporaryFolder& folder, const std::string& name, Group& group) {
   const std::filesystem::path shared = group.broadcast_text(folder.path().string());
   return {.max_epochs = 2, .snapshot = {.folder = shared / name, .every_epochs = 0}, .guard = {.sanity_check = false}};
 }
 
-// Fails in the second epoch's validation as `prepare` has it. The run that resumes from what was saved must be that of
-// one if nothing failed.
+// Lets the validation of the second epoch fail as `prepare` sets up. The run that resumes must end like a run in which
+// nothing failed.
 void expect_saved_and_resumed(Group& group, const std::function<void(Net&)>& prepare, const std::string& message) {
   const TemporaryFolder folder;
   Net whole;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A WeightAverage used for two trainings kept the first one's lists, and left averaged weights in the module.
+// The fault: a WeightAverage that was used for two trainings kept the tensors of the first one, and left averaged
+// weights in the module.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stop in a validation of fewer than 16 batches was heard only after it, however long its batches took.
+// The fault: if a validation had fewer than 16 batches, a stop took effect only after it, however long the batches
+// took.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -14,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// Rank 1 computes for long on each batch of validation.
+// Rank 1 takes a long time for each batch of validation.
 struct Net : Module {
   explicit Net(int own_rank) : rank(own_rank) {
     torch::manual_seed(11);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without a validation, SWA's weights were saved with the last step's BatchNorm statistics; a stop in validation
-// counted an epoch twice; averages of another kind were mixed on resume.
+// Three faults: without a validation, SWA's weights were saved with the BatchNorm statistics of the last step. A stop
+// in validation counted an epoch twice. A resume mixed averages of two kinds.
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -24,8 +24,8 @@ using testing::message_of;
 using testing::one_rank;
 using testing::TemporaryFolder;
 
-// Dropout before BatchNorm, so that its statistics show what was drawn. Batches of the pass over the training data are
-// those of training without a graph.
+// A network with dropout before BatchNorm, so that the statistics depend on the random numbers of dropout. In the
+// statistics pass the network runs in training mode without a graph.
 struct Net : Module {
   Net() {
     torch::manual_seed(11);
@@ -62,7 +62,7 @@ struct Net : Module {
   std::shared_ptr<BatchNorm> norm;
 };
 
-// A stop is asked for each 16 batches: validation has 66, and an epoch 33.
+// Ranks check for a stop every 16 batches. Validation has 66 batches, and an epoch 33.
 struct Data : MadeUpData {
   Data() : MadeUpData(2, 66) {}
   std::unique_ptr<Loader> validation_loader(Shard shard) override {
@@ -134,7 +134,7 @@ TEST(SwaStatistics, AreInASnapshotWithinAnEpochToo) {
   EXPECT_TRUE(extension_tensors(options.snapshot.folder / "step-0000000040").contains("average.norm.running_mean"));
 }
 
-// The signal comes in the last validation's first batches, or in the pass before it.
+// The signal comes in the first batches of the last validation, or in the statistics pass before it.
 void expect_resumed_as_uninterrupted(std::int64_t Net::*signal, std::int64_t at) {
   const TemporaryFolder whole_folder;
   const TemporaryFolder folder;

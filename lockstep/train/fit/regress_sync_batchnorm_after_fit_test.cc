@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a training with sync_batchnorm, layers still called the loop that had ended.
+// The fault: after a training with sync_batchnorm, the layers still called the training loop, which had ended.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -36,7 +36,8 @@ struct Net : Module {
   torch::nn::Linear fc = nullptr;
 };
 
-// A layer of one rank refuses a single number a channel; with a sync, other ranks may have more.
+// A BatchNorm layer refuses a batch with one number for each channel. If layers are synchronised, it does not, since
+// other ranks may have more numbers.
 void expect_own_statistics(Net& net) {
   net.train();
   EXPECT_HAS(message_of(ErrorKind::kRecipe,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategy dp added the gradient of a tied weight once for each of its names.
+// The fault: strategy dp added the gradient of a tied weight once for each name of the weight.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -32,7 +32,7 @@ std::vector<std::size_t> distinct_places(const std::vector<at::Tensor>& tensors)
   return places;
 }
 
-// Sets the number of threads of this thread's kernels, while it lives.
+// While an object of this class lives, kernels called by this thread use this number of threads.
 class KernelThreads {
  public:
   explicit KernelThreads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
@@ -77,7 +77,8 @@ Replicas::~Replicas() {
   start_.arrive_and_wait();
 }
 
-// Done again for each batch, since an average of weights may have put others in their place.
+// Lets all copies use the first copy's weights. This is done for each batch, since averages may have replaced the
+// tensors meanwhile.
 void Replicas::share_weights() {
   const torch::NoGradGuard no_grad;
   const auto& first = parts_.front();
@@ -112,7 +113,8 @@ void Replicas::run_part(Part& part) const {
   }
 }
 
-// In the replicas' order, so that sums are the same each time. A tied weight has one gradient and several places.
+// Adds the gradients of all copies to the first copy's, always in the same order, so that sums are the same each time.
+// A tied weight appears several times in the list but has one gradient, so it is added once.
 void Replicas::add_gradients() {
   const torch::NoGradGuard no_grad;
   auto& first = parts_.front();

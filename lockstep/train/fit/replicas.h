@@ -14,22 +14,22 @@
 namespace lockstep {
 
 /// Copies of a module in threads of one process, each with a part of every batch. This is strategy "dp", as
-/// DataParallel in Python. It is for comparison. One process decodes, logs and updates for all, so separate ranks
-/// ("ddp") are faster.
+/// DataParallel in Python. Use it only for comparison: one process decodes, logs and updates for all copies, so
+/// separate ranks ("ddp") are faster.
 ///
-/// Weights are the first copy's own memory. Buffers are the first copy's at each batch's start, and the others' changes
-/// to them are dropped. On a CPU the copies draw random numbers from one generator in no fixed order, so a model with
-/// dropout does not give the same bits twice.
+/// All copies share the first copy's weights. At the start of each batch the other copies get the first copy's buffers.
+/// Their own changes to buffers are dropped. On a CPU the copies draw random numbers from one generator in no fixed
+/// order, so a model with dropout does not give the same bits twice.
 class Replicas {
  public:
-  /// `first` must outlive this object. The others come from its replica().
+  /// `first` must outlive this object. The other copies are made by its replica().
   Replicas(Module& first, std::int64_t count, Precision precision);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
 
-  /// Runs forward and backward. It adds to the first copy's gradients those of the mean loss over `global_samples`, of
-  /// which this batch holds some, and to its metrics those that all have logged. `scaler` may be null.
+  /// Runs forward and backward. The first copy gets the gradients of the mean loss over `global_samples`, of which this
+  /// batch holds some. It also gets the metrics that all copies have logged. `scaler` may be null.
   ///
   /// Returns the sum of the samples' losses. Throws: the modules' errors.
   double run(const Batch& batch, std::int64_t global_samples, const LossScaler* scaler);

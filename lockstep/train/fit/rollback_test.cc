@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainings that go back to a snapshot's weights after a gradient that is not finite.
+// Tests trainings that return to a snapshot's weights after a gradient that is not finite.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

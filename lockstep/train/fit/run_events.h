@@ -11,12 +11,12 @@
 
 namespace lockstep {
 
-// Numbers of TrainingState::numbers that count.
+// Names of the entries of TrainingState::numbers that are counts.
 inline constexpr const char* kLeftOutNumber = "guard.left_out";
 inline constexpr const char* kRollbacksNumber = "guard.rollbacks";
 inline constexpr const char* kHealingsNumber = "run.healings";
 
-/// Returns these counts as facts for people. One that is not there is left out.
+/// Returns these counts as facts for people. A count that is missing is left out.
 std::map<std::string, std::string> counts_in(const std::map<std::string, double>& numbers);
 
 /// True if the run was asked to stop before its own end, so that it should continue later.

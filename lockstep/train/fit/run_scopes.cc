@@ -9,7 +9,8 @@ DeterministicScope::DeterministicScope(bool is_on) : is_on_(is_on) {
   if (!is_on_) return;
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicCuDNN(true);
-  // It exposes reads of uninitialized memory, at the cost of a kernel per tensor, and changes no result.
+  // Deterministic mode also fills new tensors, to expose reads of uninitialized memory. That costs a kernel for each
+  // tensor and changes no result, so it is turned off.
   fills_before_ = at::globalContext().deterministicFillUninitializedMemory();
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }

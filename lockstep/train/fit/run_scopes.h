@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// While it lives, operations without a deterministic algorithm throw.
+/// While an object of this class lives, operations that have no deterministic algorithm throw.
 class DeterministicScope {
  public:
   explicit DeterministicScope(bool is_on);
@@ -21,7 +21,7 @@ class DeterministicScope {
   bool fills_before_ = true;
 };
 
-/// While it lives, cuDNN and MIOpen time their algorithms for each new shape and keep the fastest.
+/// While an object of this class lives, cuDNN and MIOpen time their algorithms for each new shape and keep the fastest.
 class KernelSearchScope {
  public:
   explicit KernelSearchScope(bool is_on);
@@ -33,8 +33,8 @@ class KernelSearchScope {
   bool before_;
 };
 
-/// The changes of a training to its process while it runs, to signals, arithmetic, choice of algorithms and device
-/// stream.
+/// The settings of the process that a training changes while it runs: signals, arithmetic, choice of algorithms, and
+/// the device's stream.
 class RunScopes {
  public:
   RunScopes(const StepOptions& options, const RankDevice& device);

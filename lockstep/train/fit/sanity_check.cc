@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kTrainLoss = "train_loss";
 
-// The random generators and the buffers of a module, as they were.
+// Saves the random generators and the buffers of a module, and restores them.
 class Before {
  public:
   Before(const Module& module, const c10::Device& device) {
@@ -55,7 +55,7 @@ SanityCheck::SanityCheck(TrainedModel& model, const TrainingData& data, ForwardP
 void SanityCheck::run(const std::vector<Monitor>& monitors) {
   Names names = {kTrainLoss};
   if (data_.validation() != nullptr) names.merge(validate_batch());
-  // Listeners may be on one rank alone, and a batch needs all.
+  // Only some ranks may have listeners, but all ranks must run the batch.
   const bool has_all = std::ranges::all_of(monitors, [&](const auto& each) { return gives(names, each); });
   const auto missing = model_.group().all_gather(has_all ? 0 : 1);
   if (std::ranges::none_of(missing, [](auto each) { return each != 0; })) return;
@@ -109,7 +109,7 @@ SanityCheck::Names SanityCheck::train_batch() {
   return names;
 }
 
-// After an exception there is no training, and so nothing to put back.
+// After an exception the training ends, so nothing needs to be restored.
 void SanityCheck::leave_no_trace(const std::function<void()>& work) {
   auto& module = model_.module();
   Before before(module, model_.group().device().device);

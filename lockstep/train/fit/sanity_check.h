@@ -15,20 +15,20 @@ namespace lockstep {
 /// Finds before the first step what would otherwise end the run after its first epoch, such as a validation that fails
 /// or a metric that never comes.
 ///
-/// It validates one batch, with its own loader. Weights, buffers, generators, metrics and the data's loaders are
-/// restored afterwards, so the training's numbers are the same with and without it. Counts in a user module's own
+/// The check validates one batch, with a loader of its own. Weights, buffers, generators, metrics and the data's
+/// loaders are restored afterwards, so the check does not change the training's numbers. Counts in a user module's own
 /// members are not restored.
 class SanityCheck {
  public:
-  /// All must outlive this object. `model` is connected.
+  /// The arguments must outlive this object. `model` is connected.
   SanityCheck(TrainedModel& model, const TrainingData& data, ForwardPass& forward, const StepOptions& options);
 
-  /// Checks the first batch of validation, if there is one. If it does not give a metric of `monitors`, it also runs
-  /// training_step() on one batch, since that may log it. Ranks may have different monitors. Leaves the module in
-  /// training mode.
+  /// Checks the first batch of validation, if there is one. If the validation does not give a metric of `monitors`, the
+  /// check also runs training_step() on one batch, which may log the metric. Ranks may have different monitors. Leaves
+  /// the module in training mode.
   ///
-  /// Collective: yes. Throws, on every rank: the module's and the loader's errors; Error(kRecipe) if a metric will not
-  /// come, with those that will.
+  /// Collective: yes. Throws, on every rank: the module's and the loader's errors; Error(kRecipe) if a metric of
+  ///             `monitors` will not come; the message lists the metrics that will.
   void run(const std::vector<Monitor>& monitors);
 
  private:

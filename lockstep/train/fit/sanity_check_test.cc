@@ -21,7 +21,8 @@ using testing::message_of;
 using testing::one_rank;
 using testing::TemporaryFolder;
 
-// Draws and writes in validation what a model should not, and notes how often it was called.
+// A model that draws random numbers and changes buffers in validation, as no model should. It counts how often it was
+// called.
 struct Net : Module {
   Net() {
     torch::manual_seed(11);

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kCompression = "compression";
 constexpr const char* kSinceLogged = "since_logged";
 constexpr const char* kStepSamples = "run.step_samples";
-// Rollbacks to one snapshot. Then the one before it is taken.
+// How often a training may roll back to one snapshot. After that it takes the snapshot before.
 constexpr int kMostRollbacks = 3;
 
 using Numbers = std::map<std::string, double>;
@@ -40,7 +40,7 @@ Map of_owner(const Map& all, const std::string& owner) {
   return out;
 }
 
-// Sums with zeros but for one's own row, which change no bit of it. A name of `all` that this rank lacks is zero here.
+// Gathers all ranks' sums by an all-reduce, each in its own row. A name of `all` that this rank lacks is zero here.
 std::vector<RankSums> sums_of_ranks(Group& group, const LossSums& losses, const MetricSums& own,
                                     const MetricSums& all) {
   const auto columns = static_cast<std::int64_t>(2 + all.size());
@@ -132,7 +132,7 @@ TrainingState SnapshotKeeper::restore(const std::filesystem::path& snapshot) {
   return state;
 }
 
-// A schedule by steps continues at the step. With another number of samples per step, that would be another place.
+// If a schedule counts steps, a step with another number of samples would be another position in the training.
 void SnapshotKeeper::require_same_steps(const TrainingState& state, const std::filesystem::path& snapshot) const {
   const auto it = state.numbers.find(kStepSamples);
   if (it == state.numbers.end() || !model_.scheduler().goes_by_steps(state.step)) return;
@@ -250,7 +250,7 @@ bool SnapshotKeeper::roll_back() {
   return true;
 }
 
-// Digests are sums modulo 2^64, so int64's wrap-around serves.
+// Digests are sums modulo 2^64, so the wrap-around of int64 gives the right sum.
 TrainingState SnapshotKeeper::all_ranks(TrainingState state) const {
   auto& group = model_.group();
   const auto& sums = losses_.sums();
@@ -318,7 +318,7 @@ std::optional<SnapshotContent> SnapshotKeeper::gathered(const TrainingState& own
   model_.parallel().broadcast_buffers();
   if (auto* update = model_.device_update()) update->settle();
   auto state = all_ranks(own);
-  // At most a model's size for each rank. It is already rank 0's own memory, so nothing is copied again.
+  // The compression's state has at most the model's size for each rank. Rank 0 has gathered it, so it is not copied.
   const auto compression = model_.parallel().compression_state();
   if (!writer_) return std::nullopt;
   auto all = content(std::move(state));

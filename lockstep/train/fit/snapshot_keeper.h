@@ -18,22 +18,22 @@ namespace lockstep {
 ///
 /// While a training runs, the sums in its TrainingState, LossCounter and metrics are each rank's own part. A snapshot
 /// holds those of all ranks together and each rank's part. The same number of ranks takes its parts back, so that no
-/// bit of a sum changes. With another number, rank 0 takes over the whole.
+/// bit of a sum changes. If the number of ranks is another one, rank 0 takes the sums of all.
 class SnapshotKeeper {
  public:
-  /// All must outlive this object. Throws: Error(kUsage) if there is a folder, and a snapshot cannot hold the
-  /// optimizer's state.
+  /// The arguments must outlive this object. Throws: Error(kUsage) if there is a snapshot folder, and a snapshot cannot
+  /// hold the optimizer's state.
   SnapshotKeeper(TrainedModel& model, const TrainingData& data, LossCounter& losses, const Participants& participants,
                  const SnapshotOptions& options);
 
-  /// Returns the initial state. It is that of the snapshot to resume from, which is restored into the model and its
-  /// extensions, or that of a new training. Connects the model.
+  /// Returns the initial state of the training. If it resumes, that is the snapshot's state, and model and extensions
+  /// are restored from the snapshot. Also connects the model.
   /// Collective: yes. Throws: as restore_snapshot(); Error(kData) for other data; Error(kRecipe) for another seed, or
   /// for another number of samples a step if the schedule goes by steps.
   TrainingState begin(const DataParallelOptions& parallel);
 
-  /// True if there is nothing to write, because there is no folder, or the last snapshot holds this very step and
-  /// epoch.
+  /// True if there is nothing to write, because there is no snapshot folder, or because the last snapshot has the same
+  /// step and epoch.
   bool is_saved(const TrainingState& state) const;
   /// Makes the next save() write even if the step was saved already.
   void forget() { saved_.reset(); }
@@ -41,7 +41,7 @@ class SnapshotKeeper {
   /// while training continues.
   /// Collective: yes. Throws: as all_ranks().
   void save(const TrainingState& state, bool is_best);
-  /// True if the state after this step is to be held in the parent's memory.
+  /// True if the state after this step should be copied into the parent's memory.
   bool holds(const TrainingState& state) const {
     return is_held_ && options_.in_memory > 0 && state.step % options_.in_memory == 0;
   }
@@ -49,30 +49,32 @@ class SnapshotKeeper {
   /// warning, once, and the training continues.
   /// Collective: yes. Throws: as all_ranks().
   void hold(const TrainingState& state);
-  /// Makes the memory for saves ready, so that the first one finds it, and checks that the disk has room for one.
+  /// Prepares the memory for saves, so that the first save need not wait for it, and checks that the disk has room for
+  /// a snapshot.
   /// Collective: yes. Throws: Error(kIo) or Error(kEnvironment) on every rank.
   void prepare();
-  /// Returns once no save reads the weights, optimizer state and averages any more. Call it before anything changes
-  /// them except an update, which waits itself.
+  /// Returns once no save reads the weights, optimizer state and averages any more. Call it before anything but an
+  /// update changes them. An update waits by itself.
   void wait_for_copy();
-  /// Returns the snapshot that was completed on disk since the last call. It warns of one that failed, and the next
-  /// save tries again. Only rank 0 has any.
+  /// Returns the snapshot that was completed on disk since the last call, on rank 0 only. If a save failed, it prints a
+  /// warning, and the next save tries again.
   std::optional<SnapshotWritten> written();
-  /// Does the same, and waits for the save in flight, since its end must be taken before save().
+  /// Waits for the save in flight, and then does the same. Call it before save().
   std::optional<SnapshotWritten> wait_for_earlier();
-  /// Waits for the save in flight. A failed one is tried once more. Returns the written snapshot, on rank 0.
+  /// Waits for the save in flight. If it failed, it is tried once more. Returns the written snapshot, on rank 0.
   /// Collective: yes. Throws: Error(kIo) on all ranks.
   std::optional<SnapshotWritten> settle(const TrainingState& state);
-  /// True if a request for a snapshot at this step is the one that the last snapshot answered. A device observes
-  /// requests one step late, so it stays raised until then and the step after the snapshot hears it once more.
+  /// True if a request for a snapshot at this step is the one that the last snapshot answered. On a device a request is
+  /// seen one step late, and stays raised until then. So the step after the snapshot sees the same request again.
   bool is_echo(const TrainingState& state) const;
 
   /// Takes weights, buffers, optimizer state and the tensors of extensions back from the newest whole snapshot. The
-  /// place in the data, the step and all sums stay. After three times the snapshot before it is taken. Returns false if
-  /// there is none yet. Collective: yes. Throws: Error(kRecipe) if all snapshots were tried.
+  /// position in the data, the step and all sums stay. After three rollbacks to one snapshot, the snapshot before it is
+  /// taken. Returns false if there is none yet. Collective: yes. Throws: Error(kRecipe) if all snapshots were tried.
   bool roll_back();
 
-  /// Returns the state with the sums of all ranks and the numbers of all that takes part.
+  /// Returns the state with the sums of all ranks, and with the numbers of scheduler, loss scaler, listeners and
+  /// extensions.
   /// Collective: yes. Throws: Error(kRecipe) if the training loss is not finite, and `stop_on_nonfinite`.
   TrainingState all_ranks(TrainingState state) const;
 
@@ -85,13 +87,13 @@ class SnapshotKeeper {
 
     bool operator==(const SavedAt&) const = default;
   };
-  /// The last save, and whether the parent holds the newest state. A Healer takes both back.
+  /// The last save, and whether the parent holds the newest state. A Healer sets both back to an earlier state.
   const std::optional<SavedAt>& saved() const { return saved_; }
   void restore_saved(const std::optional<SavedAt>& saved) { saved_ = saved; }
   bool is_held() const { return is_held_; }
   void set_held(bool is_held) { is_held_ = is_held; }
   std::vector<SavedTensor> tensors_of_extensions() const;
-  /// Gives each extension those of `tensors` that are its own. Gives each listener its own `numbers`.
+  /// Gives each extension its own tensors among `tensors`, and each listener its own `numbers`.
   void restore_extensions(const std::map<std::string, at::Tensor>& tensors);
   void restore_listeners(const std::map<std::string, double>& numbers);
 

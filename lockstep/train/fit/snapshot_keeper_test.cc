@@ -46,7 +46,7 @@ struct Kept {
   TrainingState state;
 };
 
-// The folder of all ranks.
+// Returns one folder for all ranks.
 std::filesystem::path shared(Group& group, const TemporaryFolder& folder) {
   return group.broadcast_text(folder.path().string());
 }

@@ -11,9 +11,9 @@
 namespace lockstep {
 namespace {
 
-// Each trace runs a step once more, and slowly.
+// Only the first few such steps are traced, since a trace runs the step again, slowly.
 constexpr std::int64_t kMostTold = 3;
-// Steps that are all left out get nowhere.
+// After this many steps in a row that were left out, the training ends, since it makes no progress.
 constexpr std::int64_t kMostInARow = 10;
 
 std::string named(const StepPlace& place) {

@@ -53,11 +53,11 @@ void StepRunner::backward(const StepBatches& step, std::size_t index, const Step
   ForwardPass::name_failures(batch, place, [&] {
     losses_.add_sum({replicas_->run(batch, step.global_samples, model_.scaler()), batch.samples()});
   });
-  // Gradients are there already. This call sends the signals.
+  // The replicas have computed the gradients already. This call only sends the signals.
   model_.parallel().backward({}, 0, step.global_samples);
 }
 
-// Returns the batch's mean loss, ready for backward. Undefined if this rank runs nothing.
+// Returns the mean loss of the batch, scaled for backward. Undefined if this rank runs nothing.
 at::Tensor StepRunner::loss_for_backward(const Batch& batch, std::int64_t index, const StepPlace& place) {
   const auto* runs = forward_.batch_to_run(batch);
   if (runs == nullptr) return {};

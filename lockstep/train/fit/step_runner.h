@@ -16,7 +16,7 @@ namespace lockstep {
 /// Makes one optimizer step, one operation at a time. It runs forward and backward of each batch, then the update.
 class StepRunner {
  public:
-  /// All must outlive this object. `model` is connected.
+  /// The arguments must outlive this object. `model` is connected.
   /// Throws: Error(kRecipe) if strategy "dp" is asked for on a device, or with more than one rank.
   StepRunner(TrainedModel& model, ForwardPass& forward, LossCounter& losses, const StepOptions& options);
 

@@ -15,7 +15,7 @@ using testing::MadeUpData;
 using testing::message_of;
 using testing::one_rank;
 
-// In double, without momentum: a step is w - 0.5 · gradient.
+// A network in double, trained by SGD with rate 0.5 and without momentum. So a step is w - 0.5 · gradient.
 struct Net : Module {
   Net() {
     torch::manual_seed(11);
@@ -86,7 +86,7 @@ TEST(StepRunner, MakesTheStepOfPlainAutograd) {
   expect_step(parts, 1, Expected(*parts.made_up.source, 8));
 }
 
-// 22 samples: the third batch of 8 has 6.
+// There are 22 samples, so the third batch of 8 has only 6.
 TEST(StepRunner, WeighsEachSampleOnceOverUnevenBatches) {
   auto group = one_rank();
   Parts parts(group, MadeUpData(8), {.step = {.accumulate = 3}});

@@ -10,7 +10,7 @@ namespace {
 
 using testing::Pretended;
 
-// Lets the clock go on, so that a time that is left out can be seen.
+// Lets time pass, so that a time that is not counted can be seen.
 void let_time_pass() {
   const auto start = Clock::now();
   while (seconds_between(start, Clock::now()) < 1e-3) {

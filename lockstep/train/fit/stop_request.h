@@ -9,18 +9,20 @@
 
 namespace lockstep {
 
-/// Why this rank wants the training to stop, and why all ranks agreed to.
+/// A request to stop the training, and its reason. It holds two reasons: the one of this rank, and, once all ranks have
+/// agreed to stop, the one on which they agreed. That is the reason of the first rank that asked.
 class StopRequest {
  public:
   /// Asks for a stop, unless this rank has asked already.
   void ask(const std::string& reason);
-  /// Sets a further function to call on this rank, which returns a reason to stop, or nothing.
+  /// Sets a function that ask_if_due() calls on this rank. It returns a reason to stop, or empty text.
   void watch(std::function<std::string()> reason) { watched_ = std::move(reason); }
   /// Asks for a stop if a stop signal has come, or if the watched function returns a reason.
   void ask_if_due();
   bool is_asked() const { return !reason_.empty(); }
 
-  /// Returns true if any rank has asked, and takes its reason. Collective: yes. Blocks: yes.
+  /// Returns true if any rank has asked for a stop. Then all ranks take the reason of the first such rank. Collective:
+  /// yes. Blocks: yes.
   bool agree_now(DistributedDataParallel& parallel, Group& group);
   /// Takes the reason of the first rank that asked, once a stop is agreed. Collective: yes.
   void take_reason(Group& group);
@@ -30,7 +32,7 @@ class StopRequest {
   void end(const std::string& reason) { stopped_by_ = reason; }
 
   bool is_agreed() const { return !stopped_by_.empty(); }
-  /// Returns the reason, as RunEnded::stopped_by. Empty while the training continues.
+  /// Returns the reason on which all ranks agreed, as in RunEnded::stopped_by. Empty while the training continues.
   const std::string& stopped_by() const { return stopped_by_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks, copies in threads and compression give the training of one rank, or differ as documented.
+// Tests that several ranks, copies in threads and compression train like one rank, or differ from it as documented.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +17,7 @@ using testing::message_of;
 using testing::one_rank;
 using testing::TemporaryFolder;
 
-// Two layers in double, with batch normalisation between them on request. Fails at one sample on request.
+// A network of two layers in double. On request it has BatchNorm between them, or fails at one sample.
 struct Net : Module {
   explicit Net(bool normalises = false, std::int64_t width = 8) : normalises_(normalises), width_(width) {
     torch::manual_seed(11);

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// As torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do.
+// Clips gradients in the same way as torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
 void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) {
   if (gradients.empty()) return;
   const torch::NoGradGuard no_grad;
@@ -27,7 +27,8 @@ void clip(const std::vector<at::Tensor>& gradients, const StepOptions& options) 
   }
 }
 
-// Tied weights appear twice in a module's list. If they were clipped twice, they would become too small.
+// A tied weight appears twice in a module's list of parameters. If its gradient were clipped twice, it would become too
+// small.
 std::vector<at::Tensor> trained_weights(const Module& module) {
   std::vector<at::Tensor> out;
   std::unordered_set<const void*> seen;

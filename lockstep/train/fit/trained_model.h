@@ -25,38 +25,40 @@ struct StepSignals {
 /// A module with its optimizer, schedule, loss scaler, and the averaging of gradients.
 class TrainedModel {
  public:
-  /// Moves the module to the group's device, then makes its optimizer and schedule. All must outlive this object.
+  /// Moves the module to the group's device, then makes its optimizer and schedule. The arguments must outlive this
+  /// object.
   /// Throws: Error(kRecipe) for a precision that the device does not have.
   TrainedModel(Module& module, Group& group, const StepOptions& options, const TrainingPlan& plan);
 
   /// Begins to average gradients. Weights and buffers become those of rank 0.
   /// Collective: yes. Throws: as DistributedDataParallel; Error(kRecipe) for powersgd with fp16.
   void connect(DataParallelOptions options);
-  /// Starts again with the same buckets, after an interrupted backward pass. Signals that were raised since the last
-  /// step stay raised. Collective: yes.
+  /// Starts averaging again with the same buckets, after a backward pass that was interrupted. Signals that were raised
+  /// since the last step stay raised. Collective: yes.
   void reconnect();
-  /// Frees the buckets. Nothing is averaged from here on.
+  /// Frees the buckets. From here on no gradient is averaged.
   void disconnect() { parallel_.reset(); }
 
   /// Sets learning rates for the step after `step`.
   void prepare_step(std::int64_t step, std::int64_t epoch);
-  /// Sends signals along with the next averaged gradients.
+  /// Raises signals, which are sent with the next averaged gradients.
   void raise(const StepSignals& signals);
   /// Clips gradients, updates the weights, and clears the gradients. With a loss scaler, gradients that overflowed
-  /// change nothing. Blocks: with a loss scaler on a CPU, until they are known.
+  /// change nothing. Blocks: with a loss scaler on a CPU, until the gradients are known.
   void update();
-  /// Makes update() leave out gradients that are not finite, unless there is a loss scaler, which does so itself. If
-  /// `waits`, each update waits for the device to know, so that an optimizer of any kind can be held back.
+  /// Makes update() skip gradients that are not finite. A loss scaler does so itself, so this then changes nothing. If
+  /// `waits`, each update waits until the device has checked the gradients. So the update of any optimizer can be
+  /// skipped.
   void leave_out_nonfinite(bool waits);
   /// True if update() skipped the last gradients since they are not finite. On a device, without `waits`, this is about
   /// the update before the last one, and the host does not wait for the last. Call it once after each update.
   bool was_left_out(bool waits);
   /// True if was_left_out() without `waits` is about the update before the last one.
   bool tells_late() const { return found_.defined() && !found_.is_cpu(); }
-  /// Sets a function to call before each update. It returns once nothing else reads the weights.
+  /// Sets a function that is called before each update. It must return only when nobody else reads the weights.
   void wait_before_update(std::function<void()> wait) { wait_before_update_ = std::move(wait); }
-  /// Calls that function. A recorded step updates the weights without update(), so call it before recording and before
-  /// each replay.
+  /// Calls the function set by wait_before_update(). A recorded step does not call update(), so call this before a
+  /// recording and before each replay.
   void wait_for_readers() const {
     if (wait_before_update_) wait_before_update_();
   }
@@ -68,9 +70,9 @@ class TrainedModel {
   /// Returns the loss scaler. Null unless the precision is fp16.
   LossScaler* scaler() const { return scaler_.get(); }
   DistributedDataParallel& parallel() const { return *parallel_; }
-  /// Returns the optimizer if its update needs nothing of the host, else null.
+  /// Returns the optimizer if its update runs on the device alone, else null.
   DeviceUpdate* device_update() const { return device_update_; }
-  /// Returns the parameters that are trained. A tied weight is there once.
+  /// Returns the parameters that are trained. A tied weight is listed once.
   const std::vector<at::Tensor>& weights() const { return weights_; }
 
  private:

@@ -13,7 +13,7 @@ using testing::message_of;
 using testing::one_rank;
 using testing::SmallNet;
 
-// Two numbers that are trained. The plain update is weight -= gradient.
+// A module with two trained numbers. With SGD and rate 1 the update is weight -= gradient.
 struct TwoNumbers : Module {
   TwoNumbers() { weight = register_parameter("weight", at::zeros({2})); }
   at::Tensor training_step(const Batch&) override { return (weight * at::tensor({3.0F, 4.0F})).sum(); }
@@ -26,7 +26,7 @@ struct TwoNumbers : Module {
   at::Tensor weight;
 };
 
-// The weight after one step with the gradient (3, 4), whose norm is 5.
+// Returns the weight after one step with the gradient (3, 4), whose norm is 5.
 at::Tensor weight_after_step(const StepOptions& options) {
   auto group = one_rank();
   TwoNumbers net;
@@ -113,7 +113,7 @@ RANKS_TEST(TrainedModelOfRanks, AveragesGradientsAndHandsOnSignals, 2) {
   EXPECT_FALSE(model.parallel().agreed(Signal::kSnapshot));
 }
 
-// A step that could not be recorded is made anew, and must not lose what this rank had to say.
+// A step that could not be recorded is made again. The signals that this rank raised must not be lost.
 RANKS_TEST(TrainedModelOfRanks, SignalsOutliveANewConnection, 2) {
   TwoNumbers net;
   const StepOptions options;

@@ -46,7 +46,7 @@ struct FitResult {
 class Trainer {
  public:
   explicit Trainer(TrainerOptions options = {}) : options_(std::move(options)) {
-    // A step that runs out of memory is tried again in smaller parts, to say what would fit.
+    // If a step runs out of memory, smaller batches are tried, so that the error can name a batch that fits.
     options_.step.parallel.permits_plain_backward = true;
   }
 
@@ -62,7 +62,7 @@ class Trainer {
   /// are those of rank 0, or of the snapshot.
   ///
   /// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to any rank end the training on all ranks after the same step, with one
-  /// snapshot. On a device that is one step later.
+  /// snapshot. On a device this happens one step later.
   ///
   /// Collective: yes.
   /// Throws: Error of any kind; snapshots saved before are unchanged. Error(kUsage) for a second training into the same

@@ -83,7 +83,7 @@ struct TrainerOptions {
   GuardOptions guard{};
 };
 
-/// Returns options that test in seconds whether a run works. They run one training batch and one of validation, and
+/// Returns options that test in seconds whether a run works. They run one batch of training and one of validation, and
 /// save nothing.
 TrainerOptions fast_dev_run(TrainerOptions options);
 

@@ -62,7 +62,7 @@ struct Data : MadeUpData {
   int prepared = 0, set_up = 0;
 };
 
-// Writes down what it hears; stops, or sends this process a signal, after a step.
+// A listener that records the events. After a given step it asks for a stop, or sends this process a signal.
 struct Recorder : Listener {
   std::string name() const override { return "recorder"; }
   Verdict on(const RunStarted& event) override {
@@ -117,7 +117,7 @@ double largest_difference(Net& a, Net& b) {
   return largest;
 }
 
-// One rank that saves into a folder of its own, and what is heard of it.
+// One rank that saves into a folder of its own, with a listener that records the events.
 class ARun : public ::testing::Test {
  protected:
   FitResult saved(TrainerOptions options) {
@@ -143,7 +143,7 @@ TEST_F(ARun, IsToldInOrder) {
   const std::vector<std::string> wanted = {"run 2",         "epoch 0",    "step 1",          "step 2",
                                            "validation 22", "epoch 0",    "step 3",          "step 4",
                                            "validation 22", "snapshot 4", "end max_epochs 4"};
-  // The first snapshot is told once it is on disk, while training goes on.
+  // Listeners hear of the first snapshot once it is on disk. Training continues meanwhile.
   const auto first = std::ranges::find(recorder.heard, "snapshot 2");
   ASSERT_NE(first, recorder.heard.end());
   EXPECT_GT(first, std::ranges::find(recorder.heard, "validation 22"));
@@ -232,7 +232,7 @@ TEST(Trainer, AFinishedRunDoesNoStep) {
   EXPECT_FALSE(second.time_to_first_step_s);
 }
 
-// Three steps to an epoch: the first resume is within the second epoch, the other at its end.
+// An epoch has three steps. The first resume is within the second epoch, and the other at the epoch's end.
 TEST(Trainer, TellsTheEpochThatAResumedRunGoesOnIn) {
   auto group = one_rank();
   Data data(8);
@@ -297,7 +297,7 @@ TEST(Trainer, RefusesToResumeOnAnotherDataSet) {
   EXPECT_HAS(text, "was trained on 22 samples, the data set has 30");
 }
 
-// Its gradient is the golden file's, and one step of SGD with lr 1 shows it.
+// A module whose gradient is in the golden file. One step of SGD with lr 1 shows the gradient.
 struct Linear : Module {
   explicit Linear(const nlohmann::json& shapes) {
     for (std::size_t p = 0; p < shapes.size(); ++p) {
@@ -343,7 +343,7 @@ TEST(Trainer, ClipsGradientsAsPyTorchDoes) {
 RANKS_TEST(Trainer, OnThreeRanksEqualsOneRank, 3) {
   auto alone = one_rank();
   for (const std::int64_t accumulate : {1, 2}) {
-    // The last global batch has two samples: one rank has none.
+    // The last global batch has two samples, so one rank has none.
     Net whole;
     Net net;
     Data single(5);

@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// Below 1 it is a share of the batches, at least one. From 1 on it is a number of batches, and 0 means all.
+// Returns the number of samples that a limit allows. A limit below 1 is a share of the batches, but at least one batch.
+// From 1 on, it is a number of batches. 0 means all.
 std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64_t samples) {
   if (limit <= 0) return samples;
   const auto batches = batches_in_epoch(samples, global_batch);
@@ -20,7 +21,7 @@ std::int64_t limited_samples(double limit, std::int64_t global_batch, std::int64
   return std::min(samples, wanted * global_batch);
 }
 
-// A loader without its shard would have each rank train on the whole batch, and weigh it as a part.
+// If a user's loader ignores the shard, each rank would train on the whole batch, and weigh it as a part.
 void require_shard(const Loader& loader, Shard shard, const std::string& maker) {
   const auto& has = loader.options().shard;
   if (has.index == shard.index && has.count == shard.count) return;
@@ -30,7 +31,7 @@ void require_shard(const Loader& loader, Shard shard, const std::string& maker) 
               "hand the shard that it was given on to the loader: LoaderOptions{.shard = shard}");
 }
 
-// The parts of the ranks make one batch only if all cut the same order in the same way.
+// The ranks' parts make one global batch only if all loaders have the same order and cut it in the same way.
 std::string to_text(const Loader* loader) {
   if (loader == nullptr) return "none";
   const auto& options = loader->options();
@@ -71,7 +72,8 @@ TrainingData::TrainingData(DataModule& data, const TrainerOptions& options, Grou
   const auto unit = limits.validation_batch > 0 ? limits.validation_batch : validation_->options().global_batch;
   const auto all = validation_->source().size();
   validation_samples_ = limited_samples(limits.validation_batches, unit, all);
-  // The loader's batches need not end at the limit, and the result would then depend on the number of ranks.
+  // A batch of the loader may extend beyond the limit. The metrics would then depend on the number of ranks, so a
+  // loader of exactly these samples is made.
   if (validation_samples_ < all) validation_ = first_samples(*validation_, validation_samples_);
 }
 

@@ -17,8 +17,9 @@ class TrainingData {
  public:
   /// Calls prepare_data() on rank 0 and setup() on every rank, then makes the loaders.
   ///
-  /// Collective: yes. Throws: what `data` throws; Error(kUsage) on every rank if a loader is not of the rank's shard,
-  /// or if the loaders of two ranks differ in size, global batch, seed or order, or one is missing.
+  /// Collective: yes. Throws: what `data` throws; Error(kUsage) on every rank if a loader does not use the rank's
+  ///             shard, or if the loaders of two ranks differ in size, global batch, seed or order, or if one rank has
+  ///             no loader.
   TrainingData(DataModule& data, const TrainerOptions& options, Group& group);
 
   Loader& train() const { return *train_; }
@@ -34,7 +35,7 @@ class TrainingData {
   std::int64_t step_samples() const { return train_->options().global_batch * accumulate_; }
   /// Returns the number of steps that the first `samples` of an epoch take.
   std::int64_t steps_for(std::int64_t samples) const;
-  /// True if no step is left in an epoch of which `place` samples are done.
+  /// True if no step is left in an epoch after its first `place` samples.
   bool is_epoch_over(std::int64_t place) const;
 
  private:

@@ -35,7 +35,7 @@ TEST(TrainingData, EndsAnEpochAtItsLimit) {
   EXPECT_EQ(data.validation_samples(), 5);
 }
 
-// Loaders that users make wrong, on rank 1 alone or on every rank.
+// Data modules whose loaders are wrong in a way that users get wrong, on rank 1 alone or on every rank.
 struct WrongData : MadeUpData {
   WrongData() : MadeUpData(4) {}
   std::unique_ptr<Loader> train_loader(Shard shard) override {
@@ -54,7 +54,7 @@ std::string refusal(WrongData& data, Group& group) {
   return message_of(ErrorKind::kUsage, [&] { TrainingData(data, TrainerOptions{}, group); });
 }
 
-// Each rank trained on the whole batch, which moved the weights twice as far.
+// The fault: each rank trained on the whole batch, and the weights moved twice as far.
 RANKS_TEST(TrainingDataOfRanks, ThatForgetTheirShardIsRefused, 2) {
   WrongData data;
   data.forgets_shard = true;
@@ -67,7 +67,7 @@ RANKS_TEST(TrainingDataOfRanks, ThatShuffleByOtherSeedsIsRefused, 2) {
   EXPECT_HAS(refusal(data, group), "seed");
 }
 
-// Both ranks waited for half an hour, in two collectives.
+// The fault: the two ranks waited in different collectives for half an hour.
 RANKS_TEST(TrainingDataOfRanks, OfWhichOneValidatesAloneIsRefused, 2) {
   WrongData data;
   data.has_validation = group.is_main();

@@ -61,7 +61,7 @@ struct Net : Module {
   torch::nn::Linear fc1 = nullptr, fc2 = nullptr;
 };
 
-// 22 samples in batches of 4: the last one of an epoch is short.
+// 22 samples in batches of 4: the last batch of an epoch has only 2.
 struct Data : DataModule {
   void prepare_data() override {}
   void setup() override {}
@@ -123,7 +123,8 @@ TEST(TrainingOnADevice, WaitsForItOnlyAtAnEpochsEnd) {
   EXPECT_EQ(device.synchronisations, 3);
 }
 
-// The gradient of the step whose loss the host spoils is not finite. A replay takes it from the recording.
+// The host makes the loss of one step infinite, so the gradient of this step is not finite. A replayed step must see it
+// too.
 TEST(RecordedSteps, LeaveOutAGradientThatIsNotFiniteAndNameTheStep) {
   struct Spoilt : Net {
     using Net::Net;
@@ -158,7 +159,7 @@ TEST(RecordedSteps, LeaveOutAGradientThatIsNotFiniteAndNameTheStep) {
 }
 
 TEST(TrainingOnADevice, AnOverflowLeavesTheStepOutAsOnACpu) {
-  // 65536 times this rate's losses are beyond fp16 at first.
+  // With this learning rate, the losses times the initial scale of 65536 exceed fp16's range at first.
   const TrainerOptions options{.max_epochs = 2, .step = {.precision = Precision::kFp16}};
   struct Steep : Net {
     using Net::Net;

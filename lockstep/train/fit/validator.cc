@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-// A step's random choices are seeded by its number. These belong to no step.
+// Random choices in a training step are seeded by the step's number. Validation belongs to no step, so it has a seed of
+// its own.
 constexpr std::int64_t kNoStep = -1;
 
 }  // namespace
@@ -46,7 +47,7 @@ std::optional<Validator::Metrics> Validator::validate(const StepPlace& place, St
   return metrics;
 }
 
-// A failure of this rank is left in `failure`.
+// Stores an exception of this rank in `failure`.
 Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& failure) {
   auto& group = model_.group();
   PassChecks checks(group);
@@ -66,7 +67,7 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
     failure = std::current_exception();
     if (is_peer_lost(failure)) throw;
   }
-  // The others learn of a failure at their next check, at the latest here.
+  // The other ranks learn of a failure at their next check. A rank that has finished makes its last check here.
   if (is_whole || failure) leaves();
   if (all.failure) return PassEnd::kFailed;
   if (is_whole) return PassEnd::kWhole;
@@ -74,7 +75,8 @@ Validator::PassEnd Validator::run_pass(StopRequest& stop, std::exception_ptr& fa
   return PassEnd::kStopped;
 }
 
-// Stores a failure in `failure` if ranks agree on it. If names differ, all throw, and one rank is alone.
+// Returns the metrics over all ranks. If ranks have logged different names, all ranks throw together, and so does a
+// single rank. Then the exception is stored in `failure`. Any other exception passes through.
 Validator::Metrics Validator::metrics_over_ranks(const MeanMetrics& means, std::exception_ptr& failure) {
   auto& group = model_.group();
   bool has_means = false;
@@ -93,12 +95,12 @@ Validator::Metrics Validator::metrics_over_ranks(const MeanMetrics& means, std::
   return {};
 }
 
-// Called on every rank, with null on those that have not failed.
+// Saves, then throws the failure on all ranks. Every rank calls this, with null if it has not failed itself.
 void Validator::fail(const std::exception_ptr& failure, const std::function<void()>& save) {
   try {
     save();
   } catch (...) {
-    // The reason for the failed validation may break this too, and says more.
+    // If the save fails too, the validation's exception is thrown, since it may be the cause of both.
     if (failure) std::rethrow_exception(failure);
     throw;
   }
@@ -121,7 +123,8 @@ bool Validator::refresh_statistics(const StepPlace& place, StopRequest& stop) {
   return false;
 }
 
-// For the weights that extensions have put in the module's place. Returns false if it was stopped.
+// Computes BatchNorm statistics for weights that extensions have put into the module. Returns false if the pass was
+// stopped.
 bool Validator::take_statistics(const StepPlace& place, const std::function<bool()>& is_stopped) {
   if (!participants_.want_fresh_statistics()) return true;
   auto& module = model_.module();

@@ -46,7 +46,7 @@ struct Net : Module {
   torch::nn::Linear fc = nullptr;
 };
 
-// Puts a bias of 7 in the module's place, which is far from its own.
+// An extension that sets the module's bias to 7 for a validation, far from the bias that was trained.
 struct Sevens : Extension {
   explicit Sevens(Net& of) : net(of) {}
   std::string name() const override { return "sevens"; }
@@ -80,7 +80,7 @@ struct Parts : testing::ConnectedParts<Net> {
   std::optional<Validator::Metrics> validate() {
     return validator.validate({}, stop, [this] { ++saved; });
   }
-  // The module is as training left it: its mode, its own weights, its sums.
+  // After the validation the module has the same mode, weights and sums as before.
   void expect_as_before() {
     EXPECT_TRUE(net.is_training());
     EXPECT_EQ(net.metrics().over_ranks(group), (Validator::Metrics{{"train_mean", 0.25}}));
@@ -93,7 +93,7 @@ struct Parts : testing::ConnectedParts<Net> {
   Validator validator{model, data, forward, participants, options.step};
 };
 
-// The mean over all samples in one batch.
+// The expected mean comes from one batch with all samples.
 double loss_of_all(const SampleSource& source, const std::function<void(Net&)>& prepare = {}) {
   Loader loader(std::shared_ptr<const SampleSource>(&source, [](const auto*) {}),
                 {.global_batch = source.size(), .shuffle = false});
@@ -176,7 +176,7 @@ TEST(Validator, TakesTheStatisticsThatAnExtensionLacks) {
   sevens.wants = true;
   parts.extensions.push_back(&sevens);
   EXPECT_TRUE(parts.validator.refresh_statistics({}, parts.stop));
-  // The plain mean over four batches of six is that over all samples.
+  // Each of the four batches has six samples, so the plain mean over batches is the mean over samples.
   Loader loader(parts.made_up.source, {.global_batch = 24, .shuffle = false});
   EXPECT_TRUE(at::allclose(sevens.mean, loader.next()->input().mean(0), 1e-5, 1e-6));
   parts.expect_as_before();

@@ -36,7 +36,7 @@ struct Net : Module {
   std::shared_ptr<BatchNorm> norm;
 };
 
-// Without a validation and without snapshots, so that only the training's end gives the statistics.
+// There is no validation and no snapshot, so the statistics are computed only at the training's end.
 void expect_those_of_its_snapshot(const WeightAverageOptions& options) {
   auto group = one_rank();
   MadeUpData data(8);

@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// In IEEE 754, infinities and NaNs have all bits of the exponent set, and no other number has. There is no branch and
-// no early end within a block, so that the compiler vectorizes it.
+// In IEEE 754, infinities and NaNs have all bits of the exponent set, and no other number has. A block has no branch
+// and no early end, so the compiler can vectorize its loop.
 template <typename Word>
 bool all_finite(const Word* words, std::int64_t count, Word exponent) {
   constexpr std::int64_t kBlock = 4096;
@@ -53,7 +53,7 @@ void find_nonfinite(const std::vector<at::Tensor>& gradients, at::Tensor& found)
   const torch::NoGradGuard no_grad;
   found.zero_();
   if (gradients.empty()) return;
-  // The kernel of loss scaling, at scale 1. It is one launch for many tensors.
+  // This is the kernel of loss scaling, called with scale 1. One launch checks many tensors.
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::ones_like(found));
 }
 

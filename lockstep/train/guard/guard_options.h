@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Checks of a training's own numbers, and the reactions.
+/// The checks that a training makes on its own numbers, and what it does if one fails.
 ///
 ///     lockstep::TrainerOptions options;
 ///     options.guard.on_nonfinite = lockstep::OnNonfinite::kSkip;
@@ -15,13 +15,13 @@ namespace lockstep {
 enum class OnNonfinite {
   kStop,  ///< It ends with an error that names rank, samples and operation. No weight takes such a gradient.
   kSkip,  ///< It leaves the step out on every rank, and nothing of it counts. On a device each step is waited for.
-  /// It leaves the step out likewise, and goes back to the weights and the optimizer state of the newest snapshot. The
-  /// samples in between are not seen again. Without a snapshot it is as kSkip.
+  /// Leaves the step out, and restores weights and optimizer state from the newest snapshot. The samples since that
+  /// snapshot are not used again. If there is no snapshot, it does the same as kSkip.
   kRollback,
   kIgnore,  ///< Ignore it.
 };
 
-/// True if such a step is left out and the training continues.
+/// True if a step with such numbers is left out and the training continues.
 inline bool leaves_out_steps(OnNonfinite reaction) {
   return reaction == OnNonfinite::kSkip || reaction == OnNonfinite::kRollback;
 }
@@ -40,8 +40,8 @@ struct ComparisonOptions {
 struct GuardOptions {
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   ComparisonOptions compare{};  ///< Compares weights and optimizer state between ranks, also before each snapshot.
-  /// Validate one batch before the first step, and check that all monitored metrics will come. Its results are
-  /// discarded, and it changes no number of the training.
+  /// Validate one batch before the first step, and check that all monitored metrics will come. The batch's results are
+  /// discarded, and no number of the training changes.
   bool sanity_check = true;
 };
 

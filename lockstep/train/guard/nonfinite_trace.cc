@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostNamed = 3;
 
-// The samples of a batch with a number that is not finite, in any field.
+// Returns the samples of a batch that have a number that is not finite, in any field.
 std::vector<std::int64_t> bad_samples(const Batch& batch) {
   auto bad = at::zeros({batch.samples()}, at::kBool);
   for (const auto& field : batch.fields) {
@@ -64,7 +64,8 @@ NonfiniteTrace::Finding NonfiniteTrace::look_at(const Batch& batch, std::size_t 
   bool is_finite = all_finite({value.detach()});
   if (value.requires_grad()) {
     watch.begin_backward();
-    // Separate from the training, so no gradient is added to a parameter's, and no hook of the averaging is called.
+    // torch::autograd::grad() returns gradients without adding them to the parameters' gradients, and calls no hook of
+    // the averaging.
     std::vector<at::Tensor> gradients;
     for (const auto& each : torch::autograd::grad({value}, trained(module_), {}, {}, false, /*allow_unused=*/true)) {
       if (each.defined()) gradients.push_back(each);

@@ -19,7 +19,7 @@ class Module;
 
 namespace lockstep {
 
-/// The origin of numbers that are not finite, as far as it was found. All ranks have the same.
+/// The origin of numbers that are not finite, as far as it was found. It is the same on all ranks.
 struct NonfiniteOrigin {
   ErrorKind kind = ErrorKind::kEnvironment;  ///< kData for a sample, kRecipe for the model, else kEnvironment.
   std::string text;                          ///< "on rank 1, train/ants/7.jpg holds numbers that are not finite"
@@ -28,7 +28,7 @@ struct NonfiniteOrigin {
 
 /// Finds the rank, the samples and the operation whose result first was not finite, by running a step's batches again.
 ///
-/// No weight has changed since, because the step's update was skipped. So the same batches give the same numbers, and
+/// The step's update was skipped, so no weight has changed since. The same batches therefore give the same numbers, and
 /// each operation's inputs and outputs are checked. Gradients are computed separately, so nothing is averaged and no
 /// gradient of the training changes. Every rank runs all of its batches, since layers may communicate with other ranks.
 class NonfiniteTrace {
@@ -36,7 +36,7 @@ class NonfiniteTrace {
   /// Runs batch `index` of the step again and returns its loss with its graph. Undefined if the rank runs nothing.
   using Loss = std::function<at::Tensor(const Batch& batch, std::size_t index)>;
 
-  /// All must outlive this object. Samples are named as `source` does.
+  /// The arguments must outlive this object. `source` gives the names of samples.
   NonfiniteTrace(const torch::nn::Module& module, const SampleSource& source, Group& group);
 
   /// Returns the origin. The first rank with a sample that is not finite comes before one whose model fails.

@@ -49,7 +49,7 @@ Contents contents_of(const Values& values) {
   return contents;
 }
 
-/// The operation returns uninitialized memory, whose content is not its result.
+/// This operation returns uninitialized memory, so its content is not checked.
 bool leaves_memory_as_it_is(const std::string& name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty") || name.starts_with("aten::resize") ||
          name.starts_with("aten::set_");
@@ -61,7 +61,8 @@ struct Before : at::ObserverContext {
 
 }  // namespace
 
-// Ends up in each thread that works for the watch, by LibTorch's thread-local debug information.
+// The state of the watch. LibTorch passes its thread-local debug information on to the threads of a backward pass, so
+// each of them finds this object.
 struct OperationWatch::State : c10::DebugInfoBase {
   std::mutex mutex;
   const std::map<const void*, std::string>* names = nullptr;

@@ -9,8 +9,9 @@
 
 namespace lockstep {
 
-/// While it lives, it checks the inputs and outputs of each operation of this thread, and of the backward passes that
-/// it starts, for the first result that is not finite. It is slow, since it waits for each operation.
+/// Finds the first result that is not finite. While an object of this class lives, the inputs and outputs of each
+/// operation in this thread are checked, and those of the backward passes that it starts. This is slow, since it waits
+/// for each operation.
 ///
 /// An infinite number is often meant, as in an attention mask. NaN never is. So the origin is the first operation that
 /// makes NaN of inputs without NaN, and beside it the last one before that made an infinite number of finite ones.
@@ -22,7 +23,7 @@ class OperationWatch {
   OperationWatch(const OperationWatch&) = delete;
   OperationWatch& operator=(const OperationWatch&) = delete;
 
-  /// Says that a backward pass begins.
+  /// Tells the watch that a backward pass begins.
   void begin_backward();
   /// Returns the finding, such as "aten::log (forward, after weight fc.weight) gave an infinite number". Empty for
   /// none.

@@ -18,13 +18,14 @@
 namespace lockstep {
 namespace {
 
-// The first comparison comes early. It finds a rank that began with another state, and measures the cost.
+// The first comparison is made after few steps. It finds a rank that began with another state, and measures how long a
+// comparison takes.
 constexpr std::int64_t kFirst = 10;
 constexpr double kShareOfTime = 0.01;
 constexpr std::int64_t kLongest = 10'000;
 constexpr std::size_t kMostNamed = 8;
 
-// The numbers of a tensor in the order of its memory, whatever its shape and strides.
+// Returns the numbers of a tensor in the order of memory, whatever its shape and strides are.
 at::Tensor flat(const at::Tensor& tensor) {
   const auto plain = tensor.detach();
   if (!plain.is_non_overlapping_and_dense()) return plain.contiguous().view({-1});
@@ -43,7 +44,7 @@ std::int64_t hash_of(const at::Tensor& tensor) {
       xxh3_64(std::span(static_cast<const std::byte*>(numbers.const_data_ptr()), numbers.nbytes())));
 }
 
-// A flipped bit changes its word, and so the sum, which wraps around.
+// Adds up the tensor's words as integers, modulo 2^64. A flipped bit changes one word, and so the sum.
 at::Tensor device_sum(const at::Tensor& tensor) {
   const auto numbers = flat(tensor);
   return numbers.view(integer_of(numbers.element_size())).sum(at::kLong);
@@ -53,7 +54,8 @@ std::string counted(std::size_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
-// Returns the ranks of the largest group with the same number. If two are equally large, it is the lowest rank's.
+// Returns the ranks of the largest group with the same number. If two groups are equally large, it is the group with
+// the lowest rank.
 std::vector<int> majority(const std::vector<std::int64_t>& of_ranks) {
   std::map<std::int64_t, std::vector<int>> groups;
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) groups[of_ranks[rank]].push_back(static_cast<int>(rank));
@@ -143,7 +145,7 @@ std::string StateComparison::compare(std::int64_t step, double step_seconds) {
   return healed;
 }
 
-// The slowest rank's number counts for all.
+// All ranks use the longest interval that any rank computed.
 void StateComparison::plan_next(std::int64_t step, double seconds, double step_seconds) {
   const auto wishes = group_.all_gather(steps_between(seconds, step_seconds));
   next_ = step + std::ranges::max(wishes);
@@ -201,7 +203,8 @@ std::string StateComparison::resolve(const std::vector<Item>& all, const std::ve
   return fact + "; it took the state of rank " + std::to_string(sound.front());
 }
 
-// Rank `sound` has the right state. Each rank finds its first tensor that differs, and the first of all is named.
+// Rank `sound` has the right state. Each rank finds its first tensor that differs from it, and the message names the
+// first of all.
 std::string StateComparison::first_difference(const std::vector<Item>& all, const std::vector<std::int64_t>& own,
                                               int sound) const {
   auto right = at::tensor(at::ArrayRef<std::int64_t>(own), at::kLong);

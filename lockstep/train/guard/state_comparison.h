@@ -21,14 +21,14 @@ namespace lockstep {
 
 /// Compares the state that all ranks should share, that is parameters and the optimizer's state.
 ///
-/// Averaged gradients are the same on every rank, so the same weights stay the same, bit for bit. A flipped bit in one
-/// rank's memory breaks that for ever. The rank continues with gradients for other weights, and no message shows it.
-/// Each rank hashes its tensors, and ranks exchange one number. Only if these differ do they exchange a number for each
-/// tensor, which names the first one that differs. With three ranks or more, the majority decides which rank is wrong.
-/// Buffers are left out, since each rank has its own until rank 0's are copied.
+/// Averaged gradients are the same on every rank, so the same weights stay the same, bit for bit. If a bit flips in one
+/// rank's memory, that rank's weights differ from then on. It continues with gradients for its own weights, and no
+/// message shows this. Each rank hashes its tensors, and ranks exchange one number. Only if these differ do they
+/// exchange a number for each tensor, which names the first one that differs. With three ranks or more, the majority
+/// decides which rank is wrong. Buffers are left out, since each rank has its own until rank 0's are copied.
 class StateComparison {
  public:
-  /// All must outlive this object. With one rank it does nothing.
+  /// The arguments must outlive this object. If there is one rank, it does nothing.
   StateComparison(torch::nn::Module& module, torch::optim::Optimizer& optimizer, Group& group,
                   const ComparisonOptions& options);
 
@@ -37,12 +37,12 @@ class StateComparison {
   /// Compares after step `step`. `step_seconds` is the time of a step. It decides when the next comparison is due if
   /// `every_steps` is -1. The state must not change meanwhile.
   ///
-  /// Returns a sentence on what was healed. Empty if all ranks hold the same.
-  /// Collective: yes. Blocks: until the device is done and every rank is there.
+  /// Returns a sentence on the state that was healed. Empty if the state is the same on all ranks.
+  /// Collective: yes. Blocks: until the device is done and every rank has called this.
   /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts.
   std::string compare(std::int64_t step, double step_seconds);
 
-  /// Plans anew after step `step`, on every rank alike, since one of them is new.
+  /// Plans the next comparisons again after step `step`. Call it on all ranks when a new process has joined them.
   void restart(std::int64_t step);
 
   /// Returns the steps between comparisons for a share of 1 % of the time.

@@ -63,7 +63,7 @@ RANKS_TEST(StateComparison, SoIsOneWithAFlippedBitOfTheOptimizersState, 3) {
   EXPECT_NE(text.find("exp_avg_sq"), std::string::npos) << text;
 }
 
-// The same draws on every rank. The one that is drawn flips the bit, and flips it back.
+// Every rank draws the same numbers. The rank that is drawn flips the bit, and later flips it back.
 RANKS_TEST(StateComparison, AThousandFlippedBitsOfAThousandAreFoundAndTheRankIsNamed, 3) {
   Trained trained;
   StateComparison comparison(*trained.net, *trained.optimizer, group, {.every_steps = 1});
@@ -138,7 +138,7 @@ RANKS_TEST(StateComparison, ByDefaultTheSlowestRankSetsTheNextTime, 2) {
   StateComparison comparison(*trained.net, *trained.optimizer, group, {});
   EXPECT_FALSE(comparison.is_due(9));
   EXPECT_TRUE(comparison.is_due(10));
-  // A step of no time on rank 1 alone: both wait for the longest interval.
+  // Only rank 1 measures a step that takes no time. Both ranks must use the longest interval.
   EXPECT_EQ(comparison.compare(10, group.rank() == 0 ? 1e6 : 0), "");
   EXPECT_FALSE(comparison.is_due(10'009));
   EXPECT_TRUE(comparison.is_due(10'010));

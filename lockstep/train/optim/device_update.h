@@ -24,8 +24,8 @@ class Optimizer;
 
 namespace lockstep {
 
-/// Keeps on the device what an optimizer's update would take from the host. So an update needs no wait for the device,
-/// and can be recorded once and replayed.
+/// Keeps learning rates and counts of steps on the device. So an optimizer's update needs nothing from the host, and
+/// can be recorded once and replayed.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
@@ -34,7 +34,7 @@ class DeviceUpdate {
   /// before each step, outside of any recording.
   void prepare_step();
 
-  /// From here on, steps change nothing if `overflow` is 1. An undefined tensor ends that. Shape: overflow [1].
+  /// From here on, updates change nothing if `overflow` is 1. An undefined tensor turns this off. Shape: overflow [1].
   void skip_where(at::Tensor overflow) { overflow_ = std::move(overflow); }
 
   bool is_prepared() const { return !rates_.empty(); }
@@ -51,9 +51,10 @@ class DeviceUpdate {
     }
   }
 
-  /// Copies the counts of steps from the device, for a snapshot. Blocks: until they are here.
+  /// Copies the counts of steps from the device to the host, for a snapshot. Blocks: until the copy is complete.
   virtual void settle() {}
-  /// Forgets the counts on the device, since the optimizer's state was replaced. The next update starts from that.
+  /// Drops the counts on the device, because the optimizer's state was replaced. The next update starts from the new
+  /// state.
   virtual void forget() {}
 
  protected:
@@ -75,8 +76,9 @@ class DeviceCounts {
     std::size_t members = 0;
   };
 
-  /// Returns the count of the states that are updated together now. They all share one count so far. `first` makes the
-  /// initial one. If other states of that count are not updated now, `states` get a separate count.
+  /// Returns the count of the states that are updated together now. All these states share one count so far. `first`
+  /// makes the initial count. If the same count also belongs to states that are not updated now, `states` get a count
+  /// of their own.
   std::shared_ptr<Count> shared(const std::vector<Key>& states, const std::function<at::Tensor()>& first) {
     auto& count = counts_[states.front()];
     if (count && count->members == states.size()) return count;
@@ -86,7 +88,7 @@ class DeviceCounts {
     return own;
   }
 
-  /// Returns the count of a state. Null if it was never counted on the device.
+  /// Returns the count of a state. Null if the state was never counted on the device.
   std::shared_ptr<Count> find(const Key& state) const {
     if (counts_.empty()) return nullptr;
     const auto it = counts_.find(state);

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// "meta" is a device whose tensors have no memory: as on a GPU, they are not the CPU's.
+// "meta" is a device whose tensors have no memory. It stands in for a GPU here, since its tensors are not on the CPU.
 bool keeps_rates(c10::DeviceType device, at::ScalarType type) {
   const auto weight = at::empty({3}, at::TensorOptions(device).dtype(type)).requires_grad_(true);
   const auto optimizer = make_optimizer({weight}, {.name = "adamw", .lr = 0.1});

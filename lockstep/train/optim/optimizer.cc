@@ -18,7 +18,7 @@ at::Tensor value_of(const torch::optim::Optimizer::LossClosure& closure) {
   return closure();
 }
 
-// A momentum buffer starts as its first gradient, so parameters that have none yet need a separate call.
+// A momentum buffer starts as the first gradient. So parameters without a buffer need a separate call of the kernel.
 struct SgdCall {
   Tensors parameters, gradients, buffers;
 
@@ -34,8 +34,8 @@ std::unique_ptr<torch::optim::OptimizerParamState> new_sgd_state(const at::Tenso
   return state;
 }
 
-// The kernels read one step count for each parameter. All of a call's parameters have taken as many steps, so they
-// share one tensor.
+// The arguments of one call of a fused Adam kernel. The kernel reads a step count for each parameter. All parameters of
+// one call have taken the same number of steps, so they share one tensor for it.
 template <typename State>
 struct AdamCall {
   Tensors parameters, gradients, averages, squares, maxima;
@@ -47,7 +47,7 @@ struct AdamCall {
       state.exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
       state.exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
     }
-    // Also absent if a run is resumed with amsgrad switched on.
+    // The maximum is also missing if a run resumes with amsgrad newly switched on.
     if (amsgrad && !state.max_exp_avg_sq().defined()) state.max_exp_avg_sq(state.exp_avg_sq().clone());
     parameters.push_back(parameter);
     gradients.push_back(parameter.grad());
@@ -57,7 +57,7 @@ struct AdamCall {
     states.push_back(&state);
   }
 
-  // Advances the count of every state and returns it for the kernel.
+  // Increments the step count of every state, and returns the counts for the kernel.
   Tensors advanced_steps() {
     const auto step = states[0]->step() + 1;
     for (auto* state : states) state->step(step);
@@ -83,7 +83,8 @@ void for_each_adam_call(const torch::optim::OptimizerParamGroup& group, StateMap
   for (auto& [key, call] : calls) run(call, key.second);
 }
 
-// Counts the step on the host or on the parameters' device, as so far, and passes the counts to `kernel`.
+// Counts the step, and passes the counts to `kernel`. The counts are on the host or on the parameters' device, where
+// they were before.
 template <typename State, typename Kernel>
 void run_counted(AdamCall<State>& call, std::int64_t done, DeviceCounts<State*>& counts, const DeviceUpdate& update,
                  Kernel kernel) {
@@ -108,7 +109,7 @@ void take_counts(const DeviceCounts<State*>& counts) {
   }
 }
 
-// Adam and AdamW differ in their kernel alone.
+// Adam and AdamW differ only in the kernel that they call.
 template <typename Options, typename State, typename Groups, typename StateMap, typename Kernel>
 void step_adam(Groups& groups, StateMap& states, DeviceCounts<State*>& counts, const DeviceUpdate& device,
                Kernel kernel) {
@@ -129,7 +130,7 @@ void step_adam(Groups& groups, StateMap& states, DeviceCounts<State*>& counts, c
   }
 }
 
-// Tied weights appear twice in a module's parameters(), and would be moved twice.
+// Tied weights appear twice in a module's parameters(), and would be updated twice.
 Tensors without_repeats(Tensors parameters) {
   std::unordered_set<const void*> seen;
   std::erase_if(parameters, [&](const auto& each) { return !seen.insert(each.unsafeGetTensorImpl()).second; });

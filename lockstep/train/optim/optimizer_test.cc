@@ -56,7 +56,8 @@ Tensors fresh_parameters(const Json& all, at::ScalarType type) {
   return parameters;
 }
 
-// Gradients of step `step`, as make.py hands them out: one parameter gets its first late, one never.
+// Sets the gradients of step `step` as make.py does: one parameter gets its first gradient late, and one never gets
+// any.
 void set_gradients(Tensors& parameters, const Json& all, std::int64_t step) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (p == all.at("never") || (p == all.at("late") && step < 2)) continue;

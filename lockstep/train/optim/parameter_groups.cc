@@ -27,7 +27,7 @@ namespace {
               near ? "did you mean '" + *near + "'?" : "the model has " + joined(names, ", "));
 }
 
-// The optimizer's own options, with those that the group sets.
+// Returns the optimizer's options, changed by the settings of the group.
 template <typename Options>
 std::unique_ptr<torch::optim::OptimizerOptions> options_with(const torch::optim::OptimizerOptions& base,
                                                              const ParameterGroup& group) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Settings of an optimizer for parameters by name, such as no weight decay for biases.
+/// Settings of an optimizer that apply to some parameters, chosen by name. An example is no weight decay for biases.
 ///
 ///     const auto groups = lockstep::parsed_groups({"*.bias weight_decay=0", "fc.* lr=0.01"});
 ///     auto adamw = lockstep::make_optimizer(*net, {.name = "adamw", .weight_decay = 0.01}, groups);
@@ -30,8 +30,8 @@ struct ParameterGroup {
 std::vector<ParameterGroup> parsed_groups(const std::vector<std::string>& entries);
 
 /// Makes an optimizer of the module's parameters that require gradients. Each entry makes one group. All other
-/// parameters make a last one. A parameter goes to the first entry that fits. A group without parameters is left out.
-/// Tied weights count once, by their first name.
+/// parameters make one more group, the last. A parameter belongs to the first entry whose pattern matches its name. A
+/// group without parameters is left out. Tied weights count once, by their first name.
 ///
 /// Throws: as make_optimizer(); Error(kRecipe) for a pattern that matches no parameter, with a similar name.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const torch::nn::Module& module,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OneCycleSchedule gave each parameter group max_lr, whatever rate of its own the group had.
+// The fault: OneCycleSchedule used max_lr for every parameter group, even if the group had a learning rate of its own.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -24,7 +24,7 @@ double cosine_between(double from, double to, double share) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
 }
 
-// The two ends of OneCycleLR's phases, in steps from 0.
+// The steps, from 0, at which the two phases of OneCycleLR end.
 struct Phases {
   double peak;
   double end;
@@ -100,7 +100,7 @@ struct Check {
   }
 };
 
-// One base rate over another, exactly 1 if they are the same.
+// Returns a group's rate divided by the base rate. Exactly 1 if both are the same.
 double share_of_rate(double own, double base) {
   if (own == base) return 1;
   if (base > 0) return own / base;
@@ -108,7 +108,7 @@ double share_of_rate(double own, double base) {
          "set optimizer.lr, or leave the rates out of optimizer.groups");
 }
 
-// Returns whether there was one to set.
+// Sets the momentum, or beta1 for Adam. Returns false if the optimizer has no momentum.
 bool set_momentum_of(torch::optim::OptimizerOptions& options, double value) {
   if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) {
     if (sgd->momentum() == 0) return false;
@@ -169,7 +169,7 @@ std::string Scheduler::monitor() const {
   return plateau == nullptr ? std::string() : plateau->monitor;
 }
 
-// A plateau's rates, and constant ones, are moved by their warm-up alone.
+// A plateau's rates and constant rates depend on the step only during the warm-up.
 bool Scheduler::goes_by_steps(std::int64_t step) const {
   if (!options_.by_step) return false;
   const bool is_still = std::holds_alternative<std::monostate>(options_.schedule) ||
@@ -215,7 +215,7 @@ void Scheduler::observe(const std::map<std::string, double>& metrics) {
                (names.empty() ? "nothing" : joined(names, ", ")),
            "set scheduler.monitor to one of them, or data.split where there is no validation set");
   }
-  // A metric that is not a number is never an improvement, as in PyTorch.
+  // If the metric is NaN, it never counts as an improvement, as in PyTorch.
   const double value = it->second;
   const bool is_better =
       plateau->wants_max ? value > best_ * (1 + plateau->threshold) : value < best_ * (1 - plateau->threshold);
@@ -243,7 +243,7 @@ std::map<std::string, double> Scheduler::state() const {
   if (plateau_rates_.empty()) return {};
   std::map<std::string, double> out = {{"bad_epochs", static_cast<double>(bad_epochs_)},
                                        {"cooldown_left", static_cast<double>(cooldown_left_)}};
-  // JSON has no infinity, so a best that was never set is left out.
+  // JSON has no infinity. So the best value is left out as long as none was set.
   if (std::isfinite(best_)) out["best"] = best_;
   for (std::size_t i = 0; i < plateau_rates_.size(); ++i) out["lr." + std::to_string(i)] = plateau_rates_[i];
   return out;

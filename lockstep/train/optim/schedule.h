@@ -101,8 +101,8 @@ struct ScheduleOptions {
   double warmup_start_factor = 0.1;  ///< Factor of the rate at the start of the warm-up.
 };
 
-/// Sets an optimizer's learning rates. They follow from the step and epoch alone, so a resumed run needs no state. Only
-/// PlateauSchedule has some.
+/// Sets an optimizer's learning rates. The rates follow from the step and epoch alone, so a resumed run needs no state.
+/// Only PlateauSchedule has state.
 class Scheduler {
  public:
   /// `optimizer` must outlive this object. The schedule starts from its present rates, group by group.
@@ -123,7 +123,7 @@ class Scheduler {
   void prepare(std::int64_t step, std::int64_t epoch);
 
   /// Passes metrics to PlateauSchedule. Call it after each validation.
-  /// Throws: Error(kRecipe) if its metric is not among `metrics`; it lists those that are.
+  /// Throws: Error(kRecipe) if PlateauSchedule's metric is not among `metrics`. The message lists `metrics`.
   void observe(const std::map<std::string, double>& metrics);
 
   /// Returns the state of PlateauSchedule, for a snapshot. Empty for all others.

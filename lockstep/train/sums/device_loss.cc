@@ -19,7 +19,7 @@ DeviceLoss::Sums DeviceLoss::sums() const {
   return {host.const_data_ptr<double>()[0], host.const_data_ptr<double>()[1]};
 }
 
-// In place, since a recorded step keeps writing there.
+// The sums are set in place, since a recorded step continues to write there.
 void DeviceLoss::set(const Sums& sums) {
   sums_[0].fill_(sums.epoch);
   sums_[1].fill_(sums.since_logged);

@@ -13,14 +13,14 @@ class DeviceLoss {
  public:
   explicit DeviceLoss(const c10::Device& device);
 
-  /// Adds `mean`, of shape [], for this many samples.
+  /// Adds the mean loss of `samples` samples. Shape: mean [].
   void add(const at::Tensor& mean, std::int64_t samples);
 
   struct Sums {
     double epoch = 0;
     double since_logged = 0;
   };
-  /// Blocks: until the steps so far are done.
+  /// Returns both sums. Blocks: until the device has done all steps so far.
   Sums sums() const;
   void set(const Sums& sums);
 

@@ -91,7 +91,7 @@ void LossCounter::note(double loss, std::int64_t step) {
 
 void LossCounter::settle() {
   if (!on_device_ || !is_behind_) return;
-  // Reading them also waits, but does not watch the peers meanwhile.
+  // Reading the sums would also wait for the device, but without checking meanwhile whether a peer was lost.
   if (group_.is_connected()) group_.await_device();
   const auto there = on_device_->sums();
   sums_.epoch.total = there.epoch;

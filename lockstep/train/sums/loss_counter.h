@@ -15,32 +15,33 @@ struct LossSum {
   std::int64_t samples = 0;
 };
 
-/// The two sums of a training, of its epoch and since the last logged step.
+/// The two sums of losses that a training keeps: over the epoch, and since the last logged step.
 struct LossSums {
   LossSum epoch;
   LossSum since_logged;
 };
 
-/// Counts this rank's training losses. On a device they stay there until their sums are asked for, so no step waits.
+/// Counts this rank's training losses. Losses on a device stay there until the sums are read, so no step waits for
+/// them.
 class LossCounter {
  public:
   /// `group` must outlive this object.
   explicit LossCounter(Group& group);
 
-  /// Adds `mean` for this many samples of step `step`. Shape: mean []. Blocks: on a CPU, until it is there.
+  /// Adds the mean loss of `samples` samples in step `step`. Shape: mean []. Blocks: not if the loss is on a device.
   void add(const at::Tensor& mean, std::int64_t samples, std::int64_t step);
-  /// Counts losses that were added up already.
+  /// Adds a sum of losses.
   void add_sum(const LossSum& sum);
-  /// Counts samples whose losses a recorded step adds up itself, or takes them back if `samples` is negative.
+  /// Counts samples whose losses a replayed step adds up on the device. A negative number takes samples back.
   void add_samples(std::int64_t samples);
 
-  /// Goes on from these sums.
+  /// Sets the sums, for a resume.
   void restore(const LossSums& sums);
   /// Resets the sum of the epoch.
   void begin_epoch();
-  /// Returns this rank's sums. Blocks: until the device has done the steps so far.
+  /// Returns this rank's sums. Blocks: until the device has done all steps so far.
   const LossSums& sums();
-  /// Returns the number of this rank's samples in the epoch's sum. It asks nothing of the device.
+  /// Returns the number of this rank's samples in the epoch's sum. It does not wait for the device.
   std::int64_t epoch_samples() const { return sums_.epoch.samples; }
 
   /// Returns the mean over the epoch's samples of all ranks. Collective: yes. Blocks: as sums().
@@ -54,7 +55,8 @@ class LossCounter {
   void require_finite(double loss, std::int64_t step, std::int64_t epoch);
 
  private:
-  /// The first loss that was not finite, and the step that gave it or was the first to learn of it.
+  /// The first loss that was not finite. The step is the one that made it, or the first step at which the host learned
+  /// of it.
   struct LostLoss {
     std::int64_t step = 0;
     double loss = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A record is the numbers in the order of their members, then the bytes of each tensor. It lives in the memory of one
-// machine, between two processes of one program, so numbers have the machine's own form. Texts and tensors begin with
-// their count of bytes.
+// How a record is laid out. The numbers come first, in the order of their members, then the bytes of each tensor. A
+// record goes only from one process to another of the same program on the same machine. So numbers have the machine's
+// own form. A text or tensor begins with its number of bytes.
 #include "lockstep/train/sums/rank_part.h"
 
 #include <torch/torch.h>
@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Counts what it is given, and writes it if there is a place.
+/// Counts the bytes that it is given, and also writes them if it was given memory.
 class Writer {
  public:
   Writer() = default;

@@ -51,8 +51,8 @@ at::Tensor Classifier::training_step(const Batch& batch) {
                                 options().label_smoothing);
 }
 
-// Neighbours in the epoch's order are partners. One whose partner is another rank's, or missing at the end, stays as it
-// is.
+// Returns the loss with mixup or cutmix. Neighbours in the epoch's order are mixed with each other. A sample whose
+// partner is on another rank, or missing at the end of the epoch, is not mixed.
 at::Tensor Classifier::mixed_loss(const Batch& batch) {
   const auto input = prepared(batch);
   const auto& target = batch.target();
@@ -86,7 +86,7 @@ at::Tensor Classifier::mixed_loss(const Batch& batch) {
 
 at::Tensor Classifier::predict_step(const Batch& batch) { return logits(batch).to(at::kDouble).softmax(1); }
 
-// In double, so that samples add up to the same whatever batches they come in.
+// Losses are added in double, so that the sum does not depend on the batches.
 void Classifier::validation_step(const Batch& batch) {
   if (validates_itself()) return own_validation_step(batch, prepared(batch));
   const auto guesses = logits(batch).to(at::kDouble);

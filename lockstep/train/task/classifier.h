@@ -24,7 +24,7 @@ class Classifier : public NetworkTask {
   at::Tensor training_step(const Batch& batch) override;
   /// Logs "val_loss" and "val_accuracy", and with 6 classes or more also "val_top5".
   void validation_step(const Batch& batch) override;
-  /// Returns the probabilities of the classes. Shape: returns [N, classes].
+  /// Returns each sample's probabilities of the classes. Shape: returns [N, classes].
   at::Tensor predict_step(const Batch& batch) override;
   std::unique_ptr<Module> replica() const override {
     return std::make_unique<Classifier>(another_network(), classes_, options());

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// The mean over each sample's masked places of `values` [N, L], then over samples.
+// Returns the mean over samples of each sample's mean over its masked positions. Shape: values [N, L].
 at::Tensor mean_of_samples(const at::Tensor& values, const at::Tensor& is_masked) {
   const auto weights = is_masked.to(values.scalar_type());
   return ((values * weights).sum(1) / weights.sum(1).clamp_min(1)).mean();

@@ -7,15 +7,15 @@
 
 namespace lockstep {
 
-/// A network that fills in the masked bytes of a text. The loss of a sample is the mean over its masked positions, and
-/// each sample has the same weight, so it does not matter which rank has it.
+/// A network that fills in the masked bytes of a text. The loss of a sample is the mean over its masked positions. Each
+/// sample has the same weight, on whichever rank it is.
 class MaskedLanguageModel : public NetworkTask {
  public:
   explicit MaskedLanguageModel(std::shared_ptr<Network> network, TaskOptions task = {})
       : NetworkTask(std::move(network), std::move(task)) {}
 
   at::Tensor training_step(const Batch& batch) override;
-  /// Logs "val_loss" (nats a masked place) and "val_accuracy" of masked positions.
+  /// Logs "val_loss" (nats for each masked position) and "val_accuracy" of masked positions.
   void validation_step(const Batch& batch) override;
   /// Throws: Error(kUsage), since a text has no row of numbers to predict.
   at::Tensor predict_step(const Batch& batch) override;

@@ -36,7 +36,7 @@ struct TaskOptions {
   std::optional<Normalisation> normalisation{};                    ///< Normalises images.
   Mixing mixing{};                                                 ///< Mixes the samples of a training batch.
   double label_smoothing = 0;
-  /// Returns the mean loss over samples, in place of the task's own. Shape: returns [].
+  /// Returns the mean loss over samples. If set, it replaces the task's own loss. Shape: returns [].
   std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss{};
   std::uint64_t seed = 0;  ///< Seed of the mixing.
   /// Further metrics of validation by name, each a mean over the batch's samples, of the output in float64.
@@ -67,7 +67,8 @@ class NetworkTask : public Module {
   NetworkTask(std::shared_ptr<Network> network, TaskOptions options);
 
   const TaskOptions& options() const { return options_; }
-  /// Makes another instance of the network. Throws: Error(kUsage) if there is no TaskOptions::rebuild.
+  /// Makes another instance of the network, for strategy "dp". Throws: Error(kUsage) if there is no
+  /// TaskOptions::rebuild.
   std::shared_ptr<Network> another_network() const;
   /// Returns the network's logits. Shape: as Network::forward().
   at::Tensor scores(const at::Tensor& input) { return network_->forward(input); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The steps of a network that knows itself how to train. NetworkTask calls them in place of its own.
+/// The training steps that a network defines by itself. NetworkTask calls them in place of its own steps.
 ///
 ///     struct Net : lockstep::Network, lockstep::WithOwnSteps {
 ///       lockstep::OwnSteps* own_steps() override { return steps.get(); }
@@ -23,15 +23,15 @@ namespace lockstep {
 /// The steps, optimizer and schedule that a network brings with it, as a LightningModule of Python's does.
 class OwnSteps {
  public:
-  /// The fields of a batch, with the input as the network gets it.
+  /// The fields of a batch. The input is as the network gets it.
   struct Data {
     std::vector<at::Tensor> fields{};
     std::int64_t epoch = 0;
-    std::int64_t index = 0;  ///< Of the batch within the epoch.
+    std::int64_t index = 0;  ///< Index of the batch within the epoch.
   };
 
   struct Result {
-    at::Tensor loss{};                                         ///< Undefined if validation returns none.
+    at::Tensor loss{};                                         ///< Undefined if a validation step returns no loss.
     std::vector<std::pair<std::string, at::Tensor>> logged{};  ///< Means over the batch's samples. Shape: [].
   };
 
@@ -42,7 +42,7 @@ class OwnSteps {
 
   virtual ~OwnSteps() = default;
 
-  /// True if the network has that method.
+  /// True if the network has the method of this name.
   virtual bool has_training_step() const = 0;
   virtual bool has_validation_step() const = 0;
   virtual bool has_optimizer() const = 0;
@@ -51,7 +51,7 @@ class OwnSteps {
   virtual Result training_step(const Data& data) = 0;
   /// LOCKSTEP_ASSERT: has_validation_step().
   virtual Result validation_step(const Data& data) = 0;
-  /// Called before a training, after the weights are in place.
+  /// Is called before a training, after the weights are set.
   virtual void begin(const TrainingPlan& plan) = 0;
   /// LOCKSTEP_ASSERT: has_optimizer().
   ///
@@ -59,11 +59,11 @@ class OwnSteps {
   virtual Optimizer optimizer() = 0;
 };
 
-/// Implemented by networks that may have steps of their own.
+/// The interface of networks that may have steps of their own.
 class WithOwnSteps {
  public:
   virtual ~WithOwnSteps() = default;
-  /// Returns null if it has none.
+  /// Returns the network's own steps, or null if it has none.
   virtual OwnSteps* own_steps() = 0;
 };
 

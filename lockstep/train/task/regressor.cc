@@ -12,7 +12,7 @@ at::Tensor Regressor::training_step(const Batch& batch) {
   return options().loss ? options().loss(output, target) : at::mse_loss(output, target);
 }
 
-// In double, so that samples add up to the same whatever batches they come in.
+// Losses are added in double, so that the sum does not depend on the batches.
 void Regressor::validation_step(const Batch& batch) {
   if (validates_itself()) return own_validation_step(batch, batch.input());
   const auto output = predict_step(batch);

@@ -71,7 +71,7 @@ record srun-gres-one slurm '0|1' zero srun -N2 -n2 --gres=gpu:1 "$dump"
 record srun-gpu-bind slurm 0,1 zero srun -N1 -n2 --gpus-per-node=2 --gpu-bind=single:1 "$dump"
 record srun-gpus-more-than-tasks slurm 0,1 local srun -N1 -n2 --gpus-per-node=4 "$dump"
 
-# Allocations: a shell is no step, what srun starts in it is one.
+# Allocations. A shell of salloc is not a step, but srun in this shell starts one.
 record salloc-shell single 0 none salloc -Q -N2 -n4 "$dump"
 record salloc-srun slurm '0,1|2,3' none salloc -Q -N2 --ntasks-per-node=2 srun "$dump"
 record salloc-srun-part slurm '0|1' none salloc -Q -N4 -n8 srun -N2 -n2 "$dump"

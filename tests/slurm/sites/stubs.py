@@ -26,7 +26,7 @@ conda() {
 }
 HOOK
 """
-# The device's library is the host's: an image has none unless it is brought in, or it has one of its own.
+# The device's library belongs to the host. A container has none, unless it is bound into the image or the image has its own.
 CONTAINER = """#!/bin/bash
 [ "$1" = exec ] || { echo "want exec, not $1" >&2; exit 1; }
 shift
@@ -47,7 +47,7 @@ export PATH=@STUBS@/image/bin:/usr/bin:/bin
 if [ -n "$brought" ] || [ -n "$own" ]; then exec "$@"; fi
 exec unshare --mount sh -c 'mount -t tmpfs none @STUBS@/driver && exec "$0" "$@"' "$@"
 """
-# As PyTorch's: the flags' defaults are variables, and nodes that are not told of each other are a world each.
+# A stand-in for torchrun. As in PyTorch, variables give the defaults of its flags. Nodes that do not know of each other are separate runs.
 TORCHRUN = """#!@PYTHON@
 import os, subprocess, sys
 words = sys.argv[1:]
