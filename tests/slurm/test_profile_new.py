@@ -81,7 +81,7 @@ class ProfileNew(unittest.TestCase):
         self.assertEqual([task["cores"] for task in tasks], ["2"] * 4)
         self.assertEqual({task["devices"] for task in tasks}, {"0,1,2,3"}, "all, each task with its own among them")
         self.assertIn("gres:gpu:4", record)
-        # The profile is found on the nodes, too, and read as a whole.
+        # `lockstep` finds the new profile by its name, and accepts every key in it.
         self.assertIn("* plain", site.lockstep("profile", "ls").stdout)
         self.assertIn("plain: ok", site.lockstep("profile", "check", "plain").stdout)
 
