@@ -226,7 +226,7 @@ void add_node_look(ScriptText& out, const JobPlan& plan) {
   out.line("}");
 }
 
-/// Adds next_job(). `link` is the number of jobs that the run has had, including this one.
+/// Returns the line that sets `link`, the number of jobs that the run has had, including this one.
 std::string link_line(const JobPlan& plan) {
   return plan.can_requeue ? "link=$((${SLURM_RESTART_COUNT:-0} + 1))" : "link=${1:-1}";
 }
