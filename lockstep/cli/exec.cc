@@ -163,7 +163,9 @@ void run(ExecOptions options, Context& context) {
   if (watch) each_second = [&](pid_t child) { watch->look(child); };
   const auto end = attended(program, command, watch ? watch->with_page(task.environment.env) : task.environment.env,
                             own_log ? own_log.get() : -1, each_second);
-  keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
+  auto exit = exit_record(task, context.env, end);
+  if (watch && end.code != 0) exit.doing = watch->doing();
+  keep_exit(exit, task.run_dir, context.log);
   context.exit_code = end.code;
   // Slurm stops all tasks if one ends with another code than 0, others that are still saving among them.
   if (end.code != kExitStopped || options.again.empty()) return;

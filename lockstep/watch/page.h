@@ -121,6 +121,7 @@ class Page {
 
   /// Turns notes off and on again, so that a benchmark can measure what they cost.
   void set_on(bool is_on) { is_on_.store(is_on, std::memory_order_relaxed); }
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
 
   const PageLayout& layout() const { return layout_; }
   /// For the writer of stacks.
