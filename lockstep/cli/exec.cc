@@ -197,8 +197,10 @@ void run(ExecOptions options, Context& context) {
   auto end = start();
   while (healing && healing->heals(end)) end = start();
   if (healing) healing->note_end();
-  if (peer) peer->tell(exit_record(task, context.env, end));
-  keep_exit(exit_record(task, context.env, end), task.run_dir, context.log);
+  auto exit = exit_record(task, context.env, end);
+  if (watch && end.code != 0) exit.doing = watch->doing();
+  if (peer) peer->tell(exit);
+  keep_exit(exit, task.run_dir, context.log);
   context.exit_code = end.code;
   // If a task ends with another code than 0, Slurm stops all tasks, also those that are still saving.
   if (end.code != kExitStopped || options.again.empty()) return;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -28,6 +29,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/epoch_order.h"
+#include "lockstep/data/wait_note.h"
 
 namespace lockstep {
 namespace {
@@ -64,6 +66,12 @@ struct Task {
     claimed = chunk.end;
     return chunk;
   }
+};
+
+/// The sample that a thread is at. State::mutex guards `task`.
+struct Reading {
+  const Task* task = nullptr;
+  std::atomic<std::int64_t> id{-1};
 };
 
 /// The position of a batch: its epoch and its first index in the epoch's order.
@@ -112,10 +120,11 @@ BatchReaderOptions checked(const SampleSource& source, BatchReaderOptions option
 struct BatchReader::State {
   State(const SampleSource& from, const BatchReaderOptions& checked_options, BatchAllocator allocator);
 
-  void run_worker(const std::stop_token& stop);
+  void run_worker(const std::stop_token& stop, Reading& reading);
   Task* unclaimed_task();
-  void decode(Task& task, std::unique_lock<std::mutex>& lock);
-  std::optional<Failure> rows_read(Task& task, Chunk chunk) const;
+  void decode(Task& task, std::unique_lock<std::mutex>& lock, Reading& reading);
+  std::optional<Failure> rows_read(Task& task, Chunk chunk, Reading& reading) const;
+  void wait_for_worker(const Task& task, std::unique_lock<std::mutex>& lock);
   void schedule(int count);
   Task task_at(Position position) const;
   IndexRange batch_at(std::int64_t place) const;
@@ -140,6 +149,7 @@ struct BatchReader::State {
                            ///< tasks.
   int decoding = 0;        ///< Chunks that threads are at. Guarded.
   std::atomic<bool> is_dropping = false;
+  std::deque<Reading> readings;  ///< One for each worker, and the caller's own as the last.
 
   std::vector<std::jthread> threads;
 };
@@ -147,9 +157,11 @@ struct BatchReader::State {
 BatchReader::State::State(const SampleSource& from, const BatchReaderOptions& checked_options, BatchAllocator allocator)
     : source(from), options(checked_options), allocate(std::move(allocator)) {
   for (const Field& field : source.fields()) field_bytes.push_back(field.bytes());
+  for (int i = 0; i <= options.workers; ++i) readings.emplace_back();
   try {
     for (int i = 0; i < options.workers; ++i) {
-      threads.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
+      auto& reading = readings[static_cast<std::size_t>(i)];
+      threads.emplace_back([this, &reading](const std::stop_token& stop) { run_worker(stop, reading); });
     }
   } catch (const std::system_error& error) {
     throw Error(ErrorKind::kEnvironment,
@@ -159,11 +171,11 @@ BatchReader::State::State(const SampleSource& from, const BatchReaderOptions& ch
   }
 }
 
-void BatchReader::State::run_worker(const std::stop_token& stop) {
+void BatchReader::State::run_worker(const std::stop_token& stop, Reading& reading) {
   std::unique_lock lock(mutex);
   while (work_added.wait(lock, stop, [this] { return unclaimed_task() != nullptr; })) {
     Task* task = unclaimed_task();
-    decode(*task, lock);
+    decode(*task, lock, reading);
   }
 }
 
@@ -175,22 +187,26 @@ Task* BatchReader::State::unclaimed_task() {
 }
 
 /// Claims a chunk of `task` and decodes it, with the mutex released meanwhile.
-void BatchReader::State::decode(Task& task, std::unique_lock<std::mutex>& lock) {
+void BatchReader::State::decode(Task& task, std::unique_lock<std::mutex>& lock, Reading& reading) {
   const Chunk chunk = task.claim();
+  reading.id.store(-1, std::memory_order_relaxed);
+  reading.task = &task;
   ++decoding;
   // Each worker that found work wakes the next worker, so the caller wakes only one.
   const bool is_more_left = unclaimed_task() != nullptr;
   lock.unlock();
   if (is_more_left) work_added.notify_one();
-  std::optional<Failure> failure = rows_read(task, chunk);
+  std::optional<Failure> failure = rows_read(task, chunk, reading);
   lock.lock();
+  reading.task = nullptr;
   --decoding;
   if (failure && (!task.failure || failure->row < task.failure->row)) task.failure = std::move(failure);
   task.finished += chunk.end - chunk.begin;
   if (task.is_decoded() || is_dropping.load(std::memory_order_relaxed)) chunk_ended.notify_one();
 }
 
-std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) const {
+std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk, Reading& reading) const {
+  const auto* const note = &reading == &readings.back() ? WaitNote::current() : nullptr;
   std::int64_t row = chunk.begin;
   try {
     const std::span<std::int64_t> ids(task.batch.ids);
@@ -198,6 +214,8 @@ std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) co
     std::vector<std::byte*> to = task.batch.memory.fields;
     for (std::size_t f = 0; f < to.size(); ++f) to[f] += static_cast<std::size_t>(row) * field_bytes[f];
     for (; row < chunk.end && !is_dropping.load(std::memory_order_relaxed); ++row) {
+      reading.id.store(ids[row], std::memory_order_relaxed);
+      if (note != nullptr) note->tell(ids[row]);
       source.read({.seed = options.seed, .epoch = task.batch.epoch, .id = ids[row], .ordinal = task.rows_before + row},
                   to);
       for (std::size_t f = 0; f < to.size(); ++f) to[f] += field_bytes[f];
@@ -206,6 +224,15 @@ std::optional<Failure> BatchReader::State::rows_read(Task& task, Chunk chunk) co
   } catch (...) {
     return Failure{row, std::current_exception()};
   }
+}
+
+/// Returns once a chunk has ended, perhaps one of another batch. The caller holds the mutex.
+void BatchReader::State::wait_for_worker(const Task& task, std::unique_lock<std::mutex>& lock) {
+  const auto* const note = WaitNote::current();
+  if (note == nullptr) return chunk_ended.wait(lock);
+  if (chunk_ended.wait_for(lock, std::chrono::seconds(1)) != std::cv_status::timeout) return;
+  const auto at = std::ranges::find(readings, &task, &Reading::task);
+  if (at != readings.end()) note->tell(at->id.load(std::memory_order_relaxed));
 }
 
 /// Appends tasks until `count` batches are being read.
@@ -328,9 +355,9 @@ std::optional<LoadedBatch> BatchReader::next() {
   Task& task = s.tasks.front();
   while (!task.is_decoded()) {
     if (task.is_claimed()) {
-      s.chunk_ended.wait(lock);
+      s.wait_for_worker(task, lock);
     } else {
-      s.decode(task, lock);
+      s.decode(task, lock, s.readings.back());
     }
   }
   if (task.failure) s.throw_named(task);

@@ -26,7 +26,7 @@ nlohmann::json refusal(const char* reason) { return {{"state", "refused"}, {"rea
 RequestWatch::RequestWatch(std::filesystem::path run_dir)
     : run_dir_(std::move(run_dir)), is_alone_(!Environment::of_process().get(kPageVariable)), watch_(host_name()) {
   // Under `lockstep launch` the parent answers, and only the rank knows the folder.
-  if (!is_alone_) Page::own().set_run_dir(run_dir_.string());
+  if (!is_alone_) Page::own().set_run_dir(std::filesystem::absolute(run_dir_).string());
   for (const auto& request : open_requests(run_dir_, {"stop", "save"})) {
     answer(request, refusal("it was left before the run started: ask again"));
   }

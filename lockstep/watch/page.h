@@ -122,6 +122,7 @@ class Page {
 
   /// Turns notes off and on again, so that a benchmark can measure what they cost.
   void set_on(bool is_on) { is_on_.store(is_on, std::memory_order_relaxed); }
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
 
   /// Counts collectives from 0 again. Call it when all ranks have connected again.
   void restart_collectives();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <random>
 
 #include "tests/support/temporary_folder.h"
 
@@ -136,6 +137,139 @@ TEST(RankWatches, OfOneRankOfManyCountHowLongItIsStopped) {
                Clock::time_point(seconds(i)));
   }
   EXPECT_EQ(watch.ranks().front().age_s, 10);
+}
+
+/// Four ranks that train on a simulated clock. In one step of 200 one of them pauses, for less than its limit.
+class HealthyRanks {
+ public:
+  explicit HealthyRanks(std::uint64_t seed) : random_(seed) {}
+
+  /// Returns what the watch has said by the end of so many steps. It looks each second.
+  std::vector<std::string> train(std::int64_t steps) {
+    for (step_ = 0; step_ < steps; ++step_) {
+      const bool has_pause = draw(200) == 0;
+      if (!has_pause && next_look_s_ > now_s_ + kPhase_s * kOrder.size()) {
+        make_unseen_step();
+        continue;
+      }
+      const int paused = has_pause ? draw(4) : -1;
+      const int phase = draw(4);
+      for (int at = 0; at < 4; ++at) make_phase(at, paused, at == phase);
+      // The epoch's end: a validation that is longer than any step.
+      if (step_ >= next_validation_) {
+        make_validation();
+        next_validation_ += 5000;
+      }
+    }
+    return news_;
+  }
+  int pauses() const { return pauses_; }
+
+ private:
+  static constexpr std::array kOrder = {Phase::kLoading, Phase::kForward, Phase::kBackward, Phase::kUpdate};
+  static constexpr double kPhase_s = 0.02;
+  static constexpr double kLongest_s = 8.9;  // A look may find it a second later than it is.
+
+  int draw(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
+
+  // Nobody looks meanwhile, so the sums are enough.
+  void make_unseen_step() {
+    for (auto& page : pages_) {
+      page.changes += kOrder.size();
+      if (!page.spent_s) page.spent_s.emplace();
+      for (const auto phase : kOrder) {
+        ++page.entered[static_cast<std::size_t>(phase)];
+        (*page.spent_s)[static_cast<std::size_t>(phase)] += kPhase_s;
+      }
+      page.phase = kOrder.back();
+      page.step = step_;
+      page.collective.number = static_cast<std::uint64_t>(step_) + 1;
+    }
+    now_s_ += kPhase_s * kOrder.size();
+  }
+
+  // All ranks pass a phase; the others wait in backward while one pauses in what comes before it.
+  void make_phase(int at, int paused, bool is_paused_here) {
+    const auto phase = kOrder.at(static_cast<std::size_t>(at));
+    for (int rank = 0; rank < 4; ++rank) note(rank, phase);
+    pass(kPhase_s);
+    if (paused < 0 || !is_paused_here) return;
+    ++pauses_;
+    const double pause = kLongest_s * static_cast<double>(random_() % 1000) / 1000;
+    const bool is_stopped = draw(3) == 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != paused) note(rank, Phase::kBackward);
+    }
+    if (is_stopped) states_.at(static_cast<std::size_t>(paused)) = 'T';
+    pass(pause);
+    states_.at(static_cast<std::size_t>(paused)) = 'S';
+  }
+  void make_validation() {
+    for (int batch = 0; batch < 30; ++batch) {
+      for (int rank = 0; rank < 4; ++rank) note(rank, Phase::kValidation);
+      pass(2);
+    }
+    for (int rank = 0; rank < 4; ++rank) note(rank, Phase::kSaving);
+    pass(6);
+  }
+  void note(int rank, Phase phase) {
+    auto& page = pages_.at(static_cast<std::size_t>(rank));
+    page.step = step_;
+    page.phase = phase;
+    ++page.changes;
+    ++page.entered.at(static_cast<std::size_t>(phase));
+    if (phase == Phase::kBackward && page.collective.number <= static_cast<std::uint64_t>(step_)) {
+      page.collective = {.number = static_cast<std::uint64_t>(step_) + 1, .what = "all_reduce Float", .elements = 9};
+    }
+  }
+  void pass(double seconds) {
+    const double until = now_s_ + seconds;
+    while (next_look_s_ <= until) {
+      spend(next_look_s_ - now_s_);
+      now_s_ = next_look_s_;
+      look();
+      next_look_s_ += 1;
+    }
+    spend(until - now_s_);
+    now_s_ = until;
+  }
+  void spend(double seconds) {
+    for (auto& page : pages_) {
+      if (!page.spent_s) page.spent_s.emplace();
+      page.spent_s->at(static_cast<std::size_t>(page.phase)) += seconds;
+    }
+  }
+  void look() {
+    std::vector<WatchedRank> ranks;
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+      ranks.push_back({.rank = static_cast<int>(i),
+                       .pid = static_cast<pid_t>(10 + i),
+                       .page = pages_.at(i),
+                       .state = states_.at(i),
+                       .core_wait_s = 0});
+    }
+    watch_.look(ranks,
+                Clock::time_point(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(now_s_))));
+    if (const auto said = watch_.news()) news_.push_back(*said);
+  }
+
+  std::mt19937_64 random_;
+  std::array<PageSight, 4> pages_{};
+  std::array<char, 4> states_{'S', 'S', 'S', 'S'};
+  std::int64_t step_ = 0;
+  std::int64_t next_validation_ = 4999;
+  int pauses_ = 0;
+  double now_s_ = 0;
+  double next_look_s_ = 1;
+  RankWatch watch_{"n1"};
+  std::vector<std::string> news_;
+};
+
+TEST(RankWatches, SayNothingInAMillionHealthySteps) {
+  HealthyRanks ranks(11);
+  const auto news = ranks.train(1'000'000);
+  EXPECT_TRUE(news.empty()) << news.size() << ", first: " << news.front();
+  EXPECT_GT(ranks.pauses(), 4000);
 }
 
 TEST(ProcessStates, AreThoseOfTheKernel) {

@@ -196,8 +196,8 @@ std::optional<WatchVerdict> verdict_on(const Sights& ranks, double stopped_for_s
 
 std::string describe(const RankSight& rank) {
   auto text = name_of(rank) + ": ";
+  if (!rank.page) return text + (rank.is_stopped() ? "stopped" : process_text(rank.state));
   if (rank.is_stopped()) text += "stopped in ";
-  if (!rank.page) return text + process_text(rank.state);
   text += describe(*rank.page) + " for " + seconds(rank.age_s);
   if (!rank.is_stopped() && rank.state != '?') text += ", " + process_text(rank.state);
   if (rank.page->collective.number > 0) text += "; newest " + collective_text(rank.page->collective);

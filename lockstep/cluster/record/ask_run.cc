@@ -9,6 +9,7 @@
 #include "lockstep/observe/process_identity.h"
 #include "lockstep/observe/requests.h"
 #include "lockstep/observe/run_lock.h"
+#include "lockstep/observe/watch_parent.h"
 
 namespace lockstep {
 namespace {
@@ -57,7 +58,10 @@ nlohmann::json snapshot_now(const std::filesystem::path& run_dir, std::chrono::m
 }
 
 nlohmann::json ask_why(const std::filesystem::path& run_dir, std::chrono::milliseconds patience) {
-  if (!is_trained_in(run_dir)) fail_unheard(run_dir, "run.lock has no holder");
+  const auto self = ProcessIdentity::of_process(Environment::of_process());
+  if (!is_trained_in(run_dir) && !living_watch_parent(run_dir, self)) {
+    fail_unheard(run_dir, "run.lock has no holder, and no parent watches its ranks");
+  }
   const auto request = leave_request(run_dir, "why");
   auto answer = await_answer(run_dir, request, true, patience);
   if (answer) return *std::move(answer);

@@ -46,6 +46,7 @@ RankExit rank_exit(const json& object) {
           .signal = object.at("signal"),
           .time = object.at("time"),
           .last = object.value("last", std::vector<std::string>{}),
+          .doing = object.value("doing", std::string()),
           .launched = launcher_failure_in(object)};
 }
 
@@ -104,6 +105,7 @@ void append_exit(const fs::path& run_dir, const RankExit& exit) {
                  {"code", exit.code}, {"signal", exit.signal}, {"time", exit.time}};
   if (exit.restart > 0) object["restart"] = exit.restart;
   if (!exit.last.empty()) object["last"] = exit.last;
+  if (!exit.doing.empty()) object["doing"] = exit.doing;
   if (exit.launched) {
     object["launched"] = {
         {"launcher", exit.launched->launcher}, {"rank", exit.launched->rank}, {"code", exit.launched->code}};
@@ -157,9 +159,9 @@ std::string to_text(const FirstExit& first) {
                             ? "; " + rank.launched->launcher + " there says that its rank " +
                                   std::to_string(rank.launched->rank) + " failed first" + how_words(rank.launched->code)
                             : std::string();
-  if (!first.ahead_s)
-    return who + how_words(rank.code) + launched + (first.known > 1 ? "; the other ranks ended well" : "");
-  return who + " first" + how_words(rank.code) + ", " + human_seconds(*first.ahead_s) + " before the others" + launched;
+  const auto how = how_words(rank.code) + (rank.doing.empty() ? std::string() : ", in " + rank.doing);
+  if (!first.ahead_s) return who + how + launched + (first.known > 1 ? "; the other ranks ended well" : "");
+  return who + " first" + how + ", " + human_seconds(*first.ahead_s) + " before the others" + launched;
 }
 
 }  // namespace lockstep

@@ -22,6 +22,7 @@ struct RankExit {
   int signal = 0;                             ///< 0 if it ended by itself.
   double time = 0;                            ///< Seconds since 1970.
   std::vector<std::string> last{};            ///< The last lines that it wrote to standard error, if it failed.
+  std::string doing{};                        ///< "forward of step 12", as its page says. Empty without a page.
   std::optional<LauncherFailure> launched{};  ///< If the program is a launcher, its own rank that failed first.
 
   /// True if the rank itself failed. False if it ended well, stopped on request, or only noticed a dead peer.
@@ -70,7 +71,8 @@ ExitRecords read_exits(const std::filesystem::path& run_dir);
 /// dead peer (code 7) is returned only if no other rank failed.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
-/// Formats "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0.4 s before the others", without a full stop.
+/// Formats "rank 3 on n2 ended first, by SIGKILL (137; often memory), in forward of step 12, 0.4 s before the others",
+/// without a full stop.
 /// For a launcher it also gives the rank that the launcher names.
 std::string to_text(const FirstExit& first);
 

@@ -24,6 +24,7 @@ TEST(ExitRecords, AreReadAsTheyWereAppended) {
   auto killed = exit_of(3, 137, 12.5);
   killed.signal = 9;
   killed.last = {"one", "two"};
+  killed.doing = "forward of step 12";
   append_exit(folder.path(), killed);
   append_exit(folder.path(), JobExit{.job = "45", .code = 137, .state = "OUT_OF_MEMORY"});
   std::ofstream(folder.path() / "exits-n3.jsonl") << "{\"job\":\"45\",\"rank\":";
@@ -31,6 +32,7 @@ TEST(ExitRecords, AreReadAsTheyWereAppended) {
   ASSERT_EQ(records.ranks.size(), 1U) << "half a line is left out";
   EXPECT_EQ(records.ranks[0].signal, 9);
   EXPECT_EQ(records.ranks[0].last, killed.last);
+  EXPECT_EQ(records.ranks[0].doing, killed.doing);
   ASSERT_NE(records.end_of_job("45"), nullptr);
   EXPECT_EQ(records.end_of_job("45")->state, "OUT_OF_MEMORY");
   EXPECT_EQ(records.end_of_job("46"), nullptr);
@@ -45,6 +47,14 @@ TEST(FirstExit, IsTheEarliestRankThatFailedByItself) {
   EXPECT_EQ(to_text(*first), "rank 3 on n2 ended first, by SIGKILL (137; often memory), 0 µs before the others");
   EXPECT_EQ(to_text(*first_exit({.ranks = {exit_of(3, 137, 10.0), exit_of(1, 143, 10.4)}}, "45")),
             "rank 3 on n2 ended first, by SIGKILL (137; often memory), 400 ms before the others");
+}
+
+TEST(FirstExit, SaysWhatTheRankWasDoing) {
+  auto killed = exit_of(3, 137, 10.0);
+  killed.doing = "forward of step 12";
+  EXPECT_EQ(
+      to_text(*first_exit({.ranks = {killed, exit_of(1, 143, 10.4)}}, "45")),
+      "rank 3 on n2 ended first, by SIGKILL (137; often memory), in forward of step 12, 400 ms before the others");
 }
 
 TEST(FirstExit, IsOfTheLastStartAlone) {

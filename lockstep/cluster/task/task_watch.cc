@@ -47,7 +47,14 @@ TaskWatch::TaskWatch(const Placement& at, const std::string& node, fs::path run_
       run_dir_(std::move(run_dir)),
       log_(log),
       watch_(node, at.world == 1),
-      reports_(run_dir_) {}
+      reports_(run_dir_) {
+  if (rank_ != 0) return;
+  try {
+    parent_.emplace(run_dir_, ProcessIdentity::of_process(Environment::of_process()));
+  } catch (const Error& error) {
+    log_.warning("`lockstep why` may not find this run: " + std::string(error.fact()));
+  }
+}
 
 Environment TaskWatch::with_page(const Environment& env) const {
   auto all = env.all();
@@ -55,12 +62,17 @@ Environment TaskWatch::with_page(const Environment& env) const {
   return Environment(std::move(all));
 }
 
+std::string TaskWatch::doing() const {
+  const auto page = page_.sight();
+  return page ? describe(*page) : std::string();
+}
+
 void TaskWatch::look(pid_t task) {
   const auto now = std::chrono::system_clock::now();
   const auto own = look_at_own(task);
   // A launcher of ranks, or a program that writes no page, can only be reported by the state of its process.
   const bool stands_still = own.age_s >= kStill_s && (own.page || own.is_stopped());
-  if (!stands_still && !must_tell_) view_ = nullptr;
+  if (!stands_still && !must_tell_ && !asked_) view_ = nullptr;
   try {
     if (rank_ == 0) look_for_requests(now, task);
     must_tell_ = (rank_ != 0 && is_asked(now)) || must_tell_;
@@ -133,7 +145,8 @@ void TaskWatch::look_for_requests(Time now, pid_t task) {
 void TaskWatch::judge(const RankSight& own, Time now) {
   if (asked_) {
     const auto ranks = told(own, *asked_ - kSkew);
-    if ((std::ssize(ranks) == world_ && !inspection_) || now - *asked_ >= kPatience) {
+    const bool are_seen = std::ranges::all_of(views_, [](const auto& view) { return view.is_object(); });
+    if ((std::ssize(ranks) == world_ && !inspection_ && are_seen) || now - *asked_ >= kPatience) {
       answer(ranks);
       asked_.reset();
     }

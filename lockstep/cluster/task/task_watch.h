@@ -16,6 +16,7 @@
 #include "lockstep/launch/inspect/inspection.h"
 #include "lockstep/launch/placement/placement.h"
 #include "lockstep/observe/watch_journal.h"
+#include "lockstep/observe/watch_parent.h"
 #include "lockstep/watch/page_reader.h"
 #include "lockstep/watch/rank_watch.h"
 
@@ -42,6 +43,9 @@ class TaskWatch {
   /// Returns the task's variables with its page among them.
   Environment with_page(const Environment& env) const;
 
+  /// Returns what the task does, or did when it ended, such as "forward of step 12". Empty if it notes nothing.
+  std::string doing() const;
+
   /// Looks at the task once. Call it about once a second.
   void look(pid_t task);
 
@@ -67,6 +71,7 @@ class TaskWatch {
   SharedPage page_;
   RankWatch watch_;
   TaskReports reports_;
+  std::optional<WatchParent> parent_{};  ///< Of rank 0.
   VerdictNews news_{};
   std::optional<Time> told_at_{};
   std::optional<std::filesystem::file_time_type> seen_asked_{};
