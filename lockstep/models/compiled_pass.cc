@@ -316,7 +316,7 @@ c10::intrusive_ptr<Values> CompiledPass::Impl::forward_values(const at::Tensor& 
   values->pass = this;
   values->output = made.front();
   values->all.assign(saved, made.end());
-  for (const auto& each : values->all) values->versions.push_back(each._version());
+  for (const auto& each : values->all) values->versions.push_back(static_cast<std::uint32_t>(each._version()));
   return values;
 }
 
