@@ -206,7 +206,7 @@ class Runs(unittest.TestCase):
 
     def test_the_jobs_end_stops_it_after_a_step(self):
         run = self.new()
-        self.finish(run, code=75, job_end=str(int(time.time()) + 20))
+        self.finish(run, code=75, job_end=20)
         self.assertEqual(train.lockstep.read(run).metrics[-1]["stopped_by"], "job_end")
         self.check_equal(self.finish(run), self.whole())
 

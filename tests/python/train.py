@@ -9,6 +9,7 @@ import pathlib
 import random
 import signal
 import sys
+import time
 
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
@@ -17,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import lockstep  # noqa: E402
 
 DEFAULTS = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "width": 6,
-            "global_batch": 0, "keep": 3, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": ""}
+            "global_batch": 0, "keep": 3, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": 0}
 
 
 class Points(Dataset):
@@ -56,8 +57,6 @@ def made_model(given, world):
 def train(folder, tell=lambda step: None, **options):
     given = type("Given", (), dict(DEFAULTS, **options))
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    if given.job_end:
-        os.environ["LOCKSTEP_JOB_END"] = given.job_end
     torch.set_num_threads(1)
     torch.manual_seed(1)
     random.seed(1)
@@ -67,6 +66,8 @@ def train(folder, tell=lambda step: None, **options):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=10**6)
     loader = made_loader(given, world)
+    if given.job_end:
+        os.environ["LOCKSTEP_JOB_END"] = str(int(time.time()) + given.job_end)
     run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler, folder=folder, every_steps=given.every_steps, keep=given.keep,
                          log_every=2, monitor="val_loss", mode="max")
     first = run.step
