@@ -63,12 +63,13 @@ TEST(RecipeErrors, NameTheNearestSetting) {
 }
 
 TEST(RecipeErrors, NameTheNearestTable) {
-  expect_refused("\n[optimiser]\nlr = 3\n",
-                 "r.toml:2: unknown table [optimiser], want one of model, data, trainer, loss, optimizer, scheduler, "
-                 "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean [optimizer]?");
+  expect_refused(
+      "\n[optimiser]\nlr = 3\n",
+      "r.toml:2: unknown table [optimiser], want one of model, data, trainer, loss, metrics, optimizer, scheduler, "
+      "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean [optimizer]?");
   expect_refused(
       "lr = 3\n",
-      "r.toml:1: 'lr' is in no table, want it in one of model, data, trainer, loss, optimizer, scheduler, "
+      "r.toml:1: 'lr' is in no table, want it in one of model, data, trainer, loss, metrics, optimizer, scheduler, "
       "early_stopping, guard, snapshot, observe, cluster\n  hint: did you mean optimizer.lr? Put it under [optimizer]");
 }
 

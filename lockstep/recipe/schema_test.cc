@@ -47,7 +47,7 @@ TEST(Schema, TiesKeysOnlyToKeysAndNamesThatExist) {
 
 TEST(Schema, KeepsTheRowsOfATableTogether) {
   const auto tables = setting_tables();
-  EXPECT_EQ(tables, (std::vector<std::string>{"model", "data", "trainer", "loss", "optimizer", "scheduler",
+  EXPECT_EQ(tables, (std::vector<std::string>{"model", "data", "trainer", "loss", "metrics", "optimizer", "scheduler",
                                               "early_stopping", "guard", "snapshot", "observe", "cluster"}));
 }
 

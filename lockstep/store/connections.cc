@@ -22,8 +22,9 @@ void StoreConnections::open(StoreClient::Deadline until) {
   free_.push_back(std::move(client));
 }
 
-std::vector<std::string> StoreConnections::ask(const StoreRequest& request, StoreClient::Deadline until) {
-  auto client = take(until);
+std::vector<std::string> StoreConnections::ask(const StoreRequest& request, StoreClient::Deadline until,
+                                               StoreClient::Deadline connect_until) {
+  auto client = take(std::min(until, connect_until));
   const auto give_back = [&] {
     const std::lock_guard lock(mutex_);
     if (client.is_usable()) free_.push_back(std::move(client));

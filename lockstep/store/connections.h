@@ -28,8 +28,10 @@ class StoreConnections {
 
   /// Sends a request over a free connection, or a new one.
   ///
-  /// Blocks: until `until` at most. Throws: as StoreClient::ask() and open().
-  std::vector<std::string> ask(const StoreRequest& request, StoreClient::Deadline until);
+  /// Blocks: until `until` at most, and until `connect_until` for a new connection. Throws: as StoreClient::ask() and
+  /// open().
+  std::vector<std::string> ask(const StoreRequest& request, StoreClient::Deadline until,
+                               StoreClient::Deadline connect_until = StoreClient::Deadline::max());
 
  private:
   StoreClient take(StoreClient::Deadline until);

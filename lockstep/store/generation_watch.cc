@@ -19,7 +19,9 @@ GenerationWatch::GenerationWatch(std::shared_ptr<StoreConnections> connections, 
     : connections_(std::move(connections)), generation_(generation), key_("watch/" + name) {
   thread_ = std::jthread([this, ended = std::move(ended)] {
     try {
-      connections_->ask({StoreOperation::kWait, generation_, {key_}}, Clock::now() + kForEver);
+      // A store that is lost before the request would otherwise be looked for all that time.
+      connections_->ask({StoreOperation::kWait, generation_, {key_}}, Clock::now() + kForEver,
+                        Clock::now() + kStoreAnswersWithin);
     } catch (const StoreError& error) {
       if (error.fault() == StoreFault::kOver) ended();
     }
