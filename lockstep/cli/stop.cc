@@ -51,12 +51,6 @@ std::string why_text(const nlohmann::json& answer, std::int64_t world) {
   return text + (verdict.is_null() ? "nobody holds up the others" : verdict.at("text").get<std::string>()) + "\n";
 }
 
-/// Returns the run's folder, whether the run is a job or runs on this machine.
-std::filesystem::path folder_of(const std::string& run, const Environment& env) {
-  if (const auto local = local_run(run, run_places(env))) return *local;
-  return run_job(run, run_places(env)).path;
-}
-
 }  // namespace
 
 void add_why(CLI::App& app, Context& context) {
@@ -68,7 +62,8 @@ void add_why(CLI::App& app, Context& context) {
   command->footer(wrapped("If Lockstep did not start the job, use `lockstep monitor --live JOB`.",
                           static_cast<std::size_t>(columns_of(context.env)), ""));
   command->callback([run, json, &context] {
-    const auto folder = folder_of(*run, context.env);
+    // Also a folder without layout.json or job, since a program of any kind may run there.
+    const auto folder = named_folder(*run, run_places(context.env));
     const auto answer = ask_why(folder);
     *json ? print_json(answer) : print_text(why_text(answer, world_of(folder)));
   });
