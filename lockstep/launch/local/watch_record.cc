@@ -63,6 +63,7 @@ void WatchRecord::answer_requests(const nlohmann::json& views) {
 void WatchRecord::tell_end(const SeenRank& rank, const std::string& how) {
   const auto page = rank.layout != nullptr ? sight_of(*rank.layout) : std::nullopt;
   const RankSight sight{.rank = rank.rank, .host = host_, .pid = page ? page->pid : rank.pid, .page = page};
+  if (run_dir_.empty() && page) run_dir_ = page->run_dir;  // It may end before the first look.
   const auto text = name_of(sight) + " " + how + (page ? ", in " + describe(*page) : std::string());
   write_news({.kind = "ended", .ranks = {rank.rank}, .text = text, .views = nullptr}, run_dir_, log_);
 }
@@ -73,6 +74,7 @@ std::optional<WatchVerdict> WatchRecord::tell_ranks_apart(const std::vector<Seen
     const auto page = each.layout != nullptr ? sight_of(*each.layout) : std::nullopt;
     sights.push_back({.rank = each.rank, .host = host_, .pid = page ? page->pid : each.pid, .page = page});
   }
+  if (run_dir_.empty() && !sights.empty() && sights.front().page) run_dir_ = sights.front().page->run_dir;
   auto apart = ranks_apart(sights);
   if (apart) tell_news(news_of(apart->text, apart), run_dir_, log_);
   return apart;
