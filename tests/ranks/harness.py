@@ -173,11 +173,11 @@ def state_of(run_dir, step):
 
 
 def contents(folder, leave_out=()):
-    """{path: bytes or link} of all that lies in a folder."""
+    """{path: bytes or link} of all that lies in a folder. How ranks ended is left out, which the launcher adds to watch.jsonl."""
     found = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         name = str(path.relative_to(folder))
-        if name.split("/")[0] in leave_out or (path.is_dir() and not path.is_symlink()):
+        if name.split("/")[0] in (*leave_out, "watch.jsonl") or (path.is_dir() and not path.is_symlink()):
             continue
         found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes()
     return found
