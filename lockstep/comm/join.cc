@@ -14,6 +14,7 @@
 #include "lockstep/comm/join_store.h"
 #include "lockstep/comm/noted_process_group.h"
 #include "lockstep/comm/store_bytes.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {
@@ -78,6 +79,12 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
               "LOCKSTEP_MEET_TIMEOUT changes how long is waited");
 }
 
+// After a signal to stop, a launcher of ours kills a rank within a minute. Others wait for it.
+WatchdogOptions watchdog_options(milliseconds timeout) {
+  constexpr milliseconds kStopLimit{60'000};
+  return {.limit = timeout, .stop_limit = kStopLimit, .is_stopping = StopSignals::arrived};
+}
+
 c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                   const Placement& placement, const std::string& own,
                                                   milliseconds timeout) {
@@ -90,7 +97,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d:
   // Each pair waits until it is connected at both ends, so nobody needs this rank's listener any more.
   listener.refuse_strangers();
   c10::intrusive_ptr<c10d::ProcessGroup> group =
-      c10::make_intrusive<NotedProcessGroup>(store, placement.rank, placement.world);
+      c10::make_intrusive<NotedProcessGroup>(store, placement.rank, placement.world, watchdog_options(timeout));
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   return group;
