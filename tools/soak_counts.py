@@ -12,7 +12,7 @@ part, seeds, trials, bad, commit, date. Parts:
   held  trainings whose state is held in their parent's memory, killed at random moments
   moments  trainings on the Slurm test bed, stopped at random moments in all the ways that a job can be
   resumes  trainings with all features on, killed after a step and resumed, held against one that was left alone
-  watch  trainings on four ranks, one of which is frozen at a random moment: the right one is named, and that it goes on
+  watch  trainings on four ranks, of which a random one has one of eight faults: the right one and its phase are named
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
   python_watch  Python scripts on two ranks, one of which stands still in its loader, a collective or a lock: named, with its line
   heal  local ranks that are killed at random moments and replaced, each run held against one that was left alone
@@ -226,15 +226,19 @@ def soak_guide_scripts(deadline):
 
 def soak_watch(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("watch")), default=0)
-    after, bad = first, 0
+    after, trials, bad = first, 0, 0
     while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_WATCH_SEED": str(after), "LOCKSTEP_BIN": str(BUILD / "bin")}
-        done = subprocess.run([sys.executable, ROOT / "tests/ranks/watch_test.py", "Watch.test_a_frozen_rank_of_four_is_named_once_and_so_is_its_going_on"],
-                              env=env, text=True, cwd=ROOT, capture_output=True, check=False)
+        env = os.environ | {"LOCKSTEP_WATCH_FAULTS": f"{after}:1", "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/watch_faults_test.py"], env=env, text=True, cwd=ROOT, capture_output=True,
+                              check=False)
         logged("watch", done.stdout + done.stderr)
-        after, bad = after + 1, bad + (done.returncode != 0)
+        named = len(re.findall(r"^fault \w+, seed \d+: named", done.stdout, re.M))
+        faults = len(set(re.findall(r"^(?:FAIL|ERROR): .*", done.stderr, re.M)))
+        if not named and not faults:
+            sys.exit(f"error: the test of faults did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + named + faults, bad + faults
         print(f"soak: watch: seeds {first} to {after - 1}, {bad} bad", file=sys.stderr)
-    keep("watch", f"{first}:{after}", after - first, bad)
+    keep("watch", f"{first}:{after}", trials, bad)
 
 
 def second_clone():

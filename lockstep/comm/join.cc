@@ -9,6 +9,7 @@
 #include "lockstep/comm/join_device.h"
 #include "lockstep/comm/join_store.h"
 #include "lockstep/launch/healing.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {
@@ -49,7 +50,8 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   const MeshRequest request{.store = impl.store,
                             .placement = placement,
                             .own_address = joined.own_address,
-                            .limits = {timeout, options.collective_timeout, options.collective_timeout}};
+                            .limits = {timeout, options.collective_timeout, options.collective_timeout},
+                            .is_stopping = StopSignals::arrived};
   auto mesh = as_peer_error("met", [&] { return connect_mesh(request); });
   impl.process = std::move(mesh.group);
   if (!joined.connections || !can_be_replaced(impl, env)) return;

@@ -124,7 +124,7 @@ void Group::rejoin() {
     const auto generation = rejoin.next_generation(has_failed);
     const auto store = rejoin.store_for(generation);
     try {
-      auto mesh = connect_mesh({store, impl.placement, rejoin.own_address(), rejoin.limits()});
+      auto mesh = connect_mesh({store, impl.placement, rejoin.own_address(), rejoin.limits(), StopSignals::arrived});
       impl.store = store;
       impl.process = std::move(mesh.group);
       Page::own().restart_collectives();

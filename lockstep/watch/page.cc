@@ -150,6 +150,7 @@ void Page::restart_collectives() {
   layout_.collective_lock.fetch_add(1, std::memory_order_acquire);
   layout_.begun.store(0, std::memory_order_relaxed);
   layout_.collective[0].store('\0', std::memory_order_relaxed);
+  layout_.detail[0].store('\0', std::memory_order_relaxed);
   layout_.elements.store(0, std::memory_order_relaxed);
   layout_.collective_lock.fetch_add(1, std::memory_order_release);
   note_change();

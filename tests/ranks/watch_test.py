@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who holds up the others: a frozen rank of four is named once, `lockstep why` tells what each rank does, and a run that is
 well is never blamed."""
+import contextlib
 import json
 import os
 import random
@@ -75,16 +76,69 @@ class Watch(harness.RanksTest):
     def test_ranks_in_different_collectives_are_named_with_both_and_end(self):
         result = self.start("launch", "-n", "3", "--", harness.BIN / "other_collective").finish(90)
         self.assertEqual(result.code, harness.PEER_LOST, result.err)
-        self.assertRegex(result.err, r"warning: rank 1 \(process \d+ on \S+\) is in collective (\d+), broadcast Float of 8 elements, [^;]*; "
+        self.assertRegex(result.err, r"warning: rank 1 \(process \d+ on \S+\) is in collective (\d+), broadcast Float of 8 elements \(\[8\]\), [^;]*; "
                                      r"ranks 0, 2 in collective \1, all_reduce Float of 1024 elements")
         self.assertIn("error: ranks that are in different collectives cannot go on, so all of them are stopped", result.err)
+
+    def test_stacks_tell_what_each_rank_does(self):
+        command = self.started(ranks=2)
+        os.kill(command.ranks()[1], signal.SIGSTOP)
+
+        def sees_the_wait():
+            first, second = json.loads(self.why("--json").out)["ranks"]
+            return first["unchanged_s"] > 1 and (first, second)
+        waits, frozen = command.wait_until(sees_the_wait, "rank 0 waits")
+        self.assertTrue(any("gloo::" in frame or "c10d::" in frame for frame in waits["stack"]), waits["stack"])
+        self.assertTrue(any(frame.startswith("lockstep::FitLoop") for frame in waits["stack"]), waits["stack"])
+        self.assertRegex(waits["process"]["wait"], r"in futex|kernel: ")
+        self.assertRegex(waits["collective"]["detail"], r"^bucket \d+$|^\[")
+        self.assertIsNone(frozen["stack"])
+        self.assertEqual(frozen["stack_note"], "a stopped process writes no stack")
+        shown = self.why().out
+        self.assertIn("    native stack, innermost first:\n", shown)
+        self.assertIn("    no native stack: a stopped process writes no stack\n", shown)
+        os.kill(command.ranks()[1], signal.SIGCONT)
+        self.end(command)
+
+    def test_a_hundred_looks_change_nothing_in_a_training(self):
+        settings = ("trainer.max_epochs=40", "trainer.validate_every=0", "snapshot.every_epochs=0", "observe.log_every=1")
+        whole = self.trained(*settings, run="whole")
+        command = self.start_train(*settings, run="asked")
+        command.wait_for_step(self.folder / "asked", 5)
+        for _ in range(100):
+            for pid in command.ranks().values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGRTMIN + 9)
+        self.start("why", self.folder / "asked").finish(100)
+        result = command.finish(100)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(result.object["weights_digest"], whole["weights_digest"])
 
     def test_a_rank_alone_answers_for_itself(self):
         command = self.started(ranks=1)
         rank, = json.loads(self.why("--json").out)["ranks"]
         self.assertEqual((rank["rank"], rank["pid"]), (0, command.process.pid))
+        self.assertTrue(any(frame.startswith("lockstep::") for frame in rank["stack"]), rank)
         self.assertGreaterEqual(rank["step"], 5)
         self.end(command)
+
+    def end_of_endless(self, where, limit_s, stop=False):
+        command = self.start("launch", "-n", "3", "--", harness.BIN / "endless_collective", where, limit_s, env={"LOCKSTEP_STOP_GRACE": "3"})
+        command.wait_until(lambda: command.text(1).count("hangs from here on") == 3, "the library hangs")
+        if stop:
+            command.process.send_signal(signal.SIGTERM)
+        return command.finish(60)
+
+    def test_ranks_end_by_themselves_if_the_collective_library_never_returns(self):
+        for where in ("wait", "call"):
+            result = self.end_of_endless(where, 3)
+            self.assertEqual(result.code, harness.PEER_LOST, result.err)
+            self.assertRegex(result.err, r"all_reduce that began \d+ s ago has not ended, and the collective library does not give up, so this process ends")
+
+    def test_sigterm_ends_ranks_whose_collective_library_never_returns(self):
+        result = self.end_of_endless("wait", 1000, stop=True)
+        self.assertEqual(result.code, 128 + signal.SIGTERM, result.err)
+        self.assertIn("did not end within 3 s after signal 15", result.err)
 
     def test_nobody_answers_for_a_run_that_has_ended(self):
         self.trained(ranks=1)

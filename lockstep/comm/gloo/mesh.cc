@@ -75,6 +75,12 @@ void await_all(c10d::Store& store, const Placement& placement, milliseconds time
               "LOCKSTEP_MEET_TIMEOUT changes how long is waited");
 }
 
+// After a signal to stop, a launcher of ours kills a rank within a minute. Other launchers wait for it.
+WatchdogOptions watchdog_options(const MeshRequest& request) {
+  constexpr milliseconds kStopLimit{60'000};
+  return {.limit = request.limits.collective, .stop_limit = kStopLimit, .is_stopping = request.is_stopping};
+}
+
 Mesh gloo_mesh(const MeshRequest& request) {
   const auto& placement = request.placement;
   auto options = c10d::ProcessGroupGloo::Options::create(request.limits.connect);
@@ -87,7 +93,8 @@ Mesh gloo_mesh(const MeshRequest& request) {
   if (request.limits.collective != request.limits.connect) mesh.gloo->limit_collectives(request.limits.collective);
   // Each pair of ranks waits until both are connected. After that, no rank needs this rank's listening socket.
   listener.refuse_strangers();
-  mesh.group = c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world);
+  mesh.group =
+      c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world, watchdog_options(request));
   mesh.group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, mesh.gloo);
   mesh.group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   return mesh;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -22,6 +23,7 @@ struct MeshRequest {
   const Placement& placement;
   std::string own_address;  ///< The address that this rank listens on.
   MeshLimits limits;
+  std::function<bool()> is_stopping{};  ///< True once the process was asked to stop. May be empty.
 };
 
 /// All ranks, each connected to every other rank through Gloo.

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "lockstep/comm/gloo/collective_watchdog.h"
+
 namespace lockstep {
 
-/// A process group that notes each collective in the rank's page before it begins (watch/page.h).
+/// A process group that notes each collective in the rank's page before it begins (watch/page.h). It ends the process
+/// if one does not end (collective_watchdog.h).
 ///
 /// A hook of DistributedDataParallel would see only the gradients, and would change the order of their sums. What c10d
 /// calls itself, such as the reducer's all-reduces, comes through these functions too.
 class NotedProcessGroup final : public c10d::ProcessGroup {
  public:
-  using c10d::ProcessGroup::ProcessGroup;
+  NotedProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world, WatchdogOptions options);
 
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override;
@@ -27,6 +32,15 @@ class NotedProcessGroup final : public c10d::ProcessGroup {
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
                                                  const c10d::AllgatherOptions& options) override;
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  template <typename Call>
+  c10::intrusive_ptr<c10d::Work> noted(const char* operation, at::TensorList tensors, Call&& call);
+  std::string_view detail(const char* operation, at::TensorList tensors, std::span<char> memory);
+
+  std::uint64_t backwards_ = 0;  ///< How often the page entered backward, as of the newest bucket.
+  std::int64_t buckets_ = 0;     ///< Sent in this one.
+  CollectiveWatchdog watchdog_;
 };
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/wait_note.h"
 #include "lockstep/watch/page.h"
 
 namespace lockstep {
@@ -37,6 +38,7 @@ void BatchFeed::read_ahead(std::int64_t place) {
 
 StepBatches BatchFeed::read(std::int64_t place) {
   Page::own().enter(std::exchange(is_first_, false) ? Phase::kStarting : Phase::kLoading);
+  const WaitNote note([](std::int64_t id) { Page::own().wait_for_sample(id); });
   StepBatches step;
   for (std::int64_t i = 0; i < accumulate_; ++i) {
     if (i > 0 && place + step.global_samples >= data_.epoch_samples()) break;
