@@ -12,9 +12,9 @@
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/request.h"
 #include "lockstep/cluster/job/run_end.h"
-#include "lockstep/cluster/job/run_index.h"
 #include "lockstep/cluster/job/run_job.h"
 #include "lockstep/cluster/profile/library.h"
+#include "lockstep/cluster/record/run_index.h"
 #include "lockstep/recipe/recipe.h"
 
 namespace lockstep::cli {

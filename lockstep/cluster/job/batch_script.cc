@@ -5,6 +5,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/data_stage.h"
+#include "lockstep/cluster/job/next_job.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {
@@ -165,12 +166,7 @@ void add_step(ScriptText& out, const JobPlan& plan) {
   }
   add_trackers(out, plan);
   add_end_of_data(out, plan);
-  if (plan.queue.goes_on) {
-    const std::string warned = plan.queue.signal ? " && [ -z \"$warned\" ]" : "";
-    out.line(warned.empty() ? "[ \"$status\" != 75 ] || next_job"
-                            : "{ [ \"$status\" != 75 ]" + warned + "; } || next_job");
-  }
-  out.line("exit \"$status\"");
+  add_end_with_next_job(out, plan);
 }
 
 }  // namespace

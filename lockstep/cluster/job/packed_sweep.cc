@@ -7,6 +7,7 @@
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/data_stage.h"
+#include "lockstep/cluster/job/next_job.h"
 #include "lockstep/cluster/job/script_parts.h"
 
 namespace lockstep {

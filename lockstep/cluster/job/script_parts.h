@@ -53,10 +53,4 @@ std::string step_on_each_node(const JobPlan& plan);
 /// True if the job is warned before its time is up, so that a program without snapshots continues.
 bool is_warned_program(const JobPlan& plan);
 
-/// Adds the shell function `next_job`, which is called when the run should continue. It checks that nobody has stopped
-/// the run, that its chain is not at its end, and that its last starts made progress. `link` is the number of jobs that
-/// the run has had, including this one. `snapshots` are the folders of a recipe's snapshots, for a shell. Adds nothing
-/// for a run that does not continue.
-void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snapshots);
-
 }  // namespace lockstep

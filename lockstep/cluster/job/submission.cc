@@ -15,7 +15,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/batch_script.h"
 #include "lockstep/cluster/job/queue.h"
-#include "lockstep/cluster/job/run_index.h"
+#include "lockstep/cluster/record/run_index.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep {

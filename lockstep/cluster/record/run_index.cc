@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/job/run_index.h"
+#include "lockstep/cluster/record/run_index.h"
 
 #include <fcntl.h>
 
