@@ -1,16 +1,16 @@
 # Builds liblockstep_cuda.so or liblockstep_hip.so. This library has all code that names CUDA, HIP, NCCL or RCCL, and
 # programs load it at run time on a node with such devices. It is built if LibTorch is one for GPUs, and if the headers
 # are found that LibTorch's own headers include. No other part of Lockstep needs those headers.
-set(LOCKSTEP_GPU auto CACHE STRING "Build what GPUs need: auto, cuda, rocm, off. By name it is an error where it cannot be built")
+set(LOCKSTEP_GPU auto CACHE STRING "Library for GPUs to build: auto, cuda, rocm, off. With cuda or rocm it is an error if that library cannot be built")
 set_property(CACHE LOCKSTEP_GPU PROPERTY STRINGS auto cuda rocm off)
-set(LOCKSTEP_NCCL_INCLUDE "" CACHE PATH "The folder of the nccl.h that LibTorch was built with, where it is not found")
+set(LOCKSTEP_NCCL_INCLUDE "" CACHE PATH "Folder of the nccl.h that LibTorch was built with, if CMake does not find it")
 
 # Says why no library for GPUs is built. This is an error if LOCKSTEP_GPU names one.
 function(lockstep_without_gpu why)
   if(LOCKSTEP_GPU STREQUAL auto)
     message(STATUS "Building without GPUs: ${why}")
   else()
-    message(FATAL_ERROR "LOCKSTEP_GPU is ${LOCKSTEP_GPU}, but ${why}.\n  hint: -DLOCKSTEP_GPU=auto builds without where it must")
+    message(FATAL_ERROR "LOCKSTEP_GPU is ${LOCKSTEP_GPU}, but ${why}.\n  hint: -DLOCKSTEP_GPU=auto builds without that library if it must")
   endif()
 endfunction()
 

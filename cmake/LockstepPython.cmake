@@ -1,8 +1,8 @@
 # Builds liblockstep_pythonXY.so, the trainer as an extension module, for recipes that name a Python class. The module
 # is for the interpreter whose PyTorch LibTorch belongs to. No other part of Lockstep needs Python to be built. The
 # module does not link libpython, because the interpreter loads it.
-set(LOCKSTEP_PYTHON "" CACHE FILEPATH "The Python to build the extension for; by default the one that LibTorch lies below")
-set(LOCKSTEP_PYTHON_MODELS auto CACHE STRING "Build the extension for Python models: auto, on, off. on: an error where it cannot be built")
+set(LOCKSTEP_PYTHON "" CACHE FILEPATH "Interpreter to build the extension for; by default the one whose PyTorch LibTorch belongs to")
+set(LOCKSTEP_PYTHON_MODELS auto CACHE STRING "Build the extension for Python models: auto, on, off. With on it is an error if it cannot be built")
 set_property(CACHE LOCKSTEP_PYTHON_MODELS PROPERTY STRINGS auto on off)
 
 function(lockstep_without_python why)
