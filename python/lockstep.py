@@ -1280,10 +1280,12 @@ class Sampler:
     data           the data set, or its number of samples
     batch          samples of one rank in a batch; give this or `global_batch`
     global_batch   samples of all ranks together in a batch
+    seed, shuffle  the seed of the order, and True to shuffle at all
+    drop_last      True to leave out the last global batch of an epoch if it is short
     rank, world    this rank and the number of ranks; by default those of torch.distributed
 
-    Multiply the loss by `Run.weight`, and each sample has the same weight, whatever its rank. If a global batch has fewer samples
-    than there are ranks, a rank without a sample gets the first sample of the global batch, and its `Run.weight` is 0.
+    Multiply the loss by `Run.weight`, and each sample has the same weight, whatever its rank. A global batch may have fewer samples
+    than there are ranks. A rank without a sample then gets the first sample of the global batch, and its `Run.weight` is 0.
 
     Raises Error unless exactly one of `batch` and `global_batch` is given, as a number of 1 or more.
     """

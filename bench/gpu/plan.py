@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seconds that each part of tools/gpu-check is expected to take on a machine with one GPU and 16 cores, and the calls among which the
-parts are divided. None of the times was measured on a GPU. docs/measured/gpu-check.md has the same numbers, and a test compares both."""
+"""The seconds that each part of tools/gpu-check is expected to take on a machine with one GPU and 16 cores. The parts are divided among
+several calls. None of the times was measured on a GPU. docs/measured/gpu-check.md has the same numbers, and a test compares both."""
 
 MINUTES = 9.3  # The planned length of a call. A call may take ten minutes.
 
