@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often a process that saves 1 MB again and again, killed at a random moment, leaves nothing that loads.
+"""Counts how often a process that saves 1 MB again and again leaves nothing that loads after it is killed at a random moment.
 
     bench/crash_peers.py TRIALS
 
-torch.save writes one file anew, as many scripts do; DCP's async_save a new folder for each step, of which the newest is
-loaded. Lockstep's own count is `tools/soak kills`. Prints one JSON line for each.
+torch.save overwrites one file, as in many scripts. async_save of torch.distributed.checkpoint (DCP) writes a new folder for each
+step, and the newest folder is loaded. Prints one JSON line for each of the two. `tools/soak kills` counts the same for Lockstep.
 """
 import json
 import logging
@@ -66,7 +66,7 @@ def is_loadable(save, load, folder, seconds):
     os.waitpid(child, 0)
     try:
         load(folder)
-    except BaseException:  # DCP's own exception is no Exception.
+    except BaseException:  # DCP's own exception does not derive from Exception.
         return False
     return True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The photographs as a torchvision user has them, for bench/python_data."""
+"""The data set of photographs as a torchvision user writes it, for bench/python_data."""
 import torchvision.transforms as T
 from torchvision.datasets import ImageFolder
 

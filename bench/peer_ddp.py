@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer that bench/run measures beside Lockstep: the same small training with Python's DistributedDataParallel.
+"""The peer of bench/run, which trains the same small network with Python's DistributedDataParallel.
 
-Started by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Prints, on rank 0, one JSON object with the time
-of day at which the first step ended and the mean time of a later step.
+Start it with torchrun, or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Rank 0 prints one JSON object with the time of day at
+which the first step ended, and the mean time of a later step.
 """
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lightning's own Trainer over a class: python peer_lit.py STEPS prints the microseconds of a step."""
+"""Trains a class with Lightning's own Trainer: python peer_lit.py STEPS prints the microseconds of a step."""
 import logging
 import sys
 import time
@@ -12,7 +12,7 @@ from peer_net import Net
 
 
 class Lit(lightning.LightningModule):
-    """peer_net.py's network with steps and optimizer of its own."""
+    """The network of peer_net.py with steps and an optimizer of its own."""
 
     def __init__(self, hidden, num_classes):
         super().__init__()

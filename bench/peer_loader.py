@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Images a second of torchvision's ImageFolder and PyTorch's DataLoader: peer_loader.py FOLDER/train [WORKERS [EPOCHS]]"""
+"""Measures images a second of torchvision's ImageFolder with PyTorch's DataLoader: peer_loader.py FOLDER/train [WORKERS [EPOCHS]]"""
 import sys
 import time
 

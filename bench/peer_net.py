@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""peer_ddp.py's network as a class, for a recipe with model.name = "python:bench/peer_net.py:Net"."""
+"""The network of peer_ddp.py as a class, for a recipe with model.name = "python:bench/peer_net.py:Net"."""
 import torch
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A raw PyTorch loop over peer_net.py's class: python peer_raw.py STEPS prints the microseconds of a step."""
+"""Trains the class of peer_net.py in a raw PyTorch loop: python peer_raw.py STEPS prints the microseconds of a step."""
 import sys
 import time
 

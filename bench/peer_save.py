@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training of one thread that saves in one of PyTorch's ways. peer_save.py WAY HIDDEN STEPS EVERY FOLDER
+"""Trains on one thread and saves in one of several ways: peer_save.py WAY HIDDEN STEPS EVERY FOLDER
 
-WAY: none, save (torch.save), synced (torch.save and fsync), thread or process (distributed.checkpoint's async_save), or
-lines (python/lockstep.py).
-Prints one JSON object: seconds of steps 3 to the last but one, seconds that calls blocked, CPU seconds, seconds to load.
+WAY is none, save (torch.save), synced (torch.save and fsync), thread or process (async_save of torch.distributed.checkpoint), or
+lines (python/lockstep.py). Prints one JSON object with the seconds of steps 3 to the last but one, the seconds that calls to save
+blocked, the CPU seconds, and the seconds to load.
 """
 import json
 import os
@@ -72,7 +72,7 @@ def main():
         torch.nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
         if WAY == "lines":
-            lockstep.should_stop()  # As a loop of one's own calls it after each step.
+            lockstep.should_stop()  # A loop of one's own calls should_stop() after each step.
         if step == 2:
             began = time.perf_counter()
         if step % EVERY == 0 and step < STEPS - 1 and WAY != "none":
@@ -94,4 +94,4 @@ def main():
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # The process that async_save has started waits for a message that will not come.
+    os._exit(0)  # Leaves at once, because the process that async_save started waits for a message that will not come.

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Lockstep's lines cost a Python script: blocks of steps with and without `run.steps`, by turns, in one process.
+"""Measures what Lockstep's lines cost a Python script. One process trains blocks of steps with and without `run.steps`, by turns.
 
     PYTHON bench/python_lines.py                      one rank
     lockstep launch -n 2 -- PYTHON bench/python_lines.py
 
-Trains MNIST's network on random images, 64 a step and rank, with DistributedDataParallel where there are several ranks. Prints,
-on rank 0, the ratio of speeds (1: the lines cost nothing), with its 95 % interval from 200 pairs of blocks, and exits with 1
-where the interval reaches below 0.98.
+Trains MNIST's network on random images, 64 a step and rank, with DistributedDataParallel if there are several ranks. Rank 0 prints the
+ratio of speeds with its 95 % interval from 200 pairs of blocks. A ratio of 1 means that the lines cost nothing. Exits with 1 if the
+interval reaches below 0.98.
 
-Environment: PYTHONPATH names the folder of lockstep.py. LINES_PAIRS and LINES_STEPS set other counts."""
+PYTHONPATH names the folder of lockstep.py. LINES_PAIRS and LINES_STEPS set other counts."""
 import os
 import pathlib
 import random
@@ -35,7 +35,7 @@ def network():
 
 
 def interval(ratios, draws=2000):
-    """The 95 % interval of the median, by drawing pairs again."""
+    """Returns the 95 % interval of the median, by bootstrapping over the pairs."""
     source = random.Random(0)
     medians = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(draws))
     return medians[int(0.025 * draws)], medians[int(0.975 * draws)]
@@ -67,7 +67,7 @@ def main():
         run = lockstep.start(model=model, optimizer=optimizer, folder=os.environ.get("LOCKSTEP_RUN_DIR") or folder, every_epochs=10 ** 6)
         ratios, seconds = [], []
         for pair in run.epochs(PAIRS + 2):
-            # Each of the two comes first in every second pair, since a machine's speed drifts.
+            # Each of the two comes first in every second pair, because a machine's speed drifts.
             plain = block(batches) if pair % 2 else None
             lined = block(run.steps(batches))
             plain = plain or block(batches)

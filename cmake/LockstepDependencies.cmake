@@ -1,4 +1,5 @@
-# Each dependency as one target, lockstep::NAME: the system's package first, third_party/ (brought by `make dist`) second.
+# Makes each dependency one target, lockstep::NAME. Takes the system's package first, and third_party/ second. `make
+# dist` fills third_party/.
 option(LOCKSTEP_BUNDLED "Take every dependency from third_party/, whatever the system has" OFF)
 set(LOCKSTEP_SYSTEM_PATHS)
 if(LOCKSTEP_BUNDLED)
@@ -26,14 +27,14 @@ lockstep_header_only(xxhash xxhash.h libxxhash-dev)
 
 find_package(Threads REQUIRED)
 
-# A library's sources in third_party/NAME/source, built with the compiler of $CC into an install prefix.
+# Builds a library from third_party/NAME/source with the compiler in $CC, and installs it into `prefix`.
 function(lockstep_build_third_party name prefix)
   if(EXISTS ${prefix}/built)
     return()
   endif()
   message(STATUS "Building third_party/${name}")
   set(folder ${CMAKE_BINARY_DIR}/third_party/${name}-build)
-  # CMake 4 takes no project that asks for less than 3.5; libpng 1.6 and libjpeg-turbo 2.1 do.
+  # CMake 4 refuses a project that asks for a CMake before 3.5, as libpng 1.6 and libjpeg-turbo 2.1 do.
   set(common -DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON
     -DCMAKE_INSTALL_PREFIX=${prefix} -DCMAKE_INSTALL_LIBDIR:STRING=lib -DCMAKE_PREFIX_PATH=${CMAKE_BINARY_DIR}/third_party/zlib
     -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DPNG_SHARED=OFF -DPNG_TESTS=OFF -DPNG_EXECUTABLES=OFF)
@@ -48,7 +49,7 @@ function(lockstep_build_third_party name prefix)
       message(FATAL_ERROR "third_party/${name} could not be built:\n${said}\n  hint: it needs a C compiler; CC names one")
     endif()
   endforeach()
-  # A program is to carry the library, not to name a file of this build folder.
+  # Programs must contain the library. With a shared one, they would name a file of this build folder.
   file(GLOB shared ${prefix}/lib/*.so*)
   if(shared)
     file(REMOVE ${shared})
@@ -56,8 +57,8 @@ function(lockstep_build_third_party name prefix)
   file(TOUCH ${prefix}/built)
 endfunction()
 
-# lockstep_c_library(name package target debian): a library with a find module of CMake's; third_party/NAME is an install
-# prefix, or holds its sources in source/.
+# lockstep_c_library(name package target debian): finds a library by CMake's own find module. third_party/NAME is an install
+# prefix of the library, or holds its sources in source/.
 macro(lockstep_c_library name package target debian)
   if(NOT LOCKSTEP_BUNDLED)
     find_package(${package} QUIET)
@@ -81,7 +82,7 @@ macro(lockstep_c_library name package target debian)
 endmacro()
 
 lockstep_c_library(zlib ZLIB ZLIB::ZLIB zlib1g-dev)
-# libjpeg-turbo says so in words that nobody sees, and is built all the same.
+# libjpeg-turbo is also built without NASM, and its own warning is lost in the build's output.
 function(lockstep_say_without_nasm)
   find_program(LOCKSTEP_NASM NAMES nasm yasm)
   if(NOT LOCKSTEP_NASM AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -92,7 +93,8 @@ endfunction()
 lockstep_c_library(jpeg JPEG JPEG::JPEG libjpeg62-turbo-dev)
 lockstep_c_library(png PNG PNG::PNG libpng-dev)
 
-# Without HDF5 all else is built; data of that kind is then an error that says so. CMake's own module needs a C compiler.
+# HDF5 is optional. Without HDF5, data of that kind is an error that says so. CMake's own find module would need a C
+# compiler.
 set(LOCKSTEP_HDF5_PREFIX ${PROJECT_SOURCE_DIR}/third_party/hdf5)
 find_path(LOCKSTEP_HDF5_INCLUDE hdf5.h HINTS ENV HDF5_ROOT PATHS ${LOCKSTEP_HDF5_PREFIX}
   PATH_SUFFIXES include include/hdf5/serial hdf5/serial ${LOCKSTEP_SYSTEM_PATHS})
@@ -103,7 +105,7 @@ if(NOT LOCKSTEP_HDF5_INCLUDE OR NOT LOCKSTEP_HDF5_LIBRARY)
 endif()
 
 if(BUILD_TESTING)
-  # Built from source so that sanitizers and the C++ library's ABI are the same as ours.
+  # GoogleTest is built from source, so that it has the same sanitizers and the same C++ ABI as Lockstep.
   find_path(LOCKSTEP_GOOGLETEST_SOURCE googletest/include/gtest/gtest.h
     HINTS ${PROJECT_SOURCE_DIR}/third_party/googletest /usr/src/googletest NO_DEFAULT_PATH)
   if(NOT LOCKSTEP_GOOGLETEST_SOURCE)

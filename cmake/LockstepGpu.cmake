@@ -1,20 +1,20 @@
-# liblockstep_cuda.so, or liblockstep_hip.so: all that names CUDA, HIP, NCCL or RCCL, loaded at run time on a node with such
-# devices. Built where LibTorch is one for GPUs and the headers that its own headers include are found; nothing else of
-# Lockstep needs any of them.
-set(LOCKSTEP_GPU auto CACHE STRING "Build what GPUs need: auto, cuda, rocm, off. By name it is an error where it cannot be built")
+# Builds liblockstep_cuda.so or liblockstep_hip.so. This library has all code that names CUDA, HIP, NCCL or RCCL, and
+# programs load it at run time on a node with such devices. It is built if LibTorch is one for GPUs, and if the headers
+# are found that LibTorch's own headers include. No other part of Lockstep needs those headers.
+set(LOCKSTEP_GPU auto CACHE STRING "Library for GPUs to build: auto, cuda, rocm, off. With cuda or rocm it is an error if that library cannot be built")
 set_property(CACHE LOCKSTEP_GPU PROPERTY STRINGS auto cuda rocm off)
-set(LOCKSTEP_NCCL_INCLUDE "" CACHE PATH "The folder of the nccl.h that LibTorch was built with, where it is not found")
+set(LOCKSTEP_NCCL_INCLUDE "" CACHE PATH "Folder of the nccl.h that LibTorch was built with, if CMake does not find it")
 
-# Says why there is no library for GPUs; an error where one was asked for by name.
+# Says why no library for GPUs is built. This is an error if LOCKSTEP_GPU names one.
 function(lockstep_without_gpu why)
   if(LOCKSTEP_GPU STREQUAL auto)
     message(STATUS "Building without GPUs: ${why}")
   else()
-    message(FATAL_ERROR "LOCKSTEP_GPU is ${LOCKSTEP_GPU}, but ${why}.\n  hint: -DLOCKSTEP_GPU=auto builds without where it must")
+    message(FATAL_ERROR "LOCKSTEP_GPU is ${LOCKSTEP_GPU}, but ${why}.\n  hint: -DLOCKSTEP_GPU=auto builds without that library if it must")
   endif()
 endfunction()
 
-# "13" of a folder with cuda_runtime_api.h; empty where there is none.
+# Sets `out` to the major version of CUDA, such as 13, by cuda_runtime_api.h in `folder`. Without that header it is empty.
 function(lockstep_cuda_major folder out)
   set(major "")
   if(EXISTS ${folder}/cuda_runtime_api.h)
@@ -24,7 +24,7 @@ function(lockstep_cuda_major folder out)
   set(${out} "${major}" PARENT_SCOPE)
 endfunction()
 
-# The toolkits of the runtime's own major version that are here: their folders of headers, with that of CCCL's.
+# Sets `out` to the header folders, CCCL's too, of the CUDA toolkits on this machine that have the major version `wanted`.
 function(lockstep_cuda_toolkits wanted out)
   set(folders)
   foreach(folder IN ITEMS $ENV{CUDA_HOME}/include $ENV{CUDA_PATH}/include /usr/local/cuda/include
@@ -40,8 +40,9 @@ function(lockstep_cuda_toolkits wanted out)
   set(${out} "${folders}" PARENT_SCOPE)
 endfunction()
 
-# The folders of the headers that LibTorch's CUDA headers include: of pip's nvidia packages beside torch, then of toolkits.
-# PyTorch does not need all of a toolkit's packages: what only the host's compiler asks of the rest is in third_party/.
+# Sets `out` to the folders of the headers that LibTorch's CUDA headers include. They come from pip's nvidia packages
+# beside torch, then from toolkits. PyTorch needs only some of a toolkit's packages. third_party/cuda_headers has what
+# the host's compiler asks of the other packages.
 function(lockstep_cuda_includes torch out)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${torch}/lib/libc10_cuda.so OUTPUT_VARIABLE dump ERROR_QUIET)
   string(REGEX MATCH "libcudart[.]so[.]([0-9]+)" runtime "${dump}")
@@ -81,7 +82,8 @@ function(lockstep_cuda_includes torch out)
   endif()
 endfunction()
 
-# Headers that are found may not fit together, or not with the compiler: the rest is built all the same.
+# Compiles the headers in `folders` and sets `out` to ON if that works. They may not fit together, or not fit the
+# compiler. The rest of Lockstep is built even so.
 function(lockstep_try_headers folders out)
   set(${out} ON PARENT_SCOPE)
   if(LOCKSTEP_GPU_HEADERS_TRIED STREQUAL folders)
@@ -89,7 +91,7 @@ function(lockstep_try_headers folders out)
   endif()
   get_target_property(torch lockstep::torch INTERFACE_INCLUDE_DIRECTORIES)
   set(searched ${folders} ${torch})
-  # The compiler's own folders come last by themselves; named before, they break its headers.
+  # The compiler searches its own folders last. If flags name them earlier, its headers break.
   list(REMOVE_ITEM searched ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM searched PREPEND "-isystem;" OUTPUT_VARIABLE flags)
   execute_process(COMMAND ${CMAKE_CXX_COMPILER} -std=gnu++20 -fsyntax-only ${flags} ${PROJECT_SOURCE_DIR}/cmake/gpu_headers.cc
@@ -110,7 +112,7 @@ function(lockstep_gpu_target target includes links definitions)
   target_include_directories(${target} SYSTEM PRIVATE ${includes})
   target_compile_definitions(${target} PRIVATE USE_C10D_NCCL ${definitions})
   lockstep_layer(gpu below)
-  # LibTorch first: of what both define, the library takes LibTorch's, as the program does that loads it.
+  # LibTorch comes first. For symbols that both define, the library then uses LibTorch's, as the program that loads it does.
   target_link_libraries(${target} PRIVATE ${links} lockstep_options lockstep::torch ${below})
   target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
@@ -118,7 +120,7 @@ function(lockstep_gpu_target target includes links definitions)
   set_property(GLOBAL PROPERTY LOCKSTEP_GPU_TARGET ${target})
 endfunction()
 
-# What a program loads is built with it.
+# Makes a build of `program` also build the library for GPUs, which the program loads at run time.
 function(lockstep_loads_gpu_library program)
   get_property(target GLOBAL PROPERTY LOCKSTEP_GPU_TARGET)
   if(target)
@@ -137,7 +139,7 @@ function(lockstep_gpu_library torch)
     endif()
   elseif(EXISTS ${torch}/lib/libc10_hip.so AND NOT LOCKSTEP_GPU STREQUAL cuda)
     find_path(LOCKSTEP_ROCM_INCLUDE hip/hip_runtime.h HINTS $ENV{ROCM_PATH}/include /opt/rocm/include)
-    # pip's ROCm wheels bring a HIP runtime of their own, which LibTorch loads: a second one must not come beside it.
+    # pip's ROCm wheels bring a HIP runtime, which LibTorch loads. A process must not load a second one.
     find_library(LOCKSTEP_HIP_LIBRARY amdhip64 HINTS ${torch}/lib $ENV{ROCM_PATH}/lib /opt/rocm/lib)
     find_library(LOCKSTEP_ROCTX_LIBRARY roctx64 HINTS ${torch}/lib $ENV{ROCM_PATH}/lib /opt/rocm/lib)
     if(NOT LOCKSTEP_ROCM_INCLUDE OR NOT LOCKSTEP_HIP_LIBRARY OR NOT LOCKSTEP_ROCTX_LIBRARY)

@@ -1,5 +1,6 @@
-# What `cmake --install` lays down: public headers, static libraries, the two programs, the recipes with the digits they train
-# on, and a package, so that find_package(lockstep) gives lockstep::lockstep.
+# Says what `cmake --install` installs: public headers, static libraries, the programs and the libraries that they load,
+# the recipes with the digits they train on, and a package. With the package, find_package(lockstep) gives the target
+# lockstep::lockstep.
 include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY LOCKSTEP_MODULES)
 get_property(programs GLOBAL PROPERTY LOCKSTEP_PROGRAMS)
@@ -40,7 +41,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake
   cmake/LockstepTorchTarget.cmake DESTINATION ${LOCKSTEP_PACKAGE_DIR})
 
-# Manual pages say what the program says of itself.
+# The manual pages are made from the program's own --help.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
   install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/tools/make_man.py\"

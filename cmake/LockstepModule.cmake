@@ -1,7 +1,8 @@
-# lockstep_module(<name> [LINK <target>...] [WITHOUT <folder>...]): one top folder and all below it, one library
-# lockstep::<name>, one header set, one test program. WITHOUT names folders that are targets of their own.
-# lockstep_program(<name> OUTPUT <file> [LINK <target>...]): the same for a folder that holds a main.cc.
-# What a folder may use comes from layers.txt: a library links the union of what its folders may use.
+# lockstep_module(<name> [LINK <target>...] [WITHOUT <folder>...]) makes one top folder, and all folders below it, one
+# library lockstep::<name> with one header set and one test program. WITHOUT names folders that are targets of their
+# own.
+# lockstep_program(<name> OUTPUT <file> [LINK <target>...]) does the same for a folder with a main.cc, and builds the
+# program. layers.txt says what a folder may use. A library links the union of what its folders may use.
 
 function(lockstep_layer name out)
   file(STRINGS ${PROJECT_SOURCE_DIR}/layers.txt lines)
@@ -36,14 +37,15 @@ function(lockstep_layer name out)
   set(${out} ${below} PARENT_SCOPE)
 endfunction()
 
-# "cluster" of "cluster/job".
+# Sets `out` to the top folder of a path: "cluster" of "cluster/job".
 function(lockstep_top_folder folder out)
   string(FIND "${folder}" "/" slash)
   string(SUBSTRING "${folder}" 0 ${slash} top)
   set(${out} ${top} PARENT_SCOPE)
 endfunction()
 
-# Sets headers, sources, tests and mains of the folder `name` and of those below it, without the folders in `without`.
+# Sets the lists headers, sources and tests of the folder `name` and of all folders below it, except the folders in
+# `without`. Sets `mains` to the folder's own main.cc.
 function(lockstep_sources name without)
   set(dir ${PROJECT_SOURCE_DIR}/lockstep/${name})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${dir}/*.h)
@@ -81,7 +83,7 @@ function(lockstep_tests name tests links)
     PROPERTIES LABELS ${label} TIMEOUT 120 ENVIRONMENT "LOCKSTEP_BIN=$<TARGET_FILE_DIR:lockstep_${name}_test>")
 endfunction()
 
-# The header-only libraries are used in sources alone, so a program that uses the installed package needs none of them.
+# Only sources include the header-only libraries, so a program that uses the installed package needs none of them.
 function(lockstep_build_only links out)
   get_property(header_only GLOBAL PROPERTY LOCKSTEP_HEADER_ONLY)
   set(result)
@@ -140,14 +142,14 @@ function(lockstep_program name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_PROGRAMS ${arg_OUTPUT})
 endfunction()
 
-# A library that is loaded at run time lies beside the programs, or in the folder of libraries beside theirs: `loader`,
-# the target that looks for it, is told the way.
+# Tells the target `loader` where to look for a library at run time. Such a library lies beside the programs, or in the
+# installed folder of libraries.
 function(lockstep_loads_library loader)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE from_programs)
   target_compile_definitions(${loader} PRIVATE LOCKSTEP_LIBRARIES_FROM_PROGRAMS="${from_programs}")
 endfunction()
 
-# All that needs libhdf5, loaded by the first use of an HDF5 file.
+# Builds liblockstep_hdf5.so, the only code that needs libhdf5. It is loaded at the first use of an HDF5 file.
 function(lockstep_hdf5_library)
   lockstep_loads_library(lockstep_format)
   if(NOT LOCKSTEP_HDF5_INCLUDE OR NOT LOCKSTEP_HDF5_LIBRARY)

@@ -1,10 +1,10 @@
-# What every target of ours is compiled with, as one interface target: lockstep::options.
+# The options that every target of Lockstep is compiled with, as one interface target lockstep::options.
 add_library(lockstep_options INTERFACE)
 add_library(lockstep::options ALIAS lockstep_options)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)
 target_compile_options(lockstep_options INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Werror=return-type>)
-# GCC 12 warns of overlaps in its own inlined std::string code (GCC bug 105651).
+# GCC 12 warns about overlaps in its own inlined std::string code (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-Wno-restrict>)
 endif()
@@ -14,7 +14,7 @@ if(LOCKSTEP_SANITIZE)
   target_link_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
   target_compile_definitions(lockstep_options INTERFACE $<BUILD_INTERFACE:LOCKSTEP_SANITIZED>)
 endif()
-# libFuzzer learns from the branches that an input takes, so all that it may reach has to count them.
+# libFuzzer learns from the branches that an input takes, so all code that an input may reach has to count branches.
 if(LOCKSTEP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
@@ -25,8 +25,8 @@ if(LOCKSTEP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
   endif()
 endif()
 
-# LibTorch and the data core do the arithmetic. Elsewhere -O3 gains nothing and costs a fifth more of compiling than -O2;
-# command lines and tests run once, so less serves them.
+# LibTorch and the data core do the arithmetic. In other code -O3 gains nothing, and takes a fifth longer to compile
+# than -O2. Command lines and tests run once, so lockstep_optimize() gives them a lower level.
 if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 endif()

@@ -1,5 +1,5 @@
-# Precompiled headers, each one for many targets: read once instead of once a file, and with Clang they hold the templates
-# that are used, too.
+# Precompiled headers, each for many targets. The headers are read once instead of once a file. With Clang a precompiled
+# header also holds the templates that it uses.
 
 # lockstep_precompiled(NAME HEADERS <header>... LINK <target>...)
 function(lockstep_precompiled name)
@@ -7,20 +7,21 @@ function(lockstep_precompiled name)
   add_library(lockstep_${name}_header OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
   target_link_libraries(lockstep_${name}_header PRIVATE lockstep_options Threads::Threads ${arg_LINK})
   target_precompile_headers(lockstep_${name}_header PRIVATE ${arg_HEADERS})
-  # Without the time in it, ccache knows the header again.
+  # Without a timestamp the header is the same in each build, so ccache finds it.
   target_compile_options(lockstep_${name}_header PRIVATE "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
-# lockstep_reuse_header(TARGET NAME): where that header was made.
+# lockstep_reuse_header(TARGET NAME) makes TARGET use the precompiled header NAME, if there is one.
 function(lockstep_reuse_header target name)
   if(TARGET lockstep_${name}_header)
     target_precompile_headers(${target} REUSE_FROM lockstep_${name}_header)
-    # The header was compiled with -fPIC; a program's own -fPIE, which comes before this, would make it unusable.
+    # The header was compiled with -fPIC. A program's own -fPIE comes earlier, and without this option it would make the
+    # header unusable.
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
 endfunction()
 
-# A file that compiles without this header names all that it uses: OFF shows which do not.
+# Every file must include all that it uses. A build with LOCKSTEP_UNITY=OFF fails for a file that does not.
 if(LOCKSTEP_UNITY)
   set(standard <algorithm> <array> <chrono> <filesystem> <fstream> <functional> <map> <memory> <optional> <set> <span>
     <sstream> <string> <string_view> <vector> <nlohmann/json.hpp>)

@@ -1,5 +1,5 @@
-# The profiles as part of the program, so that it stays one file: each TOML of profiles/ becomes one literal of
-# builtin_profiles(). A change of a profile makes CMake run again.
+# Compiles the profiles into the program, so that the program stays one file. Each TOML file of profiles/ becomes one
+# literal of builtin_profiles(). If a profile changes, CMake runs again.
 function(lockstep_builtin_profiles target)
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/profiles/*.toml)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
@@ -27,7 +27,7 @@ std::span<const ProfileText> builtin_profiles() {
   target_sources(${target} PRIVATE ${source})
 endfunction()
 
-# The same for the table of variables that `doctor` warns of, as builtin_variables().
+# Compiles the table of variables that `doctor` warns about into the program, as builtin_variables().
 function(lockstep_builtin_variables target)
   set(table ${PROJECT_SOURCE_DIR}/profiles/doctor/variables.toml)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})

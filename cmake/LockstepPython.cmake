@@ -1,7 +1,8 @@
-# liblockstep_pythonXY.so: the trainer as an extension module of the Python whose PyTorch LibTorch is from, for recipes that
-# name a Python class. Nothing else of Lockstep needs a Python to be built, and it links no libpython: Python loads it.
-set(LOCKSTEP_PYTHON "" CACHE FILEPATH "The Python to build the extension for; by default the one that LibTorch lies below")
-set(LOCKSTEP_PYTHON_MODELS auto CACHE STRING "Build the extension for Python models: auto, on, off. on: an error where it cannot be built")
+# Builds liblockstep_pythonXY.so, the trainer as an extension module, for recipes that name a Python class. The module
+# is for the interpreter whose PyTorch LibTorch belongs to. No other part of Lockstep needs Python to be built. The
+# module does not link libpython, because the interpreter loads it.
+set(LOCKSTEP_PYTHON "" CACHE FILEPATH "Interpreter to build the extension for; by default the one whose PyTorch LibTorch belongs to")
+set(LOCKSTEP_PYTHON_MODELS auto CACHE STRING "Build the extension for Python models: auto, on, off. With on it is an error if it cannot be built")
 set_property(CACHE LOCKSTEP_PYTHON_MODELS PROPERTY STRINGS auto on off)
 
 function(lockstep_without_python why)
@@ -11,7 +12,7 @@ function(lockstep_without_python why)
   message(STATUS "Building without Python models: ${why}")
 endfunction()
 
-# ".../lib/python3.11/site-packages/torch" lies below the Python ".../bin/python3".
+# Sets `out` to the interpreter of a torch folder: ".../bin/python3" of ".../lib/python3.11/site-packages/torch".
 function(lockstep_python_of torch out)
   set(python "${LOCKSTEP_PYTHON}")
   if(NOT python)
@@ -48,7 +49,7 @@ function(lockstep_python_extension torch)
   lockstep_layer(python below)
   target_link_libraries(lockstep_python PRIVATE ${below} lockstep_options lockstep::torch ${torch}/lib/libtorch_python.so)
   target_link_options(lockstep_python PRIVATE LINKER:--exclude-libs,ALL)
-  # Python has loaded PyTorch's libraries before, from where they lie: a search path could only find others.
+  # The interpreter has loaded PyTorch's libraries already. With a search path, the module could only find others.
   set_target_properties(lockstep_python PROPERTIES OUTPUT_NAME lockstep_python${version}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF
@@ -58,7 +59,7 @@ function(lockstep_python_extension torch)
   message(STATUS "Python models: for Python ${version} with the headers in ${include}")
 endfunction()
 
-# What the Python side says in Python lies beside the programs, as in an installation beside the recipes.
+# Copies lockstep_host beside the programs. In an installation it lies beside the recipes.
 function(lockstep_python_host)
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/lockstep_host/*.py)
   foreach(file IN LISTS files)

@@ -1,4 +1,5 @@
-# The LibTorch that the training half is built against: LOCKSTEP_TORCH, the `torch` folder of a PyTorch installation.
+# Finds the LibTorch that the training half is built against. LOCKSTEP_TORCH is the `torch` folder of a PyTorch
+# installation.
 include(LockstepTorchTarget)
 if(NOT LOCKSTEP_TORCH)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env "CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH};$ENV{CMAKE_PREFIX_PATH}"
@@ -16,12 +17,12 @@ if(LOCKSTEP_TORCH_VERSION VERSION_LESS 2.7)
 endif()
 lockstep_add_torch("${LOCKSTEP_TORCH}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-# CMake pads a build's search path with an empty entry for the install step to overwrite, and the loader takes that for the
-# current folder. The install path from the start has none.
+# CMake pads the search path of a build with an empty entry, which the install step overwrites. The loader takes an
+# empty entry for the current folder. With the install path from the start there is no empty entry.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
-# For our sources only: Gloo's headers, which wheels lack, and the version as a number, 211 for 2.11, for the few places
-# where LibTorch's versions differ and no test of a signature can tell.
+# For Lockstep's own sources only: Gloo's headers, which wheels lack, and LibTorch's version as a number, such as 211
+# for 2.11. A few places need the number, because versions differ in ways that no test of a signature can tell.
 string(REPLACE "." ";" version_parts ${LOCKSTEP_TORCH_VERSION})
 list(GET version_parts 0 version_major)
 list(GET version_parts 1 version_minor)
@@ -30,5 +31,5 @@ target_include_directories(lockstep::torch SYSTEM INTERFACE ${PROJECT_SOURCE_DIR
 target_compile_definitions(lockstep::torch INTERFACE
   USE_DISTRIBUTED USE_C10D_GLOO LOCKSTEP_TORCH_VERSION=${version_number})
 
-# torch.h takes 30 s once and saves 8 s a file.
+# Precompiling torch.h takes 30 s once and saves 8 s a file.
 lockstep_precompiled(torch HEADERS <torch/torch.h> LINK lockstep::torch)

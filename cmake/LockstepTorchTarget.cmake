@@ -1,8 +1,8 @@
-# lockstep::torch from the `torch` folder of a PyTorch installation, in Lockstep's own build and in that of a program
-# that uses the installed package. find_package(Torch) of a CUDA build demands a CUDA toolkit even for CPU code, so the
-# libraries are linked as plain files.
+# Makes the target lockstep::torch from the `torch` folder of a PyTorch installation. Lockstep's own build uses this
+# file, and so does the build of a program that uses the installed package. The libraries are linked as plain files,
+# because find_package(Torch) of a CUDA build demands a CUDA toolkit even for CPU code.
 
-# "2.11" for the LibTorch in that folder.
+# Sets `out` to the version of the LibTorch in the folder `torch`, such as 2.11.
 function(lockstep_torch_version torch out)
   file(GLOB headers ${torch}/include/torch/headeronly/version.h ${torch}/include/torch/version.h
     ${torch}/include/torch/csrc/api/include/torch/version.h)
@@ -15,9 +15,10 @@ function(lockstep_torch_version torch out)
   set(${out} "${version}" PARENT_SCOPE)
 endfunction()
 
-# What libtorch_cpu.so and its like need, as files. Their own search paths have up to six folders, each of which the
-# loader tries with every variant of the processor, some 35 calls a folder and rank. A program that links these files
-# itself, glibc's small ones included, finds them through its own short path before they are asked for.
+# Sets `out` to the files of the libraries that libtorch_cpu.so needs. LibTorch's own search paths have up to six
+# folders. The loader tries each folder with every variant of the processor, which is some 35 file-system calls a folder
+# and rank. A program that links these files itself finds them earlier, through its own short path. That includes
+# glibc's small libraries.
 function(lockstep_torch_needs torch out)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${torch}/lib/libtorch_cpu.so OUTPUT_VARIABLE dump ERROR_QUIET)
   string(REGEX MATCH "R(UN)?PATH +([^\n]+)" path "${dump}")
@@ -48,7 +49,8 @@ function(lockstep_add_torch torch)
   add_library(lockstep::torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(lockstep::torch SYSTEM INTERFACE ${torch}/include ${torch}/include/torch/csrc/api/include)
   target_link_libraries(lockstep::torch INTERFACE ${needs} ${torch}/lib/libtorch_cpu.so ${torch}/lib/libc10.so)
-  # The old kind of search path comes before LD_LIBRARY_PATH: a cluster's modules do not swap the LibTorch built for.
+  # An RPATH, unlike a RUNPATH, comes before LD_LIBRARY_PATH. So a cluster's modules cannot replace the LibTorch of this
+  # build.
   target_link_options(lockstep::torch INTERFACE
     LINKER:--no-as-needed LINKER:--disable-new-dtags LINKER:--allow-shlib-undefined)
 endfunction()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled while the build is configured: what LibTorch's headers for CUDA include, and what they include in turn.
+// Includes the headers that LibTorch's headers for CUDA include. CMake compiles this file to check that they work.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>

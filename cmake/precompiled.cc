@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a precompiled header that many targets share: LockstepPrecompiled.cmake.
+// The source of a precompiled header that many targets share. See LockstepPrecompiled.cmake.

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exports a Python model for Lockstep's C++ trainer:
+"""Exports a Python model for Lockstep's C++ trainer.
 
     python export_model.py FILE.py:CLASS OUT.pt [--set name=value]...
 
-FILE.py defines CLASS, a torch.nn.Module; --set passes numbers, true, false or text to its constructor. Then
+FILE.py defines CLASS, a torch.nn.Module. --set passes numbers, true, false or text to its constructor. Then train the model:
 
     lockstep train RECIPE --set model.name=script:OUT.pt
 
-trains it, and `lockstep snapshot export RUN --to weights.pt --weights` writes what CLASS(...).load_state_dict() takes.
-The model is scripted, not traced: traced, its dropout and batch normalisation would stay in one mode for ever. This file
-needs nothing but PyTorch.
+`lockstep snapshot export RUN --to weights.pt --weights` writes the weights for CLASS(...).load_state_dict().
+The model is scripted and not traced, because a traced model's dropout and batch normalisation stay in one mode for ever.
+This program needs nothing but PyTorch.
 """
 import argparse
 import ast
@@ -65,14 +65,14 @@ def main():
     given = parser.parse_args()
     settings = settings_of(given.set)
 
-    import torch  # After the arguments: it takes seconds.
+    import torch  # Takes seconds, so the arguments are checked first.
 
     model = class_of(given.model)(**settings)
     if not isinstance(model, torch.nn.Module):
         fail(f"{given.model} makes a {type(model).__name__}, want a torch.nn.Module", "name the model's class")
     try:
         script = torch.jit.script(model.train())
-    except Exception as error:  # TorchScript has no common base for what it refuses.
+    except Exception as error:  # TorchScript's errors have no common base class.
         fail(f"TorchScript cannot take {given.model}:\n{error}",
              "rewrite the line that it names in the Python that TorchScript knows, or train the class as it is: "
              f"model.name = \"python:{given.model}\"")

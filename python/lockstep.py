@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lockstep for a training loop in Python: it stops when it should, goes on exactly where it was, and loses no save.
+"""Stops, resumes and saves a training loop in Python. A resumed run goes on exactly where it stopped, and a crash loses no save.
 
     import lockstep
     run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler)
@@ -7,19 +7,26 @@
         for batch in run.steps(loader):
             ...                       # the step as it was, optimizer.step() included
 
-How it works. All happens between two updates, in `Run._end_step`: the ranks read the number that they began to add up one
-step ago, so all of them learn of a signal, a request or the job's end after the same update, and leave there. A save
-copies weights, optimizer and random states in the training's thread; another thread writes the copy. Rank 0 writes, in the
-format of docs/formats/snapshot-format.md: a folder is made under a temporary name, synced, and renamed. `start` takes the newest
-snapshot that is whole. A snapshot in the middle of an epoch also holds the random states from the epoch's start: the loader
-is begun with them, gives the same batches again, and those that were trained on are left out. `Sampler` needs no such
-reading: its order is a function of seed, epoch and place.
+How a run stops. Ranks look at each other's flags between two updates, in `Run._end_step`. A look reads the sum that all ranks
+began to add up at the look before, one to eight steps earlier. So all ranks learn of a signal, a request or the job's end
+after the same update, and all leave the loop there.
 
-The parts, in order: errors; values as JSON; tensors in files; the snapshots' folder; the run's lock and requests; signals and
-the clock; metrics and TensorBoard; the order of samples; ranks; random states; the run; reading a run; other trainers.
-The run has its parts too: `_Folder`, `_Cursor` (the place in the data), `_Stops` (what ranks agree on), `_Records` (numbers) and
-`_Saves` know nothing of `Run`, which calls them in the order that all ranks keep.
-One file, Python 3.8 or later, and PyTorch 2.0 or later, which is imported when a run starts. docs/guide/python.md is the manual.
+How a save works. The training's thread copies weights, optimizer and random states, and another thread writes the copy. Only
+rank 0 writes, in the format of docs/formats/snapshot-format.md. It fills a folder with a temporary name, syncs it and renames it.
+
+How a run resumes. `start` takes the newest snapshot that is whole. A snapshot in the middle of an epoch also holds the random
+states of the epoch's start. With these states the loader yields the same batches again, and the batches that were trained on
+are skipped. A `Sampler` skips without reading, because its order follows from seed, epoch and place.
+
+The sections of this file, in order: errors, values as JSON, tensors in files, the folder of snapshots, the run's lock, the page
+for a parent, requests, signals and the clock, metrics and TensorBoard, the order of samples, ranks, random states, the saved
+objects, saves, the run, reading a run, other trainers.
+
+`Run` consists of `_Folder`, `_Cursor` (the place in the data), `_Stops` (what ranks agree on), `_Records` (numbers) and `_Saves`.
+None of these parts knows `Run`, which calls their collectives in the same order on all ranks.
+
+This file needs Python 3.8 or later and PyTorch 2.0 or later. PyTorch is imported when a run starts. The manual is
+docs/guide/python.md.
 """
 import atexit
 import base64
@@ -51,16 +58,16 @@ import zlib
 
 __all__ = ["Error", "HuggingFace", "Lightning", "Run", "Sampler", "load", "log", "phase", "read", "save", "should_stop", "start"]
 
-REQUEUE = 75  # The exit code that asks for another start; sysexits' EX_TEMPFAIL.
+REQUEUE = 75  # The exit code that asks for another start, EX_TEMPFAIL of sysexits.h.
 _FORMAT = "lockstep-snapshot"
 _MODEL, _OPTIMIZER, _EXTENSIONS, _STATE = "model.safetensors", "optimizer.safetensors", "extensions.safetensors", "state.json"
 
 
-# ---- errors and what is said ----
+# ---- errors and messages ----
 
 
 class Error(RuntimeError):
-    """A fact with the value found and the value wanted, then the way out."""
+    """An error with a fact and a hint: the value found and the value wanted, then the way out."""
 
     def __init__(self, fact, hint):
         super().__init__(fact + "\n  " + hint)
@@ -82,8 +89,9 @@ def _torch():
 
 # ---- values as JSON ----
 #
-# JSON has lists, objects with texts as keys, and finite numbers. What else a state_dict holds is an object with one key that
-# begins with '$'. A tensor is left out of the JSON, which keeps its name. A function stays the program's own.
+# JSON has lists, objects with strings as keys, and finite numbers. Any other value of a state_dict becomes an object with a key
+# that begins with '$'. A tensor is written to a file of tensors, and JSON holds its name. A function is not saved. The program
+# that resumes must have the same function at the same place.
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _FACTORIES = {each.__name__: each for each in (dict, float, int, list, set, str)}
@@ -98,11 +106,11 @@ def _shown(path):
 
 
 class _Packer:
-    """Turns values into JSON, and collects the tensors in them by name."""
+    """Converts values to JSON and collects their tensors by name. Raises Error for a value that a snapshot cannot hold."""
 
     def __init__(self, name):
         self.tensors = {}
-        self.name = name  # Gives a tensor at a path its name.
+        self.name = name  # A function from the path of a tensor to its name.
 
     def pack(self, value, path):
         kind = type(value)
@@ -178,7 +186,7 @@ class _Packer:
 
 
 def _unpacked(value, tensors, live=None):
-    """The value that `_Packer.pack` made JSON of. `live` is the state that the program has now, for its functions."""
+    """Returns the value that `_Packer.pack` converted to JSON. `live` is the program's current state, from which functions are taken."""
     if isinstance(value, list):
         return [_unpacked(each, tensors, _part(live, i)) for i, each in enumerate(value)]
     if not isinstance(value, dict):
@@ -243,7 +251,7 @@ def _numpy_value(inner, value):
     return flat[0] if value["shape"] is None else flat.reshape(value["shape"])
 
 
-# ---- tensors in files: safetensors, written and read here ----
+# ---- tensors in files: the safetensors format ----
 
 _DTYPES = {"float64": ("F64", 8), "complex64": ("C64", 8), "int64": ("I64", 8), "uint64": ("U64", 8), "float32": ("F32", 4),
            "int32": ("I32", 4), "uint32": ("U32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2),
@@ -262,7 +270,7 @@ def _dtype_name(tensor, path):
 
 
 def _bytes_of(tensor):
-    """The memory of a contiguous tensor on the CPU."""
+    """Returns the memory of a contiguous CPU tensor as bytes, without a copy. The tensor must outlive the result."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")
@@ -270,7 +278,7 @@ def _bytes_of(tensor):
 
 
 def _safetensors_parts(tensors):
-    """The bytes of a file with these tensors, in parts. Wide dtypes come first, so that each is aligned."""
+    """Yields the bytes of a file with these tensors, in parts. Wide dtypes come first, so that every tensor is aligned."""
     def width(item):
         return -_DTYPES[_dtype_name(item[1], (item[0],))][1]
     ordered = sorted(tensors.items(), key=width)
@@ -288,7 +296,7 @@ def _safetensors_parts(tensors):
 
 
 def _read_tensors(path):
-    """The tensors of a file by name, each with memory of its own."""
+    """Returns the tensors of a file by name, each in memory of its own, or {} if there is no such file."""
     torch = _torch()
     if not os.path.exists(path):
         return {}
@@ -311,11 +319,11 @@ def _read_tensors(path):
     return tensors
 
 
-# ---- the snapshots' folder: docs/formats/snapshot-format.md ----
+# ---- the folder of snapshots: docs/formats/snapshot-format.md ----
 
 _STEP_NAME = re.compile(r"step-([0-9]{10})(\.old)?")
 _TEMPORARY = re.compile(r"\.tmp-(.*)-([1-9][0-9]*)\.[^.]*(?:\.old)?")
-_FOREIGN_AGE = 3600  # Far longer than a live writer goes without writing.
+_FOREIGN_AGE = 3600  # Seconds. A live writer writes far more often.
 _RENAME_EXCHANGE = 2
 
 
@@ -336,7 +344,7 @@ def _sync_folder(path):
 
 
 def _make_durable_folder(path):
-    """A folder, and those around it, that a crash of the machine does not take away."""
+    """Creates a folder and its parents so that they survive a crash of the machine."""
     path = os.path.abspath(path)
     if not os.path.isdir(path):
         _make_durable_folder(os.path.dirname(path))
@@ -347,7 +355,7 @@ def _make_durable_folder(path):
 
 
 def _write_file(path, parts):
-    """Writes and syncs a new file. Returns its checksum and size."""
+    """Writes and syncs a new file. Returns its CRC-32 and its size in bytes."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     crc = size = 0
     try:
@@ -366,7 +374,7 @@ def _write_file(path, parts):
 
 
 def _replace_file(path, text):
-    """Writes a small file anew: a reader finds the old one or the new one."""
+    """Replaces a small file in one step. A reader finds the old text or the new text, never a part."""
     made = _temporary(os.path.dirname(path), os.path.basename(path).replace(".", "-"))
     with contextlib.suppress(FileNotFoundError):
         os.unlink(made)
@@ -389,7 +397,7 @@ def _manifest_text(run, step, files):
 
 
 class _Xxh3:
-    """XXH3, if the package xxhash is there: C++ writes it."""
+    """XXH3, which the C++ trainer writes. Raises ImportError without the package xxhash."""
 
     def __init__(self):
         import xxhash
@@ -414,7 +422,7 @@ class _Crc32:
 
 
 def _parsed_manifest(text):
-    """(checksum's name, run, step, {file: (checksum, size)}). Raises ValueError with the fact."""
+    """Returns (name of the checksum, run, step, {file: (checksum, size)}). Raises ValueError with the fact."""
     lines = text.split("\n")
     if lines.pop() != "" or len(lines) < 3:
         raise ValueError("MANIFEST is cut short")
@@ -474,7 +482,7 @@ def _run_id(snapshots):
 
 
 def _snapshot_faults(snapshot):
-    """What is wrong with a snapshot; an empty list for one that is whole."""
+    """Returns a list of the faults of a snapshot, which is empty if the snapshot is whole. Reads every byte."""
     try:
         kind, run, step, files = _parsed_manifest(_read_text(os.path.join(snapshot, "MANIFEST")))
     except ValueError as error:
@@ -498,7 +506,7 @@ def _snapshot_faults(snapshot):
 
 
 def _listed_snapshots(snapshots):
-    """(step, path) of each, oldest first. One that is being replaced counts as the older of its step."""
+    """Returns (step, path) of each snapshot, oldest first. Of one step, a snapshot that is being replaced comes first."""
     found = []
     for name in os.listdir(snapshots) if os.path.isdir(snapshots) else ():
         match = _STEP_NAME.fullmatch(name)
@@ -539,7 +547,7 @@ def _is_idle(path):
 
 
 def _remove_temporaries(snapshots, of_all):
-    """Removes what dead writers left. `of_all`: whoever they are, for who holds the run's lock."""
+    """Removes the temporary files of dead writers. `of_all` removes those of all writers, and needs the run's lock."""
     for name in os.listdir(snapshots):
         owner = _TEMPORARY.fullmatch(name)
         if not owner:
@@ -559,7 +567,7 @@ def _remove_tree(path):
 
 
 def _remove_snapshot(path):
-    """Renamed first: a reader sees it whole or not at all."""
+    """Removes a snapshot. The folder is renamed first, so that a reader never sees a part of a snapshot."""
     folder, name = os.path.split(path)
     if name.startswith(".tmp-"):
         return _remove_tree(path)
@@ -570,7 +578,7 @@ def _remove_snapshot(path):
 
 
 def _exchange(first, second):
-    """Two folders change names in one call. Returns whether this file system can."""
+    """Swaps the names of two folders in one call. Returns False if the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         return False
@@ -584,7 +592,7 @@ def _exchange(first, second):
 
 
 def _put_in_place(made, place):
-    """Gives `made` the name `place`. Returns where a snapshot that had it is now."""
+    """Renames the folder `made` to `place`. Returns the new path of the snapshot that was at `place`, or None."""
     try:
         os.rename(made, place)
         return None
@@ -614,7 +622,7 @@ def _link(snapshots, name, target):
 
 
 def _write_snapshot(snapshots, step, contents):
-    """Writes {file: its bytes in parts} as the snapshot of a step. Returns its path and size."""
+    """Writes the snapshot of a step from {file name: bytes in parts}. Returns its path and its size in bytes. Raises OSError."""
     if not os.path.isdir(snapshots):
         _make_durable_folder(snapshots)
     _remove_temporaries(snapshots, of_all=False)
@@ -628,14 +636,14 @@ def _write_snapshot(snapshots, step, contents):
         _write_file(os.path.join(made, "MANIFEST"), [manifest.encode()])
         _sync_folder(made)
         link = _link(snapshots, "latest", name)
-        # From here on there are only renames, which a full disk does not stop.
+        # Only renames follow, and a full disk does not stop a rename.
         replaced = _put_in_place(made, place)
     except BaseException:
         _remove_tree(made)
         if link:
             _remove_tree(link)
         raise
-    # Until this is on disk, a crash may bring the replaced snapshot back.
+    # Until the rename is on disk, a crash may bring the replaced snapshot back.
     _sync_folder(snapshots)
     os.rename(link, os.path.join(snapshots, "latest"))
     _sync_folder(snapshots)
@@ -650,7 +658,7 @@ def _mark_best(snapshots, name):
 
 
 def _prune(snapshots, keep):
-    """Removes all but the newest `keep`, and the best."""
+    """Removes all snapshots but the best one and the newest `keep` others."""
     best = os.path.basename(os.readlink(os.path.join(snapshots, "best"))) if os.path.islink(os.path.join(snapshots, "best")) else None
     paths = [path for _, path in _listed_snapshots(snapshots) if os.path.basename(path) != best]
     for path in paths[:-keep] if keep > 0 else ():
@@ -658,7 +666,7 @@ def _prune(snapshots, keep):
 
 
 def _require_room(snapshots, size):
-    """Reserves the size of a snapshot, and gives it back: no room is an error now, and not hours later."""
+    """Raises Error if the disk has no room for `size` bytes. Reserves the room and frees it, so a full disk is found hours earlier."""
     libc = ctypes.CDLL(None, use_errno=True)
     if size <= 0 or not hasattr(libc, "fallocate64"):
         return
@@ -675,11 +683,11 @@ def _require_room(snapshots, size):
         os.close(fd)
 
 
-# ---- who writes here: run.lock ----
+# ---- the lock of a run folder: run.lock ----
 
 
 def _stat_of(pid):
-    """(state, start time) of a process, or None."""
+    """Returns (state, start time in clock ticks) of a process, or None if there is no such process."""
     text = _read_text("/proc/%d/stat" % pid)
     fields = text.rpartition(")")[2].split()
     return (fields[0], int(fields[19])) if len(fields) >= 20 else None
@@ -698,7 +706,7 @@ def _identity():
 
 
 def _liveness(other, own):
-    """True, False, or None if this machine cannot tell."""
+    """Returns True if the process is alive, False if it is dead, and None if this machine cannot tell."""
     if own["job"] and other["job"] == own["job"] and other["restarts"] < own["restarts"]:
         return False
     if not own["boot"] or other["boot"] != own["boot"] or not own["pid_namespace"] or other["pid_namespace"] != own["pid_namespace"]:
@@ -708,11 +716,11 @@ def _liveness(other, own):
 
 
 class _RunLock:
-    """One live run at a time writes in a folder; the kernel drops the lock when its process dies."""
+    """Lets one live run at a time write in a folder. The kernel drops the lock when the process dies. Raises Error if it is taken."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "run.lock")
-        for _ in range(10):  # Each one more is another process that replaced the file at the same time.
+        for _ in range(10):  # Another attempt follows if another process replaced the file meanwhile.
             self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             if self._take():
                 return
@@ -734,7 +742,7 @@ class _RunLock:
         except BlockingIOError:
             if not holder or _liveness(holder, own) is not False:
                 self._refuse(holder)
-            # A child of the dead holder keeps the lock: leave it that file, and begin another.
+            # A child of the dead holder still holds the lock of the old file. A new file gets a lock of its own.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
             return False
@@ -768,13 +776,16 @@ class _RunLock:
             os.close(self.fd)
 
 
-# ---- what this rank does, for its parent ----
+# ---- the page in which this rank notes what it does ----
 
-_stack_offer = None  # (signal, descriptor) once Python writes its lines when a parent asks.
+_stack_offer = None  # The result of the first call of `_offered_stack`.
 
 
 def _offered_stack():
-    """Has Python write the lines of a thread into a file when a signal asks for it. Returns (signal, descriptor), or zeros."""
+    """Makes Python write the interrupted thread's stack into a file in memory when a signal arrives.
+
+    Returns (signal number, file descriptor), or (0, 0) if no real-time signal is free.
+    """
     global _stack_offer
     if _stack_offer is None:
         _stack_offer = (0, 0)
@@ -790,12 +801,12 @@ def _offered_stack():
 
 
 class _Page:
-    """What this rank does, for the parent that watches it: docs/formats/page.md. Without a parent it notes nothing."""
+    """Notes in a page what this rank does, for the parent that watches it: docs/formats/page.md. Notes nothing without one."""
 
     STARTING, LOADING, COMPUTING, BETWEEN, SAVING, ENDING = 0, 1, 2, 5, 6, 7
     NAMES = ("starting", "loading", "forward", "backward", "update", "validation", "saving", "ending")
     SIZE = 4096
-    # Places of numbers, counted in their own size.
+    # The index of each number in the page. The first line counts in 8 bytes, the second in 4 bytes.
     FIRST_SAMPLE, NOTED, SINCE, LOADING_SAMPLE = (each // 8 for each in (40, 224, 296, 304))
     PID, RANK, STACK_SIGNAL, THREAD, STACK_FILE = (each // 4 for each in (8, 12, 312, 316, 848))
     RUN_DIR, RUN_DIR_SIZE = 856, 1024
@@ -834,7 +845,7 @@ class _Page:
         now = clock()
         longs = self._longs
         if longs is not None:
-            # 16 changes, 32 step, 56 entered, 224 noted, 232 spent, 296 since, each of 8 bytes; 24 phase, of 4.
+            # Byte offsets: 16 changes, 24 phase, 32 step, 56 entered, 224 noted, 232 spent, 296 since. The phase has 4 bytes, the others 8.
             longs[29 + self.phase] += now - self._since
             longs[37] = longs[28] = now
             self._ints[6] = phase
@@ -844,7 +855,7 @@ class _Page:
         self.phase, self.step, self._since = phase, step, now
 
     def answer(self):
-        """The answer to `lockstep why`, of this rank alone."""
+        """Returns the answer to `lockstep why` for this rank alone."""
         name, seconds = self.NAMES[self.phase], (time.monotonic_ns() - self._since) / 1e9
         text = "rank %d (process %d on %s): %s of step %d for %.0f s" % (self.rank, os.getpid(), socket.gethostname(), name, self.step, seconds)
         rank = {"rank": self.rank, "host": socket.gethostname(), "pid": os.getpid(), "state": "?", "phase": name, "step": self.step,
@@ -852,11 +863,11 @@ class _Page:
         return {"state": "done", "ranks": [rank], "verdict": None}
 
 
-# ---- requests of others: docs/formats/run-folder.md ----
+# ---- requests from other processes: docs/formats/run-folder.md ----
 
 
 class _Requests:
-    """A thread of rank 0 that looks each second for RUN/requests/ID.stop, ID.save and ID.why, and answers them."""
+    """Answers the requests RUN/requests/ID.stop, ID.save and ID.why. A thread of rank 0 looks for them every second."""
 
     def __init__(self, folder, page):
         self._page = page
@@ -894,7 +905,7 @@ class _Requests:
         for name, kind in self._found():
             if kind == "why":
                 if self._parent_answers:
-                    continue  # For all ranks.
+                    continue  # The parent answers for all ranks.
                 self._answer(name, kind, self._page.answer())
                 continue
             with self._lock:
@@ -954,16 +965,16 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class _StopSignals:
-    """Remembers SIGTERM, SIGINT, SIGUSR1 and SIGUSR2; a second SIGINT ends the process at once.
+    """Notes SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 and lets the program go on. A second SIGINT ends the process at once.
 
-    A DataLoader's workers live on (`keep_workers`): Slurm signals them too, and the step that runs needs them. Once this
-    process ends they take signals as before, since Python ends them by SIGTERM then. Other children always do.
+    The workers of a DataLoader ignore these signals (`keep_workers`). Slurm signals them too, and the current step needs them.
+    When this process ends, its workers obey signals again, because Python ends them by SIGTERM. Other children always obey.
     """
 
     def __init__(self):
         self.arrived = 0
         self._pid = os.getpid()
-        self._is_closing = mmap.mmap(-1, 1)  # Shared with the workers.
+        self._is_closing = mmap.mmap(-1, 1)  # Memory that the workers share.
         self._is_worker = False
         self._before = {}
         if threading.current_thread() is not threading.main_thread():
@@ -992,12 +1003,12 @@ class _StopSignals:
         signal.raise_signal(number)
 
     def keep_workers(self, loader):
-        """Has a loader's workers take the handler once PyTorch has set its own, which would end them."""
+        """Makes a loader's workers install `_note` after PyTorch has installed its own handlers, which would end them."""
         if getattr(loader, "num_workers", 0) > 0 and not isinstance(loader.worker_init_fn, _WorkerStart):
             loader.worker_init_fn = _WorkerStart(loader.worker_init_fn, self)
 
     def begun(self, loader):
-        """iter(loader). Its workers hold signals back until they have the handler."""
+        """Returns iter(loader). New workers block signals until they have installed `_note`."""
         if getattr(loader, "num_workers", 0) < 1 or not self._before:
             return iter(loader)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -1012,7 +1023,7 @@ class _StopSignals:
             signal.signal(number, self._note)
 
     def take_again(self):
-        """After another library has set handlers of its own."""
+        """Installs the handlers again, after another library has installed its own."""
         for number in self._before:
             signal.signal(number, self._note)
 
@@ -1027,7 +1038,7 @@ class _StopSignals:
 
 
 class _WorkerStart:
-    """A loader's worker_init_fn, and before it what workers need of `signals`. Those that are not forked do without."""
+    """A worker_init_fn that prepares a worker for signals and then calls the loader's own. A worker that is not forked gets no handler."""
 
     def __init__(self, init, signals):
         self.init, self.signals = init, signals
@@ -1044,7 +1055,7 @@ class _WorkerStart:
 
 
 class _JobClock:
-    """When the job's time is up, as job.sh exports it: LOCKSTEP_JOB_END, in seconds since 1970."""
+    """Knows when the job's time is up: LOCKSTEP_JOB_END, which job.sh exports, in seconds since 1970."""
 
     RESERVE_S = 30
 
@@ -1052,7 +1063,7 @@ class _JobClock:
         text = os.environ.get("LOCKSTEP_JOB_END", "")
         if text and not (text.isdigit() and int(text) > 0):
             raise Error("LOCKSTEP_JOB_END is '%s', want the job's end in seconds since 1970" % text, "unset it: job.sh exports it")
-        # An end that is past was another job's.
+        # A job end in the past belongs to an earlier job.
         self.end = int(text) if text and int(text) > time.time() else None
 
     def is_time_to_stop(self, longest_save, longest_step):
@@ -1091,7 +1102,7 @@ def _varint(value):
 
 
 def _field(number, content):
-    """A field of protocol buffers that holds bytes."""
+    """Returns a field of a protocol buffer that holds bytes."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
@@ -1122,7 +1133,7 @@ def _parsed_line(line):
 
 
 def _without_repeated(lines):
-    """Leaves out validations that a later start has done again."""
+    """Returns the lines without the validations that a later start has repeated."""
     first_epoch, kept = math.inf, []
     for line in reversed(lines):
         if line["event"] == "validation" and (line.get("epoch") or 0) >= first_epoch:
@@ -1134,7 +1145,7 @@ def _without_repeated(lines):
 
 
 def _finite(value):
-    """The value for JSON: a number that is not finite is null."""
+    """Returns the value for JSON, in which every number that is not finite is null."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -1145,7 +1156,7 @@ def _finite(value):
 
 
 class _Metrics:
-    """Rank 0's metrics.jsonl and event file."""
+    """Writes metrics.jsonl and TensorBoard's event file, on rank 0. The run goes on after `step`, in epoch `first_epoch`."""
 
     def __init__(self, folder, step, first_epoch):
         self.path = os.path.join(folder, "metrics.jsonl")
@@ -1154,18 +1165,22 @@ class _Metrics:
         now = time.time()
         names = [name[len("events.out.tfevents."):] for name in os.listdir(folder) if name.startswith("events.out.tfevents.")]
         times = [int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdigit()]
-        # TensorBoard reads the files in the order of these times.
+        # TensorBoard reads event files in the order of the times in their names.
         stamp = max([int(now)] + [each + 1 for each in times])
         path = os.path.join(folder, "events.out.tfevents.%d.%s.%d.0" % (stamp, _host(), os.getpid()))
         self._events = open(path, "xb", buffering=0)
         self._events.write(_event(now, 0, _field(3, b"brain.Event:2")))
-        # A session start: TensorBoard drops what earlier files hold from that step on.
+        # This event, a session start, makes TensorBoard drop that step and later steps from earlier files.
         self._events.write(_event(now, step if again else step + 1, _field(7, b"\x08\x01")))
         for line in again:
             self._events.write(_scalars_event(now, line["step"], self._scalars(line)))
 
     def _cut(self, step, first_epoch):
-        """Cuts the lines of what is done again. Returns the lines of that very step if a validation in it is."""
+        """Removes the lines that the run will write again.
+
+        Returns the "step" lines of `step` if a validation of that step is removed, else []. TensorBoard then drops the whole step, so
+        the caller must write its numbers to the new event file.
+        """
         with open(self.path, "rb") as file:
             lines = file.read().split(b"\n")
         parsed = [_parsed_line(line) for line in lines]
@@ -1226,7 +1241,7 @@ def _mixed(a, b):
 
 
 class _EpochOrder:
-    """A permutation of 0 ... size - 1, a function of seed and epoch; one entry at a time, nothing is stored."""
+    """A permutation of 0 ... size - 1 that follows from seed and epoch. Entries are computed on demand, and none is stored."""
 
     def __init__(self, size, seed, epoch):
         self.size = size
@@ -1248,7 +1263,7 @@ class _EpochOrder:
 
 
 def _place_of_rank():
-    """(rank, world) of torch.distributed, if it is initialised."""
+    """Returns rank and world size of torch.distributed, or (0, 1) if torch.distributed is not initialised."""
     torch = sys.modules.get("torch")
     if torch and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -1256,15 +1271,23 @@ def _place_of_rank():
 
 
 class Sampler:
-    """Batches of sample ids for this rank: `DataLoader(data, batch_sampler=lockstep.Sampler(data, batch=32))`.
+    """Yields batches of sample ids for this rank: `DataLoader(data, batch_sampler=lockstep.Sampler(data, batch=32))`.
 
-    Each epoch has its own order, a function of `seed` and the epoch. Global batch b is places [b * global_batch,
-    (b + 1) * global_batch) of it; each rank takes a contiguous part, parts differ by at most one sample. Nothing is padded
-    or repeated: any number of ranks and workers trains on the same samples, and a run goes on from any place on another
-    number. `batch` is of one rank, `global_batch` of all ranks together.
+    Each epoch has its own order, which follows from `seed` and the epoch. Global batch b is the places [b * global_batch,
+    (b + 1) * global_batch) of that order. Each rank takes a contiguous part, and parts differ by at most one sample. No sample is
+    padded or repeated. So any number of ranks and workers trains on the same samples, and a run can resume on another number.
 
-    Where a batch has fewer samples than there are ranks, a rank without one gets the batch's first sample, and its
-    `Run.weight` is 0: multiply the loss by that number, and each sample weighs the same, whatever its rank.
+    data           the data set, or its number of samples
+    batch          samples of one rank in a batch; give this or `global_batch`
+    global_batch   samples of all ranks together in a batch
+    seed, shuffle  the seed of the order, and True to shuffle at all
+    drop_last      True to leave out the last global batch of an epoch if it is short
+    rank, world    this rank and the number of ranks; by default those of torch.distributed
+
+    Multiply the loss by `Run.weight`, and each sample has the same weight, whatever its rank. A global batch may have fewer samples
+    than there are ranks. A rank without a sample then gets the first sample of the global batch, and its `Run.weight` is 0.
+
+    Raises Error unless exactly one of `batch` and `global_batch` is given, as a number of 1 or more.
     """
 
     def __init__(self, data, batch=None, global_batch=None, seed=0, shuffle=True, drop_last=False, rank=None, world=None):
@@ -1292,7 +1315,7 @@ class Sampler:
         self.epoch, self.place = epoch, 0
 
     def set_place(self, epoch, place):
-        """Goes on at a place of an epoch's order: what is before it was trained on."""
+        """Begins at a place of an epoch's order. The samples before that place were trained on."""
         self.epoch, self.place = epoch, place
 
     def __len__(self):
@@ -1300,11 +1323,11 @@ class Sampler:
         return left // self.global_batch if self.drop_last else -(-left // self.global_batch)
 
     def samples(self, place):
-        """How many samples of all ranks the batch that begins at `place` has."""
+        """Returns the number of samples of the global batch that begins at `place`."""
         return min(self.global_batch, self.size - place)
 
     def part(self, place):
-        """The places of this rank's part of the batch that begins at `place`."""
+        """Returns the places of this rank's part of the global batch that begins at `place`. A part may be empty."""
         least, larger = divmod(self.samples(place), self.world)
         begin = place + self.rank * least + min(self.rank, larger)
         return range(begin, begin + least + (1 if self.rank < larger else 0))
@@ -1318,9 +1341,9 @@ class Sampler:
 
 
 class _SeededSamples:
-    """A data set in a loader's worker: what it draws for a sample follows from seed, epoch and sample, whichever worker reads it.
+    """A data set in a loader's worker. Its random choices for a sample follow from seed, epoch and sample, whichever worker reads it.
 
-    So a run that goes on in the middle of an epoch, with other workers for the rest of its batches, draws what it would have drawn.
+    So a run that resumes in the middle of an epoch makes the same choices, although other workers read the rest of its batches.
     """
 
     def __init__(self, data, seed, epoch):
@@ -1337,7 +1360,7 @@ class _SeededSamples:
         _torch().default_generator.manual_seed(mixed & (2**63 - 1))
         return self._data[number]
 
-    def __getattr__(self, name):  # For code of the user's that asks the data set of its worker.
+    def __getattr__(self, name):  # The user's code may ask its worker's data set for attributes.
         if name.startswith("__") or name == "_data":
             raise AttributeError(name)
         return getattr(self._data, name)
@@ -1350,13 +1373,13 @@ class _SeededSamples:
 
 
 class _Ranks:
-    """What ranks tell each other, through a Gloo group of their own. Every rank must call each in the same order."""
+    """Exchanges values between ranks through a Gloo group of its own. Collective: every rank must make the same calls in the same order."""
 
-    # One number of 8 bytes is added up over ranks. Its lowest 20 bits count the ranks with a signal. Rank 0 alone sets the rest: a
-    # bit for each other flag, then how many steps later the ranks look again.
+    # Ranks add up one integer of 8 bytes. Its lowest 20 bits count the ranks that got a signal. Only rank 0 sets the other bits: one
+    # bit for each other flag, and from bit 24 on the number of steps until the next look.
     ASKED_BY_MAIN = {"request": 1 << 20, "job_end": 1 << 21, "save": 1 << 22}
     EVERY = 24
-    # Looking costs a rank about 0.1 ms, so short steps share it: at most once in 20 ms, and once in 8 steps at least.
+    # A look costs a rank about 0.1 ms. Short steps share one: ranks look about once in 20 ms, and at least once in 8 steps.
     LOOK_S, MOST_STEPS = 0.02, 8
 
     def __init__(self):
@@ -1375,12 +1398,12 @@ class _Ranks:
         return self.rank == 0
 
     def is_due(self):
-        """True if this step ends an agreement and begins the next. Once a step."""
+        """Returns True if this step ends a look and begins the next one. Call it once a step."""
         self._left -= 1
         return self._left <= 0
 
     def begin(self, flags):
-        """Begins to add up the flags of all ranks."""
+        """Begins to add up the flags of all ranks, and does not wait for the sum."""
         if not self._group:
             self._pending = flags
             return
@@ -1396,7 +1419,7 @@ class _Ranks:
         self._pending = (total, torch.distributed.all_reduce(total, group=self._group, async_op=True))
 
     def end(self):
-        """The flags that any rank had when begin() was called; none if it was not."""
+        """Returns the flags that any rank had at the last begin(), or an empty set without one. Waits for all ranks to have begun."""
         pending, self._pending = self._pending, None
         self._every = self._left = 1
         if not self._group or pending is None:
@@ -1409,13 +1432,13 @@ class _Ranks:
         return flags | {"signal"} if number & 0xFFFFF else flags
 
     def agree(self, flags):
-        """Does both, so that it waits for the slowest rank."""
+        """Returns the flags of a pending look and those of this moment. Waits for the slowest rank."""
         earlier = self.end()
         self.begin(flags)
         return earlier | self.end()
 
     def gather(self, data):
-        """Each rank's bytes, on rank 0."""
+        """Returns the bytes of every rank, in the order of ranks, on rank 0. Returns [] on other ranks."""
         if not self._group:
             return [data]
         torch = _torch()
@@ -1428,7 +1451,7 @@ class _Ranks:
         return [bytes(_bytes_of(part))[:int(size)] for part, size in zip(parts, sizes)] if self.is_main else []
 
     def on_rank_zero(self, act):
-        """What `act` returns on rank 0, as JSON, on all ranks. All raise the Error that it raises there."""
+        """Calls `act` on rank 0 and returns its result, a JSON value, on all ranks. If `act` raises there, all ranks raise."""
         if not self._group:
             return act()
         said, failure = None, None
@@ -1471,7 +1494,7 @@ def _decoded(text):
 
 
 def _random_states(loader=None):
-    """The random states of this rank as a JSON value: of Python, NumPy, PyTorch, its devices, and the loader's generators."""
+    """Returns the random states of this rank as a JSON value: Python's, NumPy's, PyTorch's, the GPU's and the loader's generators'."""
     torch = _torch()
     version, numbers, gauss = random.getstate()
     states = {"python": [version, base64.b64encode(struct.pack("<%dI" % len(numbers), *numbers)).decode(), gauss],
@@ -1502,16 +1525,16 @@ def _set_random_states(states, loader=None):
 
 
 def _restore_random(states, loader):
-    """Sets the states that a snapshot tells, if it tells any."""
+    """Sets the random states of a snapshot, if the snapshot has any."""
     if not states:
         return
     if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
-        next(iter(loader.batch_sampler), None)  # Some samplers make their generator when they are first used.
+        next(iter(loader.batch_sampler), None)  # Some samplers create their generator at their first use.
     _set_random_states(states, loader)
 
 
 def _parts(loader):
-    """A loader, and the samplers and loaders within it: Accelerate wraps both."""
+    """Returns a loader and the samplers and loaders within it. Accelerate wraps both."""
     found = [loader]
     for owner in found:
         for name in ("base_dataloader", "batch_sampler", "sampler"):
@@ -1522,7 +1545,7 @@ def _parts(loader):
 
 
 def _generators(loader):
-    """The generators that a loader draws from, but PyTorch's own; each once."""
+    """Returns each generator that a loader draws from, once. PyTorch's default generator is left out."""
     found = []
     for owner in _parts(loader):
         for generator in (getattr(owner, "generator", None), getattr(owner, "synchronized_generator", None)):
@@ -1555,7 +1578,7 @@ def _length(sized):
 
 
 def _samples_in(batch):
-    """How many samples a batch has, by its first tensor; 0 if it does not tell."""
+    """Returns the number of samples of a batch, by its first tensor, or 0 if the batch does not tell."""
     for _ in range(8):
         if hasattr(batch, "shape"):
             return int(batch.shape[0]) if len(batch.shape) else 0
@@ -1570,13 +1593,13 @@ def _samples_in(batch):
     return 0
 
 
-# ---- what a snapshot holds of the program's objects ----
+# ---- the objects that a snapshot holds ----
 
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine", "XlaFullyShardedDataParallel"}
 
 
 def _bare(model):
-    """The model itself, within DistributedDataParallel and torch.compile."""
+    """Returns the model itself, without the wrappers of DistributedDataParallel, DataParallel and torch.compile."""
     for _ in range(8):
         kind = type(model).__name__
         if kind in ("DistributedDataParallel", "DataParallel") and hasattr(model, "module"):
@@ -1597,14 +1620,14 @@ def _require_whole_model(model, name):
 
 
 def _several(value):
-    """[(prefix of names, object)]: a list gets k/ before its names, as docs/formats/snapshot-format.md has it."""
+    """Returns [(prefix of names, object)]. Object k of several has the prefix k/, as docs/formats/snapshot-format.md says."""
     if isinstance(value, (list, tuple)):
         return [("%d/" % i if len(value) > 1 else "", each) for i, each in enumerate(value)]
     return [("", value)]
 
 
 class _Objects:
-    """What start() was given: by name, each with state_dict() and load_state_dict()."""
+    """The objects that start() was given, by name. Raises Error for one without state_dict() and load_state_dict()."""
 
     def __init__(self, objects):
         self.all = {name: value for name, value in objects.items() if value is not None}
@@ -1635,7 +1658,7 @@ class _Objects:
         return name
 
     def packed(self):
-        """(JSON by name, {file: {name: tensor}})"""
+        """Returns ({name of object: JSON of each}, {file: {name of tensor: tensor}})."""
         trees, files = {}, {_MODEL: {}, _OPTIMIZER: {}, _EXTENSIONS: {}}
         for name, value in self.all.items():
             trees[name] = []
@@ -1649,7 +1672,7 @@ class _Objects:
         if name == "model":
             packer = _Packer(lambda path: prefix + path[1])
             state = _bare(each).state_dict()
-            # Tensors go by their names alone; what else is in a state_dict, as get_extra_state(), is JSON.
+            # A model's tensors need no JSON, since their names say all. JSON holds other entries, such as those of get_extra_state().
             tree = packer.pack(dict(state), (name,))
             rest = {key: value for key, value in tree.items() if not (isinstance(value, dict) and "$tensor" in value)}
             return rest, _MODEL, packer.tensors
@@ -1700,7 +1723,7 @@ class _Objects:
 
 
 def _misfit(live, saved):
-    """How saved tensors differ from those of a model, or None."""
+    """Returns how saved tensors differ from those of a model, in words, or None if they fit."""
     lacking, further = sorted(set(live) - set(saved)), sorted(set(saved) - set(live))
     if lacking:
         return "it lacks '%s'%s" % (lacking[0], ", and has '%s' instead" % further[0] if further else "")
@@ -1714,11 +1737,11 @@ def _misfit(live, saved):
     return None
 
 
-# ---- saves behind the training ----
+# ---- saves that go on behind the training ----
 
 
 class _Saver:
-    """Rank 0's saves: the training's thread copies, another one writes. One is in flight."""
+    """Writes snapshots on rank 0. The training's thread copies the tensors, and another thread writes the copy. One save at a time."""
 
     def __init__(self, snapshots, keep):
         self.snapshots, self.keep = snapshots, keep
@@ -1727,7 +1750,7 @@ class _Saver:
         self._thread = self._end = self._reserving = None
 
     def reserve(self, files):
-        """Takes the memory of the copies while training goes on: the first touch of each page costs more than its copy."""
+        """Allocates memory for the copies while training goes on. The first touch of a memory page costs more than the copy."""
         def work():
             for file, tensors in files.items():
                 for name, tensor in tensors.items():
@@ -1736,7 +1759,7 @@ class _Saver:
         self._reserving.start()
 
     def _copy_of(self, file, name, tensor):
-        """Memory for a tensor, the same from save to save."""
+        """Returns memory for the copy of a tensor, which is the same in each save."""
         copy = self._copies.get((file, name))
         if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
             copy = _torch().empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda")
@@ -1758,7 +1781,7 @@ class _Saver:
                 if is_best:
                     _mark_best(self.snapshots, os.path.basename(end["path"]))
                 _prune(self.snapshots, self.keep)
-            except BaseException as error:  # Handed to the training's thread.
+            except BaseException as error:  # The training's thread reports it, in `_Saves.tell`.
                 end["error"] = error
             end["took"] = time.monotonic() - began
         self._end = end
@@ -1767,7 +1790,10 @@ class _Saver:
         end["blocked"] = time.monotonic() - began
 
     def _copied(self, files):
-        """Copies in memory that is kept from save to save. Of a device they go on while it computes, in its own order."""
+        """Copies tensors into memory that is kept from save to save. Copies from a GPU run in its stream and are not waited for.
+
+        Returns ({file: {name: copy}}, the CUDA event after the last copy, or None without a GPU).
+        """
         torch = _torch()
         if self._reserving:
             self._reserving.join()
@@ -1787,7 +1813,7 @@ class _Saver:
         return {file: tensors for file, tensors in contents.items() if tensors or file != _EXTENSIONS}, event
 
     def ended(self):
-        """How the last save ended, once for each; None while it is in flight."""
+        """Returns how the last save ended, once for each save. Returns None while it is in flight, and without one."""
         return None if self._thread is None or self._thread.is_alive() else self.wait()
 
     def wait(self):
@@ -1812,7 +1838,7 @@ def _script_name():
 
 
 def _default_folder():
-    """$LOCKSTEP_RUN_DIR, as a job has it; else a folder of the script's name, of its job if it has one."""
+    """Returns $LOCKSTEP_RUN_DIR, which a job sets. Without it, a folder below runs/ with the names of script and Slurm job."""
     if os.environ.get("LOCKSTEP_RUN_DIR"):
         return os.environ["LOCKSTEP_RUN_DIR"]
     job = os.environ.get("SLURM_JOB_ID")
@@ -1832,11 +1858,11 @@ def _checked_options(options):
     return options
 
 
-_At = collections.namedtuple("_At", "step epoch samples")  # Where a run is: updates, complete epochs and samples so far.
+_At = collections.namedtuple("_At", "step epoch samples")  # The place of a run: updates, complete epochs and samples so far.
 
 
 class _Folder:
-    """The run folder, for rank 0: whose it is, what it says of the ranks, and which snapshot a start takes."""
+    """The run folder, on rank 0. Takes the run's lock, writes layout.json and chooses the snapshot to resume from."""
 
     def __init__(self, path, resume, world):
         self.path, self.snapshots = path, os.path.join(path, "snapshots")
@@ -1855,7 +1881,7 @@ class _Folder:
             raise Error("the run folder '%s' cannot be made: %s" % (self.path, error), "give start() a folder that you may write to") from error
 
     def close(self):
-        """Leaves the folder to another start."""
+        """Releases the run's lock, so that another start can take the folder."""
         if self._lock is not None:
             self._lock.close()
 
@@ -1871,14 +1897,14 @@ class _Folder:
             _replace_file(path, json.dumps(place, indent=1) + "\n")
 
     def put_aside(self, step):
-        """Moves what was saved after a step, or with -1 the whole run, into a folder beside it."""
+        """Moves the snapshots after `step`, or the whole run if `step` is -1, into a new folder abandoned-TIME of the run folder."""
         later = [path for each, path in _listed_snapshots(self.snapshots) if each > step]
         metrics = os.path.join(self.path, "metrics.jsonl")
         if not later and not (step < 0 and os.path.exists(metrics)):
             return
         aside = self._new_folder_aside()
         if step < 0:
-            # The links go first: a start that is killed here leaves none that names a snapshot of the new run.
+            # Links are moved first. If this start is killed meanwhile, no old link can name a snapshot of the new run.
             links = [os.path.join(self.snapshots, name) for name in ("best", "latest", "run-id")]
             events = [os.path.join(self.path, name) for name in os.listdir(self.path) if name.startswith("events.out.tfevents.")]
             later = links + later + events + [metrics, os.path.join(self.path, "result.json")]
@@ -1905,7 +1931,10 @@ class _Folder:
         return aside
 
     def chosen(self, is_first):
-        """The snapshot to go on from, or None. `is_first`: at the start, which may have been told one."""
+        """Returns the path of the snapshot to resume from, or None. Only the first call of a run obeys a path in `resume`.
+
+        Raises Error if the snapshot that `resume` names is not whole.
+        """
         if is_first and self._resume not in ("auto", "none"):
             path = os.path.realpath(self._resume)
             fault = "; ".join(_snapshot_faults(path)) or _state_fault(path)
@@ -1920,30 +1949,30 @@ class _Folder:
         return None
 
     def has_taken(self, step):
-        """After a start from a snapshot that it was told: what came after that one is aside."""
+        """Moves later snapshots aside if `resume` named the snapshot that was taken."""
         if self._resume not in ("auto", "none"):
             self.put_aside(step)
 
 
 class _Cursor:
-    """Where this rank is in its data: which pass over which loader, and the random states that the epoch began with."""
+    """The place of this rank in its data: the pass, its loader, the batches so far, and the random states of the epoch's start."""
 
     START = {"pass": 0, "batches": 0, "place": 0, "over": False}
 
     def __init__(self, ranks):
         self._ranks = ranks
-        self.signals = None  # Those that a loader's workers hold back.
+        self.signals = None  # A `_StopSignals`, set by `Run`, which prepares a loader's workers.
         self.position = dict(self.START)
-        self.left = None  # The position that a snapshot tells, until the loop is there.
+        self.left = None  # The position in the snapshot, until the loop has reached it.
         self.loader = None
         self.weight, self.is_update_due = 1.0, True
         self._epoch_random = self._over_random = None
         self._passes = 0
 
-    # -- as a snapshot has it --
+    # -- in a snapshot --
 
     def now(self):
-        """The random states to save, as bytes: those of this moment, and those of the epoch's start."""
+        """Returns the random states to save, of this moment and of the epoch's start, as bytes of JSON."""
         loader = self.loader["object"] if self.loader else None
         now = self._over_random if self.position["over"] and self._over_random else _random_states(loader)
         return json.dumps([now, self._epoch_random], separators=(",", ":")).encode()
@@ -1958,7 +1987,7 @@ class _Cursor:
 
         def own(name):
             tensor = extensions.get("%s.%d" % (name, self._ranks.rank))
-            # Ranks that were not there keep the random state that the program has given them.
+            # With another number of ranks, each rank keeps the random states that the program has set.
             return json.loads(bytes(_bytes_of(tensor)).decode()) if tensor is not None and world == self._ranks.world else None
         self.left = dict(position, random=own("random"), epoch_random=own("epoch_random"))
         self.begin_epoch()
@@ -1974,7 +2003,7 @@ class _Cursor:
         self._passes, self.left, self._over_random = 0, None, None
 
     def is_left(self, loader, accumulate):
-        """Notes the loader of a pass. Returns whether anything of the pass is left."""
+        """Notes the loader of the next pass. Returns False if a snapshot says that the pass is over."""
         self.loader = {"object": loader, "sampler": _sampler_of(loader), "total": _length(loader), "accumulate": accumulate, "index": 0}
         number, self._passes = self._passes, self._passes + 1
         if self.left and number < self.left["pass"]:
@@ -1985,7 +2014,7 @@ class _Cursor:
         return True
 
     def open_pass(self, epoch):
-        """An iterator over what is left of the loader; None if a snapshot says that nothing is."""
+        """Returns an iterator over the remaining batches of the loader, or None if a snapshot says that none remain."""
         loader, sampler = self.loader["object"], self.loader["sampler"]
         left, self.left = self.left, None
         self.signals.keep_workers(loader)
@@ -2002,11 +2031,11 @@ class _Cursor:
         return self._begun(loader, sampler, epoch)
 
     def _begun(self, loader, sampler, epoch):
-        """iter(loader)."""
+        """Returns iter(loader). With a `Sampler`, workers seed the random choices of each sample."""
         if not sampler or getattr(loader, "num_workers", 0) < 1 or getattr(loader, "persistent_workers", False):
             return self.signals.begun(loader)
         data = loader.dataset
-        # A DataLoader refuses this from outside. Its workers get what it has while they are started.
+        # A DataLoader refuses a plain assignment. Its workers get the data set that it has while they start.
         object.__setattr__(loader, "dataset", _SeededSamples(data, sampler.seed, epoch))
         try:
             return self.signals.begun(loader)
@@ -2044,7 +2073,7 @@ class _Cursor:
         return batches
 
     def _require_same_loader(self, loader, sampler, left):
-        """In the middle of an epoch the rest must be the rest of the same order."""
+        """Raises Error if the loader's order may differ from the one of a snapshot in the middle of an epoch."""
         now, was = self._facts(loader, sampler), left["loader"]
         way_out = "go on with the same loader, or begin anew with resume=\"none\""
         if (was["sampler"] is None) != (now["sampler"] is None):
@@ -2077,7 +2106,7 @@ class _Cursor:
         self.is_update_due = at % loader["accumulate"] == 0 or at == loader["total"]
 
     def end_batch(self):
-        """Counts a batch. Returns its samples, of all ranks."""
+        """Counts a batch. Returns its number of samples over all ranks."""
         loader, position = self.loader, self.position
         loader["index"] += 1
         position["batches"] += 1
@@ -2095,7 +2124,7 @@ class _Cursor:
     # -- in a loop that another library drives --
 
     def take_over(self, loader, accumulate):
-        """Sets the random states that the epoch began with. Returns how many of its batches were trained on, and the states after them."""
+        """Sets the random states of the epoch's start. Returns the number of its batches that were trained on, and the states after them."""
         self.loader = {"object": loader, "sampler": None, "total": None, "accumulate": accumulate, "index": 0, "samples": 0}
         left, self.left = self.left, None
         count = left["batches"] if left else 0
@@ -2111,12 +2140,12 @@ class _Cursor:
 
 
 class _Stops:
-    """When the run has to stop or to save: what this rank asks for, and what the ranks have agreed on."""
+    """Decides when the run stops or saves, by what this rank asks for and what all ranks have agreed on."""
 
     def __init__(self, ranks, every_minutes):
         self._ranks, self._every_minutes, self._clock = ranks, every_minutes, _JobClock()
-        self.signals = self.requests = self.saver = None  # The latter two are rank 0's.
-        self.wants_best = False  # True if the state of this moment is the best so far, and not yet saved.
+        self.signals = self.requests = self.saver = None  # Requests and saver exist on rank 0 only.
+        self.wants_best = False  # True if the current state is the best so far and is not saved yet.
         self.longest_step, self.seconds_in_steps = None, 0.0
         self.last_step = self.last_save = time.monotonic()
         self._is_due = False
@@ -2133,7 +2162,7 @@ class _Stops:
         self.seconds_in_steps += seconds
 
     def flags(self):
-        """What this rank asks for now."""
+        """Returns the flags of what this rank asks for now."""
         flags = set()
         if self.signals.arrived:
             flags.add("signal")
@@ -2141,7 +2170,7 @@ class _Stops:
             return flags
         if self.requests.wants_stop:
             flags.add("request")
-        # A start takes a step however late it is: a job that only starts and stops would be requeued for ever.
+        # Every start trains at least one step, however late. A job that only started and stopped would be requeued for ever.
         if self.longest_step is not None and self._clock.is_time_to_stop(self.saver.longest, self.longest_step):
             flags.add("job_end")
         every = self._every_minutes
@@ -2150,32 +2179,32 @@ class _Stops:
         return flags
 
     def look(self):
-        """What the ranks have agreed on since the last look. Once a step; each look needs an `ask` after it. Collective."""
+        """Returns the flags that the ranks agreed on since the last look. Call it once a step, and `ask` after it. Collective."""
         self._is_due = self._ranks.is_due()
         return self._ranks.end() if self._is_due else ()
 
     def ask(self):
-        """Begins to tell the others, where the step before has ended an agreement. Collective."""
+        """Begins the next look if `look` has just ended one. Collective."""
         if self._is_due:
             self._ranks.begin(self.flags())
 
     def agree(self):
-        """Both at once, which waits for the slowest rank. Collective."""
+        """Returns the flags of all ranks at this moment, and waits for the slowest rank. Collective."""
         return self._ranks.agree(self.flags())
 
     @staticmethod
     def reason(agreed):
-        """Why the run must stop, or None."""
+        """Returns why the run must stop, or None if it goes on."""
         return next((each for each in ("signal", "request", "job_end") if each in agreed), None)
 
 
 class _Records:
-    """Rank 0's numbers: what a program logs, metrics.jsonl and TensorBoard's file, the best value, the run's end."""
+    """Keeps the numbers of a run on rank 0: logged values, metrics.jsonl, TensorBoard's file, the best value and result.json."""
 
     def __init__(self, folder, ranks, objects, options):
         self._folder, self._ranks, self._objects, self._options = folder, ranks, objects, options
         self.seen = {}
-        self.metrics = None  # Once there is something to say.
+        self.metrics = None  # A `_Metrics`, once `begin` has been called.
         self._best = None
         self._logged, self._epoch_loss, self._line_samples = {}, [0.0, 0], 0
         self._first_samples, self._time_to_first_step = 0, None
@@ -2195,11 +2224,11 @@ class _Records:
         return packer.pack(self._best, ("best",)), packer.pack(logged, ("logged",))
 
     def begin(self, at, loader, epochs, resumed_from):
-        """Begins metrics.jsonl once there is something to say. `loader`: of `_Cursor`, or None."""
+        """Opens metrics.jsonl and writes "run_started", at the first call only. `loader` is that of a `_Cursor`, or None."""
         if not self._ranks.is_main or self.metrics:
             return
         self.metrics = _Metrics(self._folder, at.step, at.epoch)
-        # What was final before is so no longer.
+        # The run goes on, so an earlier result is not final any more.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, "result.json"))
         parameters = sum(each.numel() for _, model in _several(self._objects.all.get("model", [])) for each in model.parameters())
@@ -2226,7 +2255,7 @@ class _Records:
         self._time_to_first_step = time.monotonic() - self._began
 
     def add(self, values):
-        """Adds numbers of a step, for the mean of `log_every` steps."""
+        """Adds the numbers of a step to the means over `log_every` steps."""
         for name, value in values.items():
             total = self._logged.setdefault(name, [0.0, 0])
             value = value.detach().double() if hasattr(value, "detach") else float(value)
@@ -2235,7 +2264,7 @@ class _Records:
                 self._epoch_loss[0], self._epoch_loss[1] = self._epoch_loss[0] + value, self._epoch_loss[1] + 1
 
     def write_validation(self, step, epoch, values):
-        """Writes numbers at once. Returns whether they are the best so far."""
+        """Writes numbers at once. Returns True if the monitored number is the best so far."""
         values = {name: float(value) for name, value in values.items()}
         self.seen.update(values)
         mean = float(self._epoch_loss[0]) / self._epoch_loss[1] if self._epoch_loss[1] else None
@@ -2284,7 +2313,7 @@ class _Records:
         path = os.path.join(self._folder, "result.json")
         if stopped_by != "max_epochs" or (os.path.exists(path) and not self.metrics):
             return
-        # Tells that the run is finished, as `lockstep train` does.
+        # result.json says that the run is finished, as for `lockstep train`.
         result = {"schema": 1, "run_dir": self._folder, "world": self._ranks.world, "epochs": at.epoch, "steps": at.step, "samples": at.samples,
                   "train_loss": self.seen.get("train_loss"), "val_loss": self.seen.get("val_loss"), "val_accuracy": self.seen.get("val_accuracy"),
                   "resumed_from": resumed_from, "stopped_by": stopped_by}
@@ -2292,16 +2321,16 @@ class _Records:
 
 
 class _Saves:
-    """The run's snapshots: what goes into one, when it is on disk, and who is told. Its collectives are for every rank."""
+    """Decides what a snapshot holds, begins the saves, and reports the end of each to requests and metrics."""
 
     def __init__(self, ranks, objects, cursor, records, stops):
         self._ranks, self._objects, self._cursor, self._records, self._stops = ranks, objects, cursor, records, stops
-        self.saver = self._snapshots = None  # Rank 0's.
-        self.saved = None  # The place that the newest snapshot has, or will have.
+        self.saver = self._snapshots = None  # On rank 0 only.
+        self.saved = None  # The `place` of the newest snapshot, from the moment its save begins.
         self._newest, self._has_failed = None, False
 
     def open(self, snapshots, keep):
-        """Rank 0's part of a start."""
+        """Sets the folder to write into, on rank 0."""
         self._snapshots, self.saver = snapshots, _Saver(snapshots, keep)
 
     def place(self, at):
@@ -2309,7 +2338,7 @@ class _Saves:
         return (at.step, at.epoch, position["pass"], position["batches"], position["over"])
 
     def save(self, at, own_state):
-        """Writes a snapshot while the program goes on. Collective."""
+        """Begins to write a snapshot, which goes on behind the training. Collective."""
         stops = self._stops
         stops.last_save = time.monotonic()
         is_best, stops.wants_best = stops.wants_best, False
@@ -2326,7 +2355,7 @@ class _Saves:
         self.saved = self.place(at)
 
     def _save_again(self, is_best):
-        """Rank 0's part if this very state is saved, or being saved."""
+        """Handles the save of a state that is saved already, or is being saved. Rank 0 only."""
         self._stops.requests.begin_save(self.saved[0])
         self.tell(self.saver.wait())
         if self._newest:
@@ -2350,13 +2379,13 @@ class _Saves:
                 "samples": at.samples, "world": self._ranks.world, "metrics": _finite(dict(self._records.seen)), "python": own}, files
 
     def check_room(self):
-        """Rank 0's, after the first step: tells now that there is no room for a snapshot, and takes the memory of its copy."""
+        """Raises Error if the disk has no room for a snapshot, and reserves memory for its copy. On rank 0, after the first step."""
         _, files = self._objects.packed()
         _require_room(self._snapshots, sum(each.numel() * each.element_size() for tensors in files.values() for each in tensors.values()))
         self.saver.reserve(files)
 
     def tell(self, end):
-        """Says how a save ended, on rank 0."""
+        """Reports how a save ended, on rank 0. `end` is what `_Saver.wait` returns."""
         if end is None:
             return
         self._has_failed = end["error"] is not None
@@ -2370,7 +2399,7 @@ class _Saves:
         self._records.write_snapshot(end)
 
     def settle(self, at, own_state):
-        """Waits until the last save is whole on disk; it is tried twice. Collective."""
+        """Waits until the last save is on disk, and tries a failed save once more. Raises Error if both fail. Collective."""
         def ended():
             self.tell(self.saver.wait())
             return self._has_failed
@@ -2384,14 +2413,26 @@ class _Saves:
 
 
 class Run:
-    """A run that `start` has begun. `step` counts updates, `epoch` epochs that are complete."""
+    """A run that `start` has begun. Methods that say "Collective" must be called by every rank, in the same order.
+
+    step           updates so far
+    epoch          complete epochs so far
+    samples        samples of all ranks so far
+    state          a dict of the program's own plain values, which snapshots hold too
+    weight         the number to multiply the loss by, if the loader has a `Sampler`
+    is_update_due  True if the current batch is the last one of its step
+    stopped_by     why the run ended: "max_epochs", "signal", "request", "job_end" or "program"; None before its end
+    resumed_from   path of the snapshot that the run resumed from, or None
+    folder         path of the run folder
+    phases         seconds spent in each `phase`, by name
+    """
 
     def __init__(self, objects, folder, options):
         self.options = _checked_options(options)
         self.step = self.epoch = self.samples = 0
-        self.state = {}  # The program's own plain values; they are saved too.
-        self.weight = 1.0  # What to multiply the loss by, with Sampler.
-        self.is_update_due = True  # True if the batch is the last of its step, with accumulate.
+        self.state = {}
+        self.weight = 1.0
+        self.is_update_due = True
         self.stopped_by = self.resumed_from = None
         self.phases = collections.Counter()
         self._objects = _Objects(objects)
@@ -2399,7 +2440,7 @@ class Run:
         self._first_step, self._epochs = 0, None
         self._ranks = _Ranks()
         self._page = _Page(self._ranks.rank)
-        self._objects.packed()  # What cannot be written is told now, and not at the first save.
+        self._objects.packed()  # Raises Error now, not at the first save, for an object that cannot be saved.
         self._stops = _Stops(self._ranks, options["every_minutes"])
         self.folder = self._ranks.on_rank_zero(lambda: os.path.abspath(folder or _default_folder()))
         self._page.set_run_dir(self.folder)
@@ -2417,23 +2458,26 @@ class Run:
         self._stops.last_save = self._stops.last_step = self._records.last_line = time.monotonic()
 
     def _open(self):
-        """Rank 0's part of a start."""
+        """Takes the run folder and opens its saves and requests, on rank 0."""
         self._folder.take()
         self._saves.open(self._folder.snapshots, self.options["keep"])
         self._stops.saver, self._stops.requests = self._saves.saver, _Requests(self.folder, self._page)
 
     def _give_up(self):
-        """Leaves the folder to another start."""
+        """Stops listening for signals and requests, and releases the folder to another start."""
         self._stops.close()
         self._folder.close()
 
     def _at(self):
         return _At(self.step, self.epoch, self.samples)
 
-    # -- to begin where a snapshot ends --
+    # -- resuming from a snapshot --
 
     def load(self):
-        """Takes the newest snapshot that is whole. Returns its path, or None without one. Collective."""
+        """Restores all objects from the newest snapshot that is whole. Collective.
+
+        Returns the path of the snapshot, or None if there is none. Raises Error if the snapshot does not fit the objects.
+        """
         if self._ranks.is_main:
             self._saves.tell(self._saves.saver.wait())
         self._ranks.end()
@@ -2459,7 +2503,7 @@ class Run:
     # -- the loops --
 
     def epochs(self, count):
-        """Yields the number of each epoch that is left of `count`, and ends the run after the last. Collective."""
+        """Yields the number of each epoch that is left of 0 ... `count` - 1, and ends the run after the last one. Collective."""
         self._epochs = count
         if self.epoch >= count and self.resumed_from and self._ranks.is_main:
             _say("%s has its %d epochs: nothing is left to do; another folder or resume=\"none\" begins anew" % (self.folder, count))
@@ -2472,7 +2516,10 @@ class Run:
             self.finish("max_epochs")
 
     def steps(self, loader, accumulate=1):
-        """Yields the batches of a loader that this epoch has still to train on. A step is `accumulate` batches. Collective."""
+        """Yields the batches of `loader` that this epoch has still to train on. Collective.
+
+        A step is `accumulate` batches. Update the weights if `is_update_due` is True. Raises Error if a resumed epoch has another loader.
+        """
         batches = self._open_pass(loader, accumulate)
         if batches is None:
             return
@@ -2486,7 +2533,7 @@ class Run:
                 self._begin_batch(batch)
                 try:
                     yield batch
-                except GeneratorExit:  # The loop was left with `break`: the rest of the epoch is left out.
+                except GeneratorExit:  # The caller's loop ended with `break`, so the rest of the epoch is skipped.
                     if not sys.is_finalizing():
                         self.step += self._end_batch()
                         self._close_pass()
@@ -2502,7 +2549,7 @@ class Run:
         self._close_pass()
 
     def _open_pass(self, loader, accumulate):
-        """An iterator over what is left of a loader; None if a snapshot says that nothing is."""
+        """Returns an iterator over the remaining batches of a loader, or None if a snapshot says that none remain."""
         self._in_loop = True
         if not self._cursor.is_left(loader, accumulate):
             return None
@@ -2520,7 +2567,7 @@ class Run:
         self._in_step = True
 
     def _end_batch(self):
-        """Counts a batch. Returns whether it has ended a step."""
+        """Counts a batch. Returns True if the batch has ended a step."""
         self._in_step = False
         samples = self._cursor.end_batch()
         self.samples += samples
@@ -2532,7 +2579,7 @@ class Run:
         self._cursor.close_pass()
 
     def _end_step(self, may_leave=True):
-        """Returns why the run must stop, or None. With `may_leave` it leaves the program by itself."""
+        """Counts a step, and saves if that is due. Returns why the run must stop, or None. With `may_leave` a stop ends the run here."""
         stops, records = self._stops, self._records
         self.step += 1
         if stops.longest_step is None:
@@ -2568,10 +2615,10 @@ class Run:
             self._leave(stop)
 
     def should_stop(self):
-        """True on all ranks at the same call if the run must stop: a signal, a request, the job's end. Collective.
+        """Returns True if the run must stop because of a signal, a request or the job's end. Collective.
 
-        In a loop of your own call it after each update: it counts the step, and writes a snapshot if one is due or the run
-        stops. Within `epochs`, as in a validation, it waits for all ranks, and leaves the program by itself.
+        All ranks get True at the same call. In a loop of your own, call it after each update. It counts the step, and writes a snapshot
+        if one is due or if the run stops. Within `epochs`, as in a validation, it waits for all ranks, and a stop ends the program.
         """
         if not self._in_loop:
             stop = self._end_step(may_leave=False)
@@ -2584,7 +2631,7 @@ class Run:
         return bool(stop)
 
     def _leave(self, reason):
-        """All ranks save and leave: the program ends with 75, which asks for another start."""
+        """Saves and ends the run on all ranks. The program then ends with exit code 75, which asks for another start."""
         self.save()
         self.finish(reason)
         if self._ranks.is_main:
@@ -2592,15 +2639,18 @@ class Run:
         if self.options["on_stop"] == "exit":
             raise SystemExit(REQUEUE)
 
-    # -- saves, and what is logged --
+    # -- saving and logging --
 
     def save(self):
-        """Writes a snapshot of this step while the program goes on. Collective."""
+        """Begins to write a snapshot of this step, and does not wait for the disk. Collective."""
         self._page.enter(_Page.SAVING, self.step)
         self._saves.save(self._at(), self.state)
 
     def finish(self, stopped_by="program"):
-        """Ends the run: a last snapshot, and its end in metrics.jsonl. `epochs` calls it; after a `break`, call it. Collective."""
+        """Ends the run: writes a last snapshot, waits for it, and writes the end into metrics.jsonl. Collective.
+
+        `epochs` calls it after the last epoch. Call it yourself after a `break`. Raises Error if the snapshot cannot be written.
+        """
         global _current
         if self._is_over:
             return
@@ -2617,9 +2667,9 @@ class Run:
             _current = None
 
     def log(self, **values):
-        """Writes numbers into metrics.jsonl and TensorBoard's file; those of rank 0 count.
+        """Writes numbers into metrics.jsonl and TensorBoard's file. Only the numbers of rank 0 count.
 
-        Within a step each is averaged over `log_every` steps; outside, as after a validation, it is written at once.
+        Within a step, each number is averaged over `log_every` steps. Outside a step, as after a validation, it is written at once.
         """
         if not self._ranks.is_main:
             return
@@ -2636,7 +2686,7 @@ class Run:
 
     @contextlib.contextmanager
     def phase(self, name):
-        """Tells what this rank does meanwhile: `with run.phase("data"):`. The seconds are in `phases`."""
+        """Adds the seconds that the block takes to `phases[name]`: `with run.phase("data"):`."""
         began = time.monotonic()
         try:
             yield
@@ -2645,7 +2695,7 @@ class Run:
 
 
 def _state_fault(snapshot):
-    """Why this file cannot go on from a snapshot, or None."""
+    """Returns why a run in Python cannot resume from a snapshot, or None. Raises Error if the C++ trainer wrote it."""
     try:
         state = json.loads(_read_text(os.path.join(snapshot, _STATE)))
         if state["schema"] != 1:
@@ -2659,16 +2709,19 @@ def _state_fault(snapshot):
 
 def start(model=None, optimizer=None, scheduler=None, scaler=None, ema=None, folder=None, every_steps=None, every_minutes=None,
           every_epochs=1, keep=3, monitor=None, mode="min", log_every=10, resume="auto", on_stop="exit", **objects):
-    """Begins a run, or goes on with it from its newest snapshot. Every rank must call it, once torch.distributed is initialised.
+    """Begins a run, or resumes it from its newest snapshot that is whole. Returns the `Run`. Collective: every rank must call it.
 
-    model, optimizer, ...  whatever has state_dict() and load_state_dict(), or a list of such; further ones by any name
-    folder         the run folder; $LOCKSTEP_RUN_DIR, which a job has, else runs/ and the script's name
-    every_steps, every_minutes, every_epochs   when to write a snapshot; at the run's end in any case
-    keep           how many snapshots stay, beside the best one
-    monitor, mode  the logged number that makes a snapshot the best; "min" or "max"
+    Initialise torch.distributed first. A process can have one run at a time. Raises Error if an argument is wrong, if another live
+    run writes in the folder, or if the snapshot does not fit the objects.
+
+    model, optimizer, ...  objects with state_dict() and load_state_dict(), or lists of such objects; others under any name
+    folder         the run folder; by default $LOCKSTEP_RUN_DIR, which a job sets, else runs/ and the script's name
+    every_steps, every_minutes, every_epochs   how often to write a snapshot; the end of the run always writes one
+    keep           number of snapshots to keep, besides the best one
+    monitor, mode  the logged number by which a snapshot is the best, and whether "min" or "max" is best
     log_every      steps between two lines in metrics.jsonl
-    resume         "auto"; "none" puts what the folder holds aside and begins anew; or the path of a snapshot
-    on_stop        "exit" ends the program with 75 after a stop; "return" ends the loops, and `stopped_by` tells why
+    resume         "auto" for the newest snapshot; "none" to move the old run aside and begin again; or the path of a snapshot
+    on_stop        "exit" ends the program with exit code 75 after a stop; "return" ends the loops and sets `stopped_by`
     """
     global _current
     if _current is not None:
@@ -2688,17 +2741,20 @@ def _run():
 
 
 def should_stop():
-    """`Run.should_stop` of the run that start() has begun, or of one that begins here."""
+    """Calls `Run.should_stop` of the current run. Begins a run if there is none. Collective."""
     return _run().should_stop()
 
 
 def save(**objects):
-    """`Run.save`; without start() of the objects given here: `lockstep.save(model=model)`."""
+    """Calls `Run.save` of the current run. Without one, it begins a run with these objects: `lockstep.save(model=model)`. Collective."""
     _with(objects).save()
 
 
 def load(**objects):
-    """`Run.load`; without start() into the objects given here. Returns the snapshot's path, or None."""
+    """Returns the path of the snapshot that the run resumed from, or None. Collective.
+
+    Without a run, it begins one with these objects, which restores them: `lockstep.load(model=model)`.
+    """
     run = _with(objects)
     return run.resumed_from
 
@@ -2713,20 +2769,20 @@ def _with(objects):
 
 
 def log(**values):
-    """`Run.log` of the run that start() has begun, or of one that begins here."""
+    """Calls `Run.log` of the current run. Begins a run if there is none."""
     _run().log(**values)
 
 
 def phase(name):
-    """`Run.phase` of the run that start() has begun; without one it does nothing."""
+    """Calls `Run.phase` of the current run. Does nothing without a run."""
     return _current.phase(name) if _current is not None else contextlib.nullcontext()
 
 
-# ---- to read a run: without PyTorch ----
+# ---- reading a run, without PyTorch ----
 
 
 class Record:
-    """What a run folder holds, as plain values."""
+    """The contents of a run folder as plain values. Raises Error if there is no such folder."""
 
     def __init__(self, folder):
         self.folder = os.path.abspath(os.fspath(folder))
@@ -2735,14 +2791,14 @@ class Record:
 
     @property
     def metrics(self):
-        """The lines of metrics.jsonl, but for a last one that is half written and what a later start has done again."""
+        """The lines of metrics.jsonl as dicts, without a half-written last line and without what a later start has repeated."""
         text = _read_text(os.path.join(self.folder, "metrics.jsonl"))
         lines = [_parsed_line(line) for line in text[:text.rfind("\n") + 1].split("\n")]
         return _without_repeated([line for line in lines if line is not None])
 
     @property
     def snapshots(self):
-        """Of each, oldest first: step, path, bytes, and whether it is the latest or the best one."""
+        """A dict for each snapshot, oldest first, with the keys step, path, bytes, is_latest and is_best."""
         folder = os.path.join(self.folder, "snapshots")
         links = {name: os.path.realpath(os.path.join(folder, name)) for name in ("latest", "best")}
         found = []
@@ -2753,7 +2809,7 @@ class Record:
         return found
 
     def faults(self, snapshot):
-        """Reads every byte of a snapshot. Returns what is wrong with it: an empty list for one that is whole."""
+        """Reads every byte of a snapshot. Returns a list of its faults, which is empty if the snapshot is whole."""
         return _snapshot_faults(snapshot["path"] if isinstance(snapshot, dict) else os.fspath(snapshot))
 
     @property
@@ -2762,7 +2818,7 @@ class Record:
         return json.loads(text) if text else None
 
     def frame(self, event="step"):
-        """The metrics of one event as a pandas frame, a row a line: "step", "validation", "snapshot"."""
+        """Returns the lines of one event ("step", "validation" or "snapshot") as rows of a pandas DataFrame. Raises Error without pandas."""
         try:
             import pandas
         except ImportError as error:
@@ -2783,11 +2839,11 @@ def read(folder):
 
 # ---- other trainers ----
 
-_LIGHTNING = (2, 6)  # The version that this was written for and is tested with.
+_LIGHTNING = (2, 6)  # The version whose state this file knows.
 
 
 class _LightningState:
-    """All that Lightning's own checkpoint holds, but for the weights and for what a resume does not need."""
+    """Lightning's own checkpoint, without the weights and without what a resume does not need."""
 
     LEFT_OUT = ("state_dict", "hyper_parameters", "hparams_name", "hparams_type", "datamodule_hyper_parameters",
                 "datamodule_hparams_name", "datamodule_hparams_type")
@@ -2799,13 +2855,13 @@ class _LightningState:
         return {key: value for key, value in self._connector.dump_checkpoint(False).items() if key not in self.LEFT_OUT}
 
     def load_state_dict(self, state):
-        # Lightning takes loops, optimizers and schedulers from here right after on_fit_start.
+        # Lightning restores loops, optimizers and schedulers from this attribute right after on_fit_start.
         self._connector._loaded_checkpoint = state
         self._connector.restore_callbacks()
 
 
 class _LightningHooks:
-    """The hooks of the callback. The methods that they call on the run are those of `Run.steps`."""
+    """The hooks of Lightning's callback. They call the same methods of a run as `Run.steps` does."""
 
     def __init__(self, **options):
         super().__init__()
@@ -2838,10 +2894,10 @@ class _LightningHooks:
         run._records.begin(run._at(), facts, epochs, run.resumed_from)
         count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches)
         _set_epoch(loader, trainer.current_epoch)
-        iter(fetcher)  # Once more: with the random states that the epoch began with.
+        iter(fetcher)  # Once more, now with the random states of the epoch's start.
         for _ in range(count):
             next(fetcher)
-        fetcher.fetched -= count  # Lightning adds them.
+        fetcher.fetched -= count  # Lightning adds the skipped batches itself.
         self._random = random_now if count else None
         self._is_first = True
 
@@ -2878,7 +2934,7 @@ class _LightningHooks:
         run._leave(reason)
 
     def on_validation_end(self, trainer, pl_module):
-        # After the fit, `trainer.validate` and `test` are the script's own.
+        # After the fit, `trainer.validate` and `trainer.test` do not belong to the run.
         if self._run is not None and not self._run._is_over and not trainer.sanity_checking:
             values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
             self._run._in_loop = True
@@ -2903,16 +2959,17 @@ class _LightningHooks:
 
 
 def Lightning(**options):
-    """A callback for Lightning 2.6: `Trainer(callbacks=[lockstep.Lightning()])`. It takes the options of `start`.
+    """Returns a callback for Lightning 2.6: `Trainer(callbacks=[lockstep.Lightning()])`. `options` are those of `start`.
 
-    It resumes the fit, in the middle of an epoch too, and stops it on all ranks after the same step. Leave `ckpt_path` away.
+    The callback resumes the fit, in the middle of an epoch too, and stops it on all ranks after the same step. Do not give
+    `ckpt_path` to the Trainer.
     """
     import lightning.pytorch
     return type("Lightning", (_LightningHooks, lightning.pytorch.Callback), {})(**options)
 
 
 class _HuggingFaceHooks:
-    """Trainer writes and reads its checkpoints itself; here they get a MANIFEST, and ranks a stop that they agree on."""
+    """The hooks of the callback for transformers.Trainer. They add a MANIFEST to its checkpoints, and stop all ranks after the same step."""
 
     def __init__(self, **options):
         super().__init__()
@@ -2920,7 +2977,7 @@ class _HuggingFaceHooks:
 
     @staticmethod
     def latest(output_dir):
-        """The newest checkpoint of Trainer that is whole, for `trainer.train(resume_from_checkpoint=...)`, or None."""
+        """Returns the path of Trainer's newest whole checkpoint, or None: `trainer.train(resume_from_checkpoint=...)`."""
         found = []
         for name in os.listdir(output_dir) if os.path.isdir(output_dir) else ():
             match = re.fullmatch("checkpoint-([0-9]+)", name)
@@ -2955,7 +3012,7 @@ class _HuggingFaceHooks:
 
     def on_save(self, args, state, control, **_):
         run = self._run
-        run._ranks.wait_for_all()  # Ranks write files of their own into it.
+        run._ranks.wait_for_all()  # Each rank writes files of its own into the checkpoint.
         if run._ranks.is_main:
             requests = run._stops.requests
             requests.begin_save(state.global_step)
@@ -2980,7 +3037,7 @@ class _HuggingFaceHooks:
     def on_train_end(self, args, state, control, **_):
         run = self._run
         run.epoch = int(state.epoch or 0)
-        run._saves.saved = run._saves.place(run._at())  # Trainer's checkpoints are what is kept.
+        run._saves.saved = run._saves.place(run._at())  # Trainer's checkpoint holds this state, so no snapshot is written.
         run.finish(self._stop or "max_epochs")
         if self._stop:
             if run._ranks.is_main:
@@ -2989,7 +3046,7 @@ class _HuggingFaceHooks:
 
 
 def _seal(path, step):
-    """Syncs a folder that somebody else has written, and tells in its MANIFEST what it holds."""
+    """Syncs a folder that another program has written, and lists its files in a MANIFEST."""
     if not os.path.isdir(path):
         return
     files = {}
@@ -3008,7 +3065,7 @@ def _seal(path, step):
 
 
 def HuggingFace(**options):
-    """A callback for transformers.Trainer, which keeps writing its own checkpoints:
+    """Returns a callback for transformers.Trainer, which still writes its own checkpoints. `options` are those of `start`.
 
         callback = lockstep.HuggingFace()
         trainer = Trainer(model, args, callbacks=[callback], ...)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the scripts of this folder share. Each sources it after `set -euo pipefail`.
+# Functions and variables that the scripts of this folder share. Each script sources this file after `set -euo pipefail`.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${LOCKSTEP_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/lockstep}
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$cache/pip} CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
@@ -12,14 +12,14 @@ torch_oldest=2.7
 
 say() { printf '%s\n' "$*" >&2; }
 
-# fail CODE FACT HINT: the exit codes are those of the commands, see README.md.
+# fail CODE FACT HINT: prints an error and exits. The exit codes are those of the commands, see README.md.
 fail() {
   say "error: $2"
   say "  hint: $3"
   exit "$1"
 }
 
-# The device that LibTorch is wanted for: cpu, cuda or rocm.
+# Prints the device that LibTorch is needed for: cpu, cuda or rocm.
 device() {
   case ${LOCKSTEP_DEVICE:-} in
     cpu | cuda | rocm) echo "$LOCKSTEP_DEVICE" ;;
@@ -36,10 +36,10 @@ device() {
   esac
 }
 
-# That this process may use. nproc by itself says how many threads OpenMP may have, where its variables are set.
+# Prints the number of cores that this process may use. If OpenMP's variables are set, plain nproc prints the number of threads instead.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
 
-# Compilations at once. One that includes torch.h takes up to 2 GB, so a small memory lowers the count.
+# Prints how many compilations to run at once. One that includes torch.h takes up to 2 GB, so a small memory lowers the number.
 jobs_wanted() {
   if [[ -n ${LOCKSTEP_JOBS:-} ]]; then
     [[ $LOCKSTEP_JOBS =~ ^[1-9][0-9]*$ ]] ||
@@ -53,7 +53,7 @@ jobs_wanted() {
   echo $((by_cores < by_memory ? by_cores : by_memory))
 }
 
-# The version of the LibTorch in folder $1, as "2.11.0".
+# Prints the version of the LibTorch in the folder $1, such as 2.11.0.
 torch_version() {
   local header
   for header in "$1"/include/torch/headeronly/version.h "$1"/include/torch/csrc/api/include/torch/version.h \
@@ -66,11 +66,11 @@ torch_version() {
   done
 }
 
-# at_least VERSION WANTED
+# at_least VERSION WANTED: succeeds if VERSION is WANTED or newer.
 at_least() { [[ $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
 
-# Clang compiles a file below the torch line in a third of g++'s time: its precompiled headers hold the templates that
-# they use, too. Which one made a program does not matter to it, and CXX or an earlier configuration decides.
+# Prints CMake's option for the compiler. Clang compiles a file below the torch line in a third of g++'s time, because its precompiled
+# headers also hold the templates that they use. CXX or an earlier configuration takes precedence. Programs work the same with both.
 compiler_option() {
   local version
   [[ -z ${CXX:-} && $(device) != rocm ]] || return 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# PyPI has PyTorch for CUDA alone, and Python does not load it without NVIDIA's libraries, some 2 GB. Those that only a GPU's
-# work calls are stood in for by functions that fail. Each script sources this after tools/common.sh.
+# Makes stand-ins for NVIDIA's libraries. PyPI has PyTorch for CUDA only, which does not load without these libraries, some 2 GB. Work on
+# a CPU never calls most of them, so functions that fail take their place. A script sources this file after tools/common.sh.
 
-# stand_in FOLDER NAME SYMBOLS: a library of that name with what SYMBOLS, nm's output, wants of it; each function returns an
-# error. A symbol is its own if its version is the library's name, or if it begins as that does: ncclSend is of libnccl.so.2.
+# stand_in FOLDER NAME SYMBOLS: makes the library NAME with the symbols that it should have, by nm's output SYMBOLS. Each function
+# returns an error. A symbol belongs to the library if its version is the library's name, or if it begins like that name. So ncclSend
+# belongs to libnccl.so.2.
 stand_in() {
   local stem=${2#lib} work
   stem=${stem%%[._]*}
@@ -23,11 +24,11 @@ stand_in() {
   rm -r "$work"
 }
 
-# stand_in_for_missing FOLDER: for each of NVIDIA's libraries that a shared object of FOLDER names and that pip did not bring. One
-# that the system has may be of another version.
+# stand_in_for_missing FOLDER: makes a stand-in for each of NVIDIA's libraries that a shared object of FOLDER names and that pip did not
+# install. The system's own library does not count, because it may have another version.
 stand_in_for_missing() {
   local wanted name
-  # Those of a PyTorch that was here before may lack what this one wants.
+  # Stand-ins made for an earlier PyTorch may lack symbols that this one needs.
   [[ ! -f $1/stand_ins ]] || (cd "$1" && xargs -r rm -f <stand_ins && rm stand_ins)
   wanted=$(nm -D --undefined-only "$1"/lib*.so)
   for name in $(readelf -d "$1"/lib*.so | sed -nE 's/.*\(NEEDED\).*\[(lib(cu|nv|nccl)[^]]*)\]/\1/p' | grep -vFx libcuda.so.1 | sort -u); do

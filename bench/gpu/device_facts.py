@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch sees of the device, as one JSON line: device_facts.py gpu|cpu. A product is run on the GPU before it counts as one."""
+"""Prints what PyTorch sees of the device as one JSON line: device_facts.py gpu|cpu. A GPU counts only if a matrix product runs on it."""
 import json
 import platform
 import subprocess
@@ -18,7 +18,7 @@ def driver():
 
 
 def copy_gb_s():
-    """Of a copy on the device that no cache holds: bytes read and bytes written."""
+    """Returns the rate of a copy on the device that is too large for a cache. Bytes that are read and bytes that are written count."""
     source = torch.randn(2**29, device="cuda")
     target = torch.empty_like(source)
     rates = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/gpu-check asks of the machine: where programs are, what the device is doing, what a process's threads have used."""
+"""Asks the machine for tools/gpu-check where programs are, what the device does, and how much CPU time a process's threads used."""
 import ctypes
 import importlib.util
 import os
@@ -10,7 +10,7 @@ import time
 
 
 def path_with_tools():
-    """PATH, with the folders where pip puts CMake and ninja in front where they are only there."""
+    """Returns PATH. If CMake or ninja is only in a folder of pip, that folder comes first."""
     folders = []
     for program, module, inside in (("cmake", "cmake", "data/bin"), ("ninja", "ninja", "data/bin"), ("ninja", "ninja", "bin")):
         spec = None if shutil.which(program) else importlib.util.find_spec(module)
@@ -21,7 +21,7 @@ def path_with_tools():
 
 
 def missing_tools(path):
-    """What the build needs and nobody can fetch here."""
+    """Returns the programs that the build needs and that are missing. They cannot be fetched here."""
     return [name for name in ("cmake", "ninja", "g++", "bash") if not shutil.which(name, path=path)]
 
 
@@ -33,11 +33,11 @@ def processor():
 
 
 class Sampler:
-    """Calls `sample` in a thread, again and again, while in a with statement."""
+    """Calls `sample` in a thread, again and again, inside a with statement."""
 
     def __init__(self, every_s):
         self.every_s = every_s
-        self.samples = []  # (time of day, what was seen)
+        self.samples = []  # (time of day, result of `sample`)
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._loop, daemon=True)
 
@@ -61,7 +61,7 @@ class Sampler:
 
 
 def nanoseconds_of(task):
-    """What a thread has used of a core; in whole ticks where the kernel keeps no finer account."""
+    """Returns the nanoseconds that a thread used on a core, in whole ticks if the kernel counts no finer."""
     try:
         return int((task / "schedstat").read_text().split()[0])
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def nanoseconds_of(task):
 
 
 class ThreadTimes(Sampler):
-    """Nanoseconds on a core of each thread of a process."""
+    """Samples the nanoseconds that each thread of a process used on a core."""
 
     def __init__(self, pid):
         super().__init__(0.02)
@@ -83,7 +83,7 @@ class ThreadTimes(Sampler):
             return None
 
     def shares(self, begin, end):
-        """Cores in use on the mean between two times of day: of the whole process, and of the thread that used most."""
+        """Returns the mean number of cores in use between two times of day, of the whole process and of its busiest thread."""
         seen = self.between(begin, end)
         if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
             return None
@@ -93,7 +93,7 @@ class ThreadTimes(Sampler):
 
 
 class DeviceWatch(Sampler):
-    """Busy share, power and memory of the first NVIDIA GPU, as its driver counts them; nothing where there is none."""
+    """Samples busy share, power and memory of the first NVIDIA GPU, as its driver counts them. Samples nothing without one."""
 
     def __init__(self, is_gpu):
         super().__init__(0.05)
@@ -118,7 +118,7 @@ class DeviceWatch(Sampler):
         return {"busy": rates[0] / 100, "watts": milliwatts.value / 1e3, "gib": memory[2] / 2**30}
 
     def means(self, begin, end):
-        """{"busy", "watts", "gib"}: means, and the most memory; None where nobody could be asked."""
+        """Returns {"busy", "watts", "gib"}, with means and the largest memory, or None without a sample."""
         seen = [sample for _, sample in self.between(begin, end)]
         if not seen:
             return None

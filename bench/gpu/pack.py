@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive that tools/gpu-check needs on a machine without a network: the source bundle of tools/dist, and data."""
+"""Makes the archive that tools/gpu-check needs on a machine without a network: the source bundle of tools/dist, and data."""
 import json
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ PHOTOGRAPHS_LIMIT = 10 * MIB
 
 
 def commit_of(root):
-    """The commit that the sources are of: as packed, or as git says."""
+    """Returns the commit of the sources, by the archive or by git."""
     try:
         return json.loads((root / ABOUT).read_text())["commit"]
     except OSError:
@@ -46,7 +46,7 @@ def pack(root, data, file):
 
 
 def some_photographs(folder, limit=PHOTOGRAPHS_LIMIT):
-    """As many of each folder as fit into the limit, evenly from the first to the last name."""
+    """Returns as many files of each folder as fit into the limit, evenly spread from the first to the last name."""
     folders = [sorted(path for path in each.iterdir() if path.suffix == ".jpg") for each in sorted(folder.glob("*/*")) if each.is_dir()]
     for share in range(100, 0, -1):
         chosen = [names[at * 100 // share] for names in folders for at in range(max(1, len(names) * share // 100))]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of tools/gpu-check, and the page and JSON file that they make.
 
-Every row that the check knows stands there from the start, so that a run which is cut off leaves what it measured and says of the rest
-that it was not: a row is `only written` until the programs are built, then `compiled`, and `tried` once it ran on a GPU. What ran on
-anything else is `rehearsed on CPU`, whatever came of it.
+Every row that the check knows is on the page from the start. So a run that is cut off leaves what it measured, and the page says that
+the rest was not measured. A row is `only written` until the programs are built, then `compiled`, and `tried` after it ran on a GPU.
+A row that ran on anything else is `rehearsed on CPU`, whatever the result.
 """
 import dataclasses
 import datetime
@@ -20,28 +20,28 @@ class Row:
     key: str
     what: str
     wanted: str = ""
-    is_speed: bool = False  # Or for another reason nothing that a rehearsal could hold or miss.
+    is_speed: bool = False  # True also if a rehearsal cannot tell for another reason.
     state: str = WRITTEN
     found: str = ""
-    holds: bool | None = None  # Whether what was found is what was wanted; None where nothing was, or none is.
+    holds: bool | None = None  # True if the result is the wanted one; None if nothing was found or nothing is wanted.
     numbers: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
 class Part:
-    """One part of the check: its rows, and what runs to fill them."""
+    """One part of the check: its rows, and the function that fills them."""
     name: str
     title: str
     run: object  # Called with the Check.
     rows: list[Row]
-    limit_s: float  # The most that it may take.
+    limit_s: float  # The most seconds that the part may take.
 
 
 class Results:
     def __init__(self, parts, path, facts, also=None):
         self.parts = parts
         self.path = path
-        self.also = also  # A folder that gets copies.
+        self.also = also  # A folder that gets copies of the page and the JSON file.
         self.facts = facts
         self.rows = {row.key: row for part in parts for row in part.rows}
         assert len(self.rows) == sum(len(part.rows) for part in parts), "two rows have one key"
@@ -62,13 +62,13 @@ class Results:
         self.write()
 
     def not_run(self, key, reason):
-        """The state stays: nothing ran."""
+        """Notes why nothing ran. The state of the row stays."""
         self.rows[key].found = f"not run: {reason}"
         print(f"  {self.rows[key].what}: {self.rows[key].found}", flush=True)
         self.write()
 
     def reopen(self, part):
-        """What an earlier call found in this part no longer counts."""
+        """Drops what an earlier call found in this part."""
         for row in part.rows:
             row.state = WRITTEN if row.state == WRITTEN else COMPILED
             row.found, row.holds, row.numbers = "", None, {}
@@ -80,7 +80,7 @@ class Results:
         self.write()
 
     def take_over(self):
-        """What an earlier call on the same device found, so that a check may be made in several calls."""
+        """Takes over what an earlier call on the same device found, so that a check can be split into several calls."""
         earlier = self._read()
         if not earlier or any(earlier["facts"].get(name) != self.facts.get(name) for name in ("is_gpu", "device", "commit")):
             return
@@ -143,7 +143,7 @@ def cell(text):
 
 
 def replace(path, text):
-    """Whole or not at all, also where the check is killed meanwhile."""
+    """Writes a file as a whole or not at all, even if the check is killed meanwhile."""
     beside = path.with_name(path.name + ".tmp")
     beside.write_text(text)
     os.replace(beside, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build against the PyTorch that is there, and the tests labelled gpu. While the compiler works, torch.compile fills its cache."""
+"""Builds against the installed PyTorch, and runs the tests labelled gpu. Meanwhile torch.compile fills its cache."""
 import dataclasses
 import os
 import re
@@ -9,13 +9,13 @@ import part_speed
 from page import Part, Row
 from runs import BUILD, PRESET, ROOT, Failure, NotHere, last_words
 
-# A tree may have no tests of this kind. Then their programs are not there.
+# A tree may have no tests of this kind. Their programs are then missing.
 PROGRAMS, TESTS = ("lockstep", "lockstep-train"), ("lockstep_gpu_test",)
 LIBRARIES = {"liblockstep_cuda.so": "CUDA", "liblockstep_hip.so": "ROCm"}
 
 
 class Warmup:
-    """Compiles the peers' kernels into torch.compile's cache, one after the other, until stopped: what is timed later is not that."""
+    """Compiles the peers' kernels into torch.compile's cache, one after the other, until stopped. Later timings then exclude compiling."""
 
     def __init__(self, check):
         self.check = check
@@ -42,7 +42,7 @@ class Warmup:
 def build(check):
     env = {name: os.environ.get(name, otherwise) for name, otherwise in (
         ("LOCKSTEP_TORCH", check.results.facts["torch_folder"]), ("LOCKSTEP_CACHE", str(check.work / "cache")),
-        # A virtual machine with several GPUs may start with little memory, and get more while it is used.
+        # A virtual machine with several GPUs may start with little memory and get more while it is used.
         ("LOCKSTEP_JOBS", check.pick(str(check.results.facts["cores"]), "")))}
     known = check.command([ROOT / "tools/build", PRESET, "help"], "configure", env)
     targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]
@@ -61,13 +61,13 @@ def build(check):
 
 @dataclasses.dataclass
 class Case:
-    """A test as GoogleTest tells of it: `state` is OK, FAILED, SKIPPED, or empty where the process ended within it."""
+    """A test by the output of GoogleTest. `state` is OK, FAILED, SKIPPED, or empty if the process ended during the test."""
     name: str
     state: str = ""
     lines: list = dataclasses.field(default_factory=list)
 
     def words(self):
-        """What it says of its failure, or of why it skipped."""
+        """Returns the test's own message on its failure, or on why it skipped."""
         for at, line in enumerate(self.lines):
             if line.endswith((": Skipped", ": Failure")):
                 return " / ".join(each.strip() for each in self.lines[at + 1:at + (2 if line.endswith("Skipped") else 4)])
@@ -75,7 +75,7 @@ class Case:
 
 
 def cases_of(text):
-    """The tests that a GoogleTest program tells of, as far as it came: what ran before it was cut off counts."""
+    """Returns the tests in the output of a GoogleTest program. If the program was cut off, the tests that ran before count."""
     cases = []
     for line in text.splitlines():
         told = re.match(r"\[ *(RUN|OK|FAILED|SKIPPED) *\] ([\w./]+)", line)
@@ -89,7 +89,7 @@ def cases_of(text):
 
 
 def told(cases):
-    """"A, B: why", the tests of one reason together."""
+    """Returns "A, B: why", with the tests of one reason together."""
     reasons = {}
     for case in cases:
         reasons.setdefault(case.words(), []).append(case.name)
@@ -97,7 +97,7 @@ def told(cases):
 
 
 def tests(check):
-    """All tests in one process: each process of its own would load LibTorch's libraries for CUDA, which takes seconds."""
+    """Runs all tests in one process, because every process needs seconds to load LibTorch's libraries for CUDA."""
     program, report = BUILD / "bin" / TESTS[0], check.work / "logs/gpu-tests.log"
     if not program.exists():
         check.results.not_run("tests", "this tree has no tests labelled gpu")
@@ -105,7 +105,7 @@ def tests(check):
     report.unlink(missing_ok=True)
     problem = None
     try:
-        # LibTorch reads that variable once, and some tests are deterministic.
+        # Some tests are deterministic, and LibTorch reads this variable only once.
         check.command(["sh", "-c", 'exec "$0" >"$1" 2>&1', program, report], "tests",
                       {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LOCKSTEP_BIN": str(BUILD / "bin")})
     except Failure as error:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two guides' questions with this device's numbers: photographs one by one for 50 epochs, and ResNet-152 on CIFAR-100's shapes."""
+"""Answers the questions of two guides with this device's numbers: photographs one by one for 50 epochs, and ResNet-152 on images of
+CIFAR-100's shape."""
 import os
 import statistics
 import time
@@ -44,7 +45,7 @@ def cifar_settings(check, model, batch):
 
 
 def described(run, batch, skip, theirs):
-    """The run's numbers in words and in figures, with the peers' beside them."""
+    """Returns the run's numbers as text and as values, with those of the peers beside them."""
     step, means = run.step_s(skip), run.watch.means(*run.span(skip))
     text = f"{images_per_second(batch, step)}, {CIFAR / batch * step:.0f} s an epoch of 50 000, a step {beside(step, theirs)}"
     if run.peak_bytes:

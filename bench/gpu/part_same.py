@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be the same on a GPU: accuracy, PyTorch's losses, the weights of other layouts, of a graph, of a resumed run."""
+"""Checks what must be the same on a GPU: accuracy, PyTorch's losses, and the weights with other layouts, with a graph and after a
+resume."""
 import json
 import math
 import os
@@ -10,25 +11,25 @@ from part_speed import PHOTOGRAPHS, photographs_of
 from runs import QUIET, Failure, NotHere
 
 RECIPES = ("digits", "mnist", "hymenoptera")
-FLOORS = {"digits": 0.96, "mnist": 0.97, "hymenoptera": 0.64}  # What the recipes promise of the CPU.
-APART = {"digits": 0.01, "mnist": 0.01, "hymenoptera": 0.08}  # Two samples' standard deviations, of 360, 1000 and 153 held out.
+FLOORS = {"digits": 0.96, "mnist": 0.97, "hymenoptera": 0.64}  # The accuracy that the recipes promise on a CPU.
+APART = {"digits": 0.01, "mnist": 0.01, "hymenoptera": 0.08}  # Two standard deviations, with 360, 1000 and 153 held-out samples.
 GRAPH = "trainer.graph"
 STEPS = 100
 
 
 def data_of(check, recipe):
-    """Where the recipe's data lie, as settings; digits are shipped."""
+    """Returns the settings that name the recipe's data. The digits are part of Lockstep and need none."""
     folder = {"mnist": "mnist10k", "hymenoptera": "hymenoptera"}.get(recipe)
     return [f"data.path={check.data / folder}"] if folder else []
 
 
 def short(check):
-    """Rehearsed, a recipe takes a few steps; measured, all of them."""
+    """Returns the settings that shorten a recipe to a few steps in a rehearsal. A measurement takes all steps."""
     return check.pick([], ["trainer.max_epochs=1", "trainer.limit_train_batches=4", "trainer.limit_val_batches=1"])
 
 
 class CpuRuns:
-    """The same recipes on half of the cores, beside runs on the GPU whose time does not matter."""
+    """Runs the same recipes on half of the cores, beside runs on the GPU whose time does not matter."""
 
     def __init__(self, check):
         self.accuracy = {}
@@ -67,7 +68,7 @@ def accuracy(check):
 
 
 def compared_losses(check, task, precision="fp32"):
-    """(ours, PyTorch's) from the same weights and batches, with deterministic algorithms on both sides."""
+    """Returns the losses (Lockstep's, PyTorch's) from the same weights and batches, with deterministic algorithms on both sides."""
     weights = check.work / "peers" / f"{task}-{precision}.pt"
     small = check.work / "peers/small"
     steps = check.pick(STEPS, 4 if task == "hymenoptera" else 20)
@@ -102,7 +103,7 @@ def losses(check):
 
 
 def weights_apart(check, one, other):
-    """The largest difference of any weight of two runs."""
+    """Returns the largest difference of any weight of two runs."""
     found = json.loads(check.command([check.bin / "lockstep", "snapshot", "diff", "--json", one.folder, other.folder], "diff"))
     if found["only_in_a"] or found["only_in_b"]:
         raise Failure("the two runs have other tensors")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps beside PyTorch's: the small network, ResNet-50 on made-up batches and on JPEGs, BERT's shapes."""
+"""Compares the time of a step with PyTorch's: the small network, ResNet-50 on random batches and on JPEGs, and BERT's shapes."""
 import json
 import os
 import sys
@@ -9,7 +9,7 @@ from runs import QUIET, ROOT, Failure, micro
 
 # How PyTorch runs for comparison: plain, with torch.compile, and with torch.compile and CUDA graphs.
 CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
-DECIDED = 6  # Windows of ten steps: by then a run has tried whether a graph is faster.
+DECIDED = 6  # Windows of ten steps, after which a run has found out whether a graph is faster.
 PRECISION = ("tf32", "fp32")  # PyTorch's own default for convolutions, and what a CPU has.
 
 
@@ -32,7 +32,7 @@ def bert_shape(check):
 
 
 def compiled_peers(check):
-    """The scripts that compile, the slowest first."""
+    """Returns the scripts that compile, the slowest first."""
     yield "peer_resnet.py", "--mode", "compile", *resnet_shape(check)
     yield "peer_bert.py", "--mode", "compile", *bert_shape(check)
     for mode in CNN_MODES[1:]:
@@ -40,7 +40,7 @@ def compiled_peers(check):
 
 
 def peers_of(check, script, modes, *arguments):
-    """{mode: what the peer found, or why there is nothing}"""
+    """Returns {mode: result of the peer, or why there is none}."""
     found = {}
     for mode in modes:
         try:
@@ -51,7 +51,7 @@ def peers_of(check, script, modes, *arguments):
 
 
 def beside(ours, theirs):
-    """Lockstep's step in words, with each peer's and how many times as long that is."""
+    """Returns the time of Lockstep's step as text, with each peer's time and the ratio of the two."""
     parts = [micro(ours)]
     for name, found in theirs.items():
         step = found.get("step_s")
@@ -60,7 +60,7 @@ def beside(ours, theirs):
 
 
 def ratio(ours, found):
-    """How many times as long the peer's step is; None where there is no peer."""
+    """Returns the peer's time of a step divided by Lockstep's, or None without a peer."""
     return found["step_s"] / ours if found.get("step_s") else None
 
 
@@ -73,7 +73,7 @@ def at_least(value, limit):
 
 
 def not_run(check, keys, theirs):
-    """Rows whose peer is not there say so."""
+    """Notes in the rows of a missing peer that it is missing."""
     for key, found in zip(keys, theirs):
         check.results.not_run(key, found["missing"])
 
@@ -130,7 +130,7 @@ def beside_compiled(check, key, ours, theirs):
 
 
 def resnet50_run(check, *settings):
-    """(the run, the seconds of its step, its batch, its images' side); samples are few enough to be kept on the device."""
+    """Returns (run, seconds of a step, batch, side of the images). The samples are few enough to be kept on the device."""
     window, count, skip = check.pick((10, 12, DECIDED), (1, 4, 1))
     batch, side = check.pick((256, 224), (2, 32))
     run = check.train("digits", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16", "data.kind=synthetic",
@@ -160,7 +160,7 @@ def resnet50(check):
 
 
 def inductor(check):
-    """The same network and batches with the passes that python/compile_model.py compiles."""
+    """Trains the same network on the same batches, with the passes that python/compile_model.py compiles."""
     package, before = check.work / "resnet.pt2", check.left()
     batch, side = check.pick((256, 224), (2, 32))
     check.command([sys.executable, ROOT / "python/compile_model.py", f"torchvision.models:{model_of(check)}", package, "--batch", batch,
@@ -168,7 +168,7 @@ def inductor(check):
                    "--stages", 1, "--set", "num_classes=1000"], "compile-model")
     compiled_s = before - check.left()
     run, ours, batch, side = resnet50_run(check, f"model.compiled={package}")
-    # Of an earlier part, or of an earlier call that was taken over.
+    # The row may come from an earlier part, or from an earlier call that was taken over.
     theirs = {mode: found for mode, found in check.results.rows["resnet50 step"].numbers.items() if mode in RESNET_MODES}
     theirs = theirs or resnet50_peers(check)
     text = f"{images_per_second(batch, ours)}, a step {beside(ours, theirs)}; compiled in {compiled_s:.0f} s"
@@ -176,7 +176,7 @@ def inductor(check):
     beside_compiled(check, "inductor compile", ours, theirs)
 
 
-PHOTOGRAPHS = {"train": 244, "val": 153}  # Of the whole set; an archive brings some of them.
+PHOTOGRAPHS = {"train": 244, "val": 153}  # The numbers in the whole set. An archive contains some of them.
 
 
 def photographs_of(check, part):
@@ -184,10 +184,11 @@ def photographs_of(check, part):
 
 
 def many_photographs(check, times):
-    """As many photographs as the whole set has, and of those to train on `times` as many, each decoded anew: links to what is here."""
+    """Makes a folder with as many photographs as the whole set, and `times` as many to train on. They are links to the photographs that
+    are here, and each is decoded again."""
     folder = check.work / f"photographs-{times}"
     if (folder / "val").is_dir():
-        return folder  # Of an earlier part: what is read last is made last.
+        return folder  # An earlier part made it. The part that is read last is made last.
     for part, count in PHOTOGRAPHS.items():
         here = photographs_of(check, part)
         for label in {path.parent.name for path in here}:

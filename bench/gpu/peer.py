@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch peers of bench/gpu share: arguments, MNIST's files and network, and how a step is timed."""
+"""Functions that the PyTorch peers of bench/gpu share: arguments, MNIST's files and networks, and the timing of a step."""
 import argparse
 import gzip
 import json
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests/golden"))
 
 
 def arguments(**defaults):
-    """--NAME for each default, of its type, and --device."""
+    """Parses --device, and --NAME for each default, which has the default's type."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     for name, default in defaults.items():
@@ -35,7 +35,7 @@ def allow_tf32(allowed=True):
 
 
 def be_deterministic():
-    """The same kernels each time, in whole float32: for comparing losses, not speed. CUBLAS_WORKSPACE_CONFIG is the caller's."""
+    """Makes PyTorch use deterministic kernels and full float32, to compare losses. The caller sets CUBLAS_WORKSPACE_CONFIG."""
     allow_tf32(False)
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -47,7 +47,8 @@ def synchronize(device):
 
 
 def compiled(model, mode, device):
-    """`eager`, `compile` or `graphs`: compiled, and replayed as CUDA graphs. On a CPU no kernels are generated: that takes minutes."""
+    """Returns `model` for a mode: `eager`, `compile`, or `graphs`, which also replays CUDA graphs. On a CPU no kernels are generated,
+    because that takes minutes."""
     if mode == "eager":
         return model
     if device == "cpu":
@@ -56,7 +57,7 @@ def compiled(model, mode, device):
 
 
 def measured(step, device, window, repeats, warm):
-    """Times `step`, whose result is the loss: the median of windows, each ended by reading it."""
+    """Times `step`, which returns the loss. The result is the median of windows, and each window ends by reading the loss."""
     begin = time.perf_counter()
     step().item()
     first = time.perf_counter() - begin
@@ -78,14 +79,14 @@ def measured(step, device, window, repeats, warm):
 
 
 def idx(path):
-    """MNIST's file format, gzipped."""
+    """Reads MNIST's file format, gzipped."""
     raw = gzip.decompress(pathlib.Path(path).read_bytes())
     shape = struct.unpack(f">{raw[3]}I", raw[4:4 + 4 * raw[3]])
     return torch.frombuffer(bytearray(raw[4 + 4 * raw[3]:]), dtype=torch.uint8).reshape(shape)
 
 
 class Mlp(torch.nn.Module):
-    """Lockstep's `mlp` with one hidden layer."""
+    """The network `mlp` of Lockstep, with one hidden layer."""
 
     def __init__(self, features, hidden, classes):
         super().__init__()
@@ -97,7 +98,7 @@ class Mlp(torch.nn.Module):
 
 
 class Cnn(torch.nn.Module):
-    """Lockstep's `cnn` for images of 28 × 28 pixels and ten classes."""
+    """The network `cnn` of Lockstep, for images of 28 × 28 pixels and ten classes."""
 
     def __init__(self):
         super().__init__()
@@ -113,14 +114,14 @@ class Cnn(torch.nn.Module):
 
 
 def mnist(folder, device):
-    """MNIST's 10 000 images as bytes [N, 1, 28, 28] and their labels, on the device: no peer waits for a copy."""
+    """Returns MNIST's 10 000 images as bytes [N, 1, 28, 28] and their labels, on the device, so that no peer waits for a copy."""
     folder = pathlib.Path(folder)
     images = idx(folder / "t10k-images-idx3-ubyte.gz").unsqueeze(1)
     return images.to(device), idx(folder / "t10k-labels-idx1-ubyte.gz").long().to(device)
 
 
 def batches(count, batch, device):
-    """Places of whole batches, epoch after epoch, in a new order each, drawn on the device."""
+    """Yields the places of whole batches, epoch after epoch. Each epoch has a new order, drawn on the device."""
     while True:
         order = torch.randperm(count, device=device)
         for begin in range(0, count - batch + 1, batch):

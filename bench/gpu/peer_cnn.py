@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of the small network on MNIST in PyTorch: --mode eager, compile or graphs."""
+"""Times a step of the small network on MNIST in PyTorch: --mode eager, compile or graphs."""
 import torch
 
 import peer

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-18 on photographs in folders, image by image, as a guide to PyTorch has it: ImageFolder, DataLoader, validation each epoch."""
+"""Trains ResNet-18 on photographs in folders, image by image, as a guide to PyTorch does it, with ImageFolder, DataLoader and a validation
+each epoch."""
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of the small network on MNIST in Lightning's Trainer, with all that can be left out left out."""
+"""Times a step of the small network on MNIST in Lightning's Trainer, with every optional feature turned off."""
 import logging
 import sys
 import time

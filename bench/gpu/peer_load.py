@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.load makes of an exported snapshot, without being told where tensors should go."""
+"""Loads an exported snapshot with torch.load, without saying on which device tensors should go."""
 import torch
 from torch.utils._pytree import tree_leaves
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The losses of a recipe's first steps in eager PyTorch: --task digits, mnist or hymenoptera.
+"""Prints the losses of a recipe's first steps in eager PyTorch: --task digits, mnist or hymenoptera.
 
-Writes the weights that it starts from, for Lockstep to start from them too. Order, batches and the drawn split are those of
-docs/formats/batches.md, by tests/golden/epoch_order.py. Photographs are first made into PNG files of 64 × 64 pixels, which both sides read.
+Writes the weights that it starts from, so that Lockstep can start from them too. The order, the batches and the random split are those
+of docs/formats/batches.md, by tests/golden/epoch_order.py. Photographs are first converted to PNG files of 64 × 64 pixels, which both
+sides read.
 """
 import os
 import pathlib
@@ -32,7 +33,7 @@ def mnist():
 
 
 def make_small(source, folder):
-    """resize(73) and center_crop(64) by Pillow, whose pixels Lockstep's are."""
+    """Does resize(73) and center_crop(64) with Pillow, which gives the same pixels as Lockstep."""
     from PIL import Image
     for path in sorted(pathlib.Path(source).glob("*/*/*.jpg")):
         to = folder / path.relative_to(source).with_suffix(".png")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a ResNet on one batch that stays on the device: torchvision's network, channels_last, autocast, fused SGD."""
+"""Times a step of a ResNet on one batch that stays on the device, with torchvision's network, channels_last, autocast and fused SGD."""
 import contextlib
 
 import torch
@@ -36,7 +36,8 @@ def step():
 
 
 class Traffic(TorchDispatchMode):
-    """Bytes of the tensors that a step's operators read and write, each once an operator; views and new memory move nothing."""
+    """Counts the bytes of the tensors that a step's operators read and write. A tensor counts once an operator. Views and allocations count
+    nothing."""
 
     def __init__(self):
         super().__init__()

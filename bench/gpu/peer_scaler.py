@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss scale after each step of the digits recipe in fp16, with torch.amp.GradScaler; see peer_losses.py for what is shared."""
+"""Prints the loss scale after each step of the digits recipe in fp16, with torch.amp.GradScaler. Shares functions with peer_losses.py."""
 import os
 
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seconds that each part of tools/gpu-check is expected to take on a machine with one GPU and 16 cores, and the calls that they are
-shared between. None of it was measured on a GPU; docs/measured/gpu-check.md has the same numbers, and a test holds the two together."""
+"""The seconds that each part of tools/gpu-check is expected to take on a machine with one GPU and 16 cores. The parts are divided among
+several calls. None of the times was measured on a GPU. docs/measured/gpu-check.md has the same numbers, and a test compares both."""
 
-MINUTES = 9.3  # Of a call, where one may take ten.
+MINUTES = 9.3  # The planned length of a call. A call may take ten minutes.
 
 EXPECTED_S = {"build": (150, 220), "tests": (80, 140), "cnn": (70, 70), "resnet50": (140, 140), "photographs": (60, 60),
               "inductor": (150, 200), "graph": (20, 20), "losses": (60, 90), "ranks": (25, 25), "scale": (40, 40), "resume": (30, 30),
@@ -21,7 +21,7 @@ def seconds_text(least, most):
 
 
 def lines(seconds, cores):
-    """The calls with what they are expected to take; `seconds` are what parts have taken here, on so many cores."""
+    """Yields lines of text about the calls and the expected time of each. `seconds` has the times of parts on this machine."""
     for number, parts in enumerate(CALLS, 1):
         least, most = span(parts)
         yield f"call {number} of {len(CALLS)}, at most {60 * MINUTES:.0f} s: expected {seconds_text(least, most)} s on 16 cores"

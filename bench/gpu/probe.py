@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides whether the check will build and how long it takes, asked in a minute: compilers, CMake, headers, memory, the driver."""
+"""Finds out within a minute whether the check can build and how long that takes: compilers, CMake, headers, memory and the driver."""
 import importlib.util
 import os
 import pathlib
@@ -34,7 +34,7 @@ def package_folder(name):
 
 
 def headers(torch):
-    """Which of a toolkit's headers are where."""
+    """Returns the folders that have a toolkit's headers, as text."""
     if not torch:
         return "PyTorch is not there"
     folders = [*torch.parent.glob("nvidia/*/include"), pathlib.Path("/usr/local/include"), pathlib.Path("/usr/local/cuda/include")]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Lockstep's trainer says in Python while a Python hosts it."""
+"""The Python side of Lockstep's trainer, for recipes that name a model, a loss or a data set in Python."""

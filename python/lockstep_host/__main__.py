@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts the trainer: PYTHON lockstep_host LIBRARIES TORCH train RECIPE …, as lockstep-train starts it.
+"""Loads the trainer into a Python interpreter and runs it: PYTHON lockstep_host LIBRARIES TORCH train RECIPE …
 
-LIBRARIES are the folders, with a colon between them, that may hold the extension for this Python; TORCH is the version of
-PyTorch that it was built for.
+lockstep-train starts this program. LIBRARIES is a list of folders, joined by colons, that may hold the extension module for this
+interpreter. TORCH is the version of PyTorch that the extension module was built for. Exits with 4 if the two do not fit.
 """
 import importlib.machinery
 import importlib.util
@@ -44,10 +44,10 @@ def loaded(folders, wanted):
 def main():
     _, folders, torch_version, *arguments = sys.argv
     host = os.path.dirname(os.path.abspath(__file__))
-    # As `python -m` has it: the user's modules come from the folder where they are.
+    # The user's modules come from the current folder, as with `python -m`.
     sys.path[0] = os.getcwd()
     sys.path.append(os.path.dirname(host))
-    # Standard output is for Lockstep's own results, and ends with them.
+    # Standard output is for Lockstep's results alone, so Python's prints go to standard error.
     sys.stdout = sys.stderr
     sys.exit(loaded(folders, torch_version).run(["lockstep-train", *arguments]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process of the data set and the trainer say to each other, and the random choices of a sample."""
+"""The messages between the trainer and a process of the data set, and the seed of a sample's random choices."""
 import json
 import random
 import struct
@@ -12,7 +12,10 @@ LENGTH = struct.Struct("=I")
 
 
 def seed(of_run, epoch, number):
-    """A sample's random choices follow from run, epoch and sample, whoever reads it."""
+    """Seeds Python's, NumPy's and PyTorch's generators for one sample, and returns the seed.
+
+    So a sample's random choices follow from run, epoch and sample id, whichever worker reads the sample.
+    """
     mixed = (of_run * 0x9E3779B97F4A7C15 + epoch * 0xBF58476D1CE4E5B9 + number * 0x94D049BB133111EB) & (2**64 - 1)
     mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & (2**64 - 1)
     mixed ^= mixed >> 32

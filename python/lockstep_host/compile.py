@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a network that lockstep-train has traced: PYTHON lockstep_host/compile.py TRACED OUT.pt2, as it starts it.
+"""Compiles a network that lockstep-train has traced: PYTHON lockstep_host/compile.py TRACED OUT.pt2
 
-Exits with 0, or with 1 and the reason as the last line of standard error.
+lockstep-train starts this program. Exits with 0, or with 1 and the reason as the last line of standard error.
 """
 import argparse
 import contextlib
@@ -17,12 +17,13 @@ PR_SET_PDEATHSIG = 1
 def tensor_of(torch, described, device):
     dtype = {"F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}[described["dtype"]]
     made = torch.empty_strided(described["shape"], described["stride"], dtype=dtype, device=device)
-    # Indices are looked up, so they must be some of a table. Numbers are drawn, since zeros may have no gradient.
+    # Integers are indices into a table, and 0 is in every table. Other numbers are random, because zeros may have no gradient.
     return made.zero_() if dtype == torch.int64 else made.uniform_().requires_grad_(described["trained"])
 
 
 def compute_by(torch, traced):
-    """As passes.py wants it. The interpreter runs one operation after the other, so that AOTAutograd and autocast see each of them."""
+    """Returns the function `compute` for passes.compile_passes. It runs the traced network without TorchScript's optimizations, so
+    that AOTAutograd and autocast see every operation."""
     torch._C._jit_set_profiling_executor(False)
     torch._C._jit_set_profiling_mode(False)
     torch._C._jit_set_autocast_mode(False)
@@ -57,15 +58,15 @@ def main():
     parser.add_argument("traced")
     parser.add_argument("out")
     parser.add_argument("--precision", required=True)
-    parser.add_argument("--torch", required=True, help="the version that the package must fit")
-    parser.add_argument("--threads", type=int, required=True, help="of one rank")
-    parser.add_argument("--index", type=int, default=0, help="of the device")
-    parser.add_argument("--stages", type=int, required=True, help="in which backward may give its gradients, at most")
-    parser.add_argument("--least", type=int, required=True, help="bytes of a stage's gradients")
+    parser.add_argument("--torch", required=True, help="version of PyTorch that the package must fit")
+    parser.add_argument("--threads", type=int, required=True, help="threads of one rank")
+    parser.add_argument("--index", type=int, default=0, help="index of the device")
+    parser.add_argument("--stages", type=int, required=True, help="most stages in which backward gives its gradients")
+    parser.add_argument("--least", type=int, required=True, help="fewest bytes of gradients of a stage")
     parser.add_argument("--limit", type=int, required=True, help="seconds after which SIGALRM ends this process")
     asked = parser.parse_args()
     signal.alarm(asked.limit)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # The rank that waits for the package may be ended.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # Ends with the rank that waits for the package.
     try:
         import torch
 
@@ -75,7 +76,7 @@ def main():
         from lockstep_host import passes
 
         compile_traced(torch, passes, asked)
-    except Exception as error:  # Whatever it is, the training goes on without.
+    except Exception as error:  # After any error the training goes on with the plain network.
         lines = [line for line in str(error).splitlines() if line.strip()] or [""]
         print(f"{type(error).__name__}: {lines[0].strip()}", file=sys.stderr)
         return 1

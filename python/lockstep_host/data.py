@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a Python data set's samples: PYTHON lockstep_host/data.py, with a socket as file 3, as lockstep-train starts it.
+"""Serves the samples of a Python data set: PYTHON lockstep_host/data.py, with a socket as file descriptor 3.
 
-This process imports the user's code and opens the data set once. For each of the trainer's threads that read, it forks a worker, which
-shares that memory. A worker answers one request after the other: it reads a sample, and lays it into memory that it shares with the
-trainer. It ends when the trainer closes its socket. lockstep/data/source/python_source.cc is the other side. Iterable data sets are
-read as streams.py says.
+lockstep-train starts this process, the server, which imports the user's code and opens the data set once. The server forks a worker
+for each thread of the trainer that reads samples, and workers share the server's memory. A worker answers one request after the
+other. For each, it reads a sample and lays it into memory that the trainer maps too. A worker ends when the trainer closes its
+socket. lockstep/data/source/python_source.cc is the trainer's side. streams.py reads iterable data sets.
 """
 import ctypes
 import json
@@ -15,7 +15,7 @@ import socket
 import sys
 import warnings
 
-if __name__ == "__main__":  # As `python -m` has it: the user's modules come from the folder where they are.
+if __name__ == "__main__":  # The user's modules come from the current folder, as with `python -m`.
     sys.path[0] = os.getcwd()
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def work(part, connection, memory):
-    """Answers one request after the other."""
+    """Answers requests for samples of a map-style data set until the trainer closes `connection`."""
     while True:
         request = received(connection, REQUEST.size)
         if request is None:
@@ -47,7 +47,7 @@ class Server:
         self.control, self.parts, self.children = control, {}, []
 
     def open(self, asked):
-        """The part of the data that the user's function gives; None if it has no such part."""
+        """Returns the part of the data that the user's function gives for `split`, or None if the function has no such part."""
         split, name = asked["split"], asked["function"]
         make = names.found(asked["source"], name)
         signature = names.signature_of(make)
@@ -61,7 +61,7 @@ class Server:
         elif split != "train":
             return None
         title = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
-        # A data set that is shared out among ranks by its function gets its own share's workers only.
+        # A function that takes rank or world gives each rank its own share, so its workers are numbered within this rank.
         shares = {each: asked[each] for each in ("rank", "world") if each in taken and each not in arguments}
         channel.seed(asked["seed"], 0, -1)
         data, collate, init = names.called(name, make, signature, arguments | shares, "data.args"), None, None
@@ -91,7 +91,7 @@ class Server:
             if child == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 self.control.close()
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # One that hangs in the user's code ends with the server.
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # A worker that hangs in the user's code ends with the server.
                 try:
                     with mmap.mmap(memory_file, 0) as memory:
                         self.serve(asked, own, memory)
@@ -101,7 +101,7 @@ class Server:
         os.close(memory_file)
 
     def serve(self, asked, connection, memory):
-        """A worker's life."""
+        """Serves samples as a worker, until the trainer closes `connection`."""
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
         part, stream = self.parts[asked["split"]], asked.get("stream")
@@ -131,11 +131,11 @@ class Server:
 
 
 def main():
-    # The trainer decides when a run ends. Slurm and a terminal send their signals to all processes.
+    # Slurm and a terminal send signals to all processes, but the trainer alone decides when a run ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout = sys.stderr
-    # Python 3.12 warns of a fork beside threads. Workers take no lock of theirs: they compute on one thread.
+    # Python 3.12 warns about a fork while other threads run. A worker computes on one thread, and needs none of their locks.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     try:
         Server(socket.socket(fileno=3)).run()

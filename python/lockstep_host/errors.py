@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as the trainer tells them."""
+"""Errors with the exit code, fact and hint that the trainer prints."""
 import difflib
 import traceback
 
@@ -7,7 +7,7 @@ RECIPE, ENVIRONMENT, DATA, IO = 3, 4, 5, 6
 
 
 class Refusal(Exception):
-    """A mistake of the user's, with the exit code, the fact and the way out."""
+    """An error in the user's recipe, code or data, with the exit code, the fact and the hint."""
 
     def __init__(self, code, fact, hint=""):
         super().__init__(fact)
@@ -15,7 +15,7 @@ class Refusal(Exception):
 
 
 def told(error):
-    """What went wrong on one line, then the traceback, from the user's own code on."""
+    """Returns the error on one line, then the traceback without the frames of lockstep_host."""
     lines = traceback.format_exception_only(type(error), error)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "lockstep_host" not in frame.filename]
     text = "".join(lines).strip() + "\nTraceback (most recent call last):\n" + "".join(traceback.format_list(frames))

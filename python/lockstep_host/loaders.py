@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a collate function and a DataLoader of PyTorch's make of a data set."""
+"""Takes a collate function and a PyTorch DataLoader apart, since the trainer reads single samples and makes the batches itself."""
 import sys
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from lockstep_host.samples import laid_sample
 
 
 def row_of(batch, row, rows):
-    """One row of what a collate function returns."""
+    """Returns one sample's row of a collated batch. Raises Refusal if a tensor has no first dimension of `rows`."""
     if isinstance(batch, Mapping):
         return {key: row_of(value, row, rows) for key, value in batch.items()}
     if isinstance(batch, (tuple, list)):
@@ -25,7 +25,7 @@ def same(one, other):
 
 
 def require_rows_by_themselves(collate, samples, seed):
-    """A sample is collated without company, so a row must not depend on the batch's other rows."""
+    """Raises Refusal if a sample's row depends on other samples of its batch. The trainer collates every sample by itself."""
     def made(chosen, number):
         seed(0, 0, number)
         batch = collate([samples[each] for each in chosen])
@@ -46,7 +46,10 @@ def is_loader(given):
 
 
 def parts_of(name, loader):
-    """The data set, the collate function and the worker_init_fn of a DataLoader."""
+    """Returns the data set, the collate function and the worker_init_fn of a DataLoader. PyTorch's own collate function is None.
+
+    Raises Refusal if the loader chooses samples by a sampler of its own, or if it has no batch size.
+    """
     data = sys.modules["torch"].utils.data
     if not isinstance(loader.dataset, data.IterableDataset):
         chooser = loader.batch_sampler if type(loader.batch_sampler) not in (data.BatchSampler, type(None)) else loader.sampler

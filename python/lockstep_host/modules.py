@@ -14,7 +14,7 @@ CLASSES = ("num_classes", "num_labels")
 
 
 def with_classes(name, make, arguments, classes, unnamed="num_classes"):
-    """Fills in the data's number of classes where the signature has a name for it; `unnamed` where it takes any."""
+    """Calls `make` with the data's number of classes, if its signature names one. `unnamed` is the name to try if it takes any."""
     signature = signature_of(make)
     if any(each in arguments for each in CLASSES):
         return called(name, make, signature, arguments)
@@ -23,7 +23,7 @@ def with_classes(name, make, arguments, classes, unnamed="num_classes"):
             return called(name, make, signature, arguments | {each: classes})
     if not takes_any(signature):
         return called(name, make, signature, arguments)
-    # torchvision's functions hand on what they do not name.
+    # torchvision's functions take **kwargs and hand them on to the class.
     seed = torch.initial_seed()
     try:
         return called(name, make, signature, arguments | {unnamed: classes})
@@ -38,7 +38,7 @@ def built(source, name, arguments, classes):
     make = found(source, name)
     config = getattr(make, "config_class", None)
     if config is not None and inspect.isclass(make) and "config" not in arguments:
-        # Of Hugging Face, whose models take their settings as one object.
+        # A model of Hugging Face takes its settings as one object.
         module = make(with_classes(config.__name__, config, arguments, classes, "num_labels"))
     else:
         module = with_classes(name, make, arguments, classes)
@@ -56,7 +56,7 @@ def seed_other_generators(seed):
 
 
 def output_of(output):
-    """The tensor that the loss is for, of a module with several outputs: what is named so, or the first."""
+    """Returns the tensor for the loss from the output of a module: `logits` or `out`, else the first tensor. Raises TypeError without one."""
     if isinstance(output, torch.Tensor):
         return output
     for name in ("logits", "out"):
@@ -71,7 +71,7 @@ def output_of(output):
 
 
 def steps_of(module, names):
-    """The steps that the module has itself, or None. A LightningModule makes its layers here at the latest."""
+    """Returns the module's own steps, or None if it has none. A LightningModule creates its late layers during this call."""
     steps = own.steps_of(module, names)
     own.set_up(module)
     if steps is not None:
@@ -84,8 +84,8 @@ def is_lazy(module):
 
 
 def require_fit(module, shape, classes, takes_text, steps):
-    """One forward of two samples of zeros: shapes are best told before a run is under way. Lazy layers are made by it. What a module's
-    own steps make of a batch is its own matter."""
+    """Runs forward on two samples of zeros, which creates lazy layers. Raises Refusal if the shapes do not fit, or without a parameter to
+    train. The output is not checked if the module's own steps use it."""
     trains_itself = steps is not None and steps.has_training_step
     if not trains_itself or is_lazy(module) or (not steps.has_validation_step and own.has(steps.module, "forward")):
         require_shape(module, shape, classes, takes_text, may_differ=trains_itself and steps.has_validation_step)
@@ -114,7 +114,7 @@ def require_shape(module, shape, classes, takes_text, may_differ):
 
 
 def loss(source, name):
-    """The function of `loss.name`, whose answer is looked at."""
+    """Returns the function that `loss.name` names. It raises TypeError if its result is not one number as a tensor."""
     function = found(source, name)
     if isinstance(function, type) and issubclass(function, torch.nn.Module):
         function = function()
@@ -129,7 +129,7 @@ def loss(source, name):
 
 
 def metric(source, name):
-    """A function of [metrics], whose answer is looked at."""
+    """Returns a function that [metrics] names. It raises TypeError if its result is neither one number nor one number a sample."""
     function = found(source, name)
     if isinstance(function, type) and issubclass(function, torch.nn.Module):
         function = function()

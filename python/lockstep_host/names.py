@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what a recipe names, and calls it with the recipe's arguments. It needs no PyTorch."""
+"""Finds the class or function that a recipe names, and calls it with the recipe's arguments. This module needs no PyTorch."""
 import importlib
 import importlib.util
 import inspect
@@ -10,7 +10,7 @@ from lockstep_host.errors import IO, RECIPE, Refusal, nearest
 
 
 def source_module(source):
-    """The Python module of a file's path or of a module's name."""
+    """Imports the Python module with this path of a file, or with this name. Raises Refusal if there is no such file or module."""
     if not source.endswith(".py"):
         try:
             return importlib.import_module(source)
@@ -37,7 +37,7 @@ def source_module(source):
 
 
 def found(source, name):
-    """The class or function `name` of a file or module."""
+    """Returns the class or function `name` of a file or module. Raises Refusal if there is none."""
     module = source_module(source)
     value = getattr(module, name, None)
     if callable(value):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the trainer, in plain values, what a configure_optimizers() of Lightning's kind returns.
+"""Describes the result of configure_optimizers() to the trainer in plain values. The method has the form that Lightning defines.
 
-The trainer's own optimizer of the same name takes the settings and the parameter groups. A scheduler stays Python's: it says the rates, which
-depend on the number of its steps alone. ReduceLROnPlateau is the trainer's own, since its rates depend on a metric.
+The trainer's own optimizer of the same name takes the settings and the parameter groups. A scheduler stays in Python and gives the
+learning rates, which depend on the number of its steps alone. The trainer has its own ReduceLROnPlateau, because those rates depend
+on a metric.
 """
 import copy
 
@@ -11,7 +12,7 @@ import torch
 from lockstep_host.errors import RECIPE, Refusal, nearest
 
 SETTINGS = {"sgd": ("lr", "momentum", "dampening", "weight_decay", "nesterov"), "adam": ("lr", "betas", "eps", "weight_decay", "amsgrad")}
-# These choose another way to the same numbers.
+# Settings that change how an optimizer computes, but not its result.
 WAYS = ("foreach", "fused", "capturable", "differentiable")
 SCHEDULER_KEYS = ("scheduler", "interval", "frequency", "monitor", "strict", "name", "reduce_on_plateau")
 
@@ -21,7 +22,7 @@ def refuse(name, fact, hint):
 
 
 def parts_of(name, given):
-    """The optimizer and the scheduler of Lightning's forms of an answer. A scheduler is a dict."""
+    """Returns the optimizer and the scheduler, in any form that Lightning accepts. The scheduler is a dict, or None."""
     if isinstance(given, (list, tuple)) and len(given) == 2 and all(isinstance(each, (list, tuple)) for each in given):
         optimizers, schedulers = list(given[0]), list(given[1])
     else:
@@ -69,12 +70,12 @@ def group_of(name, kind, given, names):
 
 
 class Rates:
-    """The rates and momenta of a step of the scheduler: the scheduler itself makes that many steps."""
+    """Gives the learning rates and momenta after a number of steps, by letting the scheduler take that many steps."""
 
     def __init__(self, scheduler, optimizer, places, frequency):
         self.scheduler, self.optimizer, self.places, self.frequency = scheduler, optimizer, places, frequency
         self.steps, self.moves = 0, False
-        # A scheduler warns of an optimizer that has made no step; this one's steps are the trainer's.
+        # A scheduler warns if its optimizer has taken no step. This optimizer never takes one, because the trainer updates the weights.
         optimizer._opt_called = True
         self.numbers = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         self.first = copy.deepcopy((scheduler.state_dict(), self.numbers))
@@ -122,7 +123,7 @@ def schedule_of(name, given, optimizer, places):
         refuse(name, f"has '{unknown}' beside its scheduler", f"did you mean '{near}'?" if near else f"want {', '.join(SCHEDULER_KEYS)}")
     scheduler, interval, frequency = given.get("scheduler"), given.get("interval", "epoch"), given.get("frequency", 1)
     if interval not in ("epoch", "step"):
-        refuse(name, f"has a scheduler with interval {interval!r}, want 'epoch' or 'step'", "say which of the two it counts")
+        refuse(name, f"has a scheduler with interval {interval!r}, want 'epoch' or 'step'", "set interval to what the scheduler counts")
     if not isinstance(frequency, int) or frequency < 1:
         refuse(name, f"has a scheduler with frequency {frequency!r}, want a whole number from 1 on", "leave it out for 1")
     is_plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
@@ -130,7 +131,7 @@ def schedule_of(name, given, optimizer, places):
         refuse(name, f"has the scheduler {type(scheduler).__name__}, want one of torch.optim.lr_scheduler",
                "LambdaLR makes one of any function of the number of steps")
     if scheduler.optimizer is not optimizer:
-        refuse(name, f"has a {type(scheduler).__name__} of another optimizer than the one it returns", "make it of the one")
+        refuse(name, f"has a {type(scheduler).__name__} of another optimizer than the one it returns", "create the scheduler with the optimizer that is returned")
     if is_plateau:
         if interval != "epoch" or frequency != 1:
             refuse(name, "has ReduceLROnPlateau that is not asked at each validation", "leave out interval and frequency")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One part of the data, such as "train"."""
+"""One part of the data, such as "train": its fields, its size, its classes and its samples."""
 import itertools
 import json
 import os
@@ -19,7 +19,7 @@ def is_iterable(data):
 
 
 def in_child(work):
-    """The JSON that `work` returns in a process of its own, which leaves nothing changed here."""
+    """Runs `work` in a child process, so that nothing changes in this one, and returns the JSON value. Raises Refusal if `work` fails."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -91,7 +91,7 @@ class Part:
         return self.laid(self.data[number])
 
     def write(self, sample, memory, at):
-        """Lays a sample into memory, if it is as the first one."""
+        """Copies a sample into memory at byte `at`. Raises Refusal if its types and shapes differ from those of the first sample."""
         self.require_same(sample)
         for _, _, data in sample:
             size = len(data)
@@ -108,7 +108,7 @@ class Part:
                 return len(classes), [str(each) for each in classes]
             if getattr(data, "num_classes", None):
                 return int(data.num_classes), []
-            data = getattr(data, "dataset", None)  # Of torch.utils.data.Subset.
+            data = getattr(data, "dataset", None)  # torch.utils.data.Subset holds the whole data set.
         raise Refusal(RECIPE, f"{self.name} gives samples with a class, and the data set does not say how many classes there are",
                       "give it an attribute `classes`, the list of their names, or `num_classes`; a number to predict is a float")
 

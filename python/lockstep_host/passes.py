@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles forward and backward of a network ahead of time with TorchInductor, backward in stages.
+"""Compiles forward and backward of a network ahead of time with TorchInductor. Backward is compiled in stages.
 
-AOTAutograd makes one graph of the forward pass and one of the backward pass. The backward graph is a list of operations, and it is cut
-at places between two of them. Each stage gives the gradients that are ready at its end, so that ranks can average them while the next
-stage runs. What later stages need of its other values is an output of it, too. Values are numbered: first what forward saves and the
-gradient of its output, in the order of the graph's inputs, then what each stage gives.
+AOTAutograd makes one graph of the forward pass and one of the backward pass. The backward graph is a list of operations, which is cut
+between operations into stages. Each stage gives the gradients that are ready at its end, so that ranks can average them while the
+next stage runs. A stage also gives the other values that later stages need.
+
+Every value has a number. The first numbers are the inputs of the backward graph in their order: the values that forward saves, and
+the gradient of forward's output. The outputs of each stage follow.
 """
 import contextlib
 import json
@@ -17,8 +19,8 @@ import tempfile
 DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
 MOST_STAGES = 4
-LEAST_STAGE_BYTES = 1 << 20  # Of gradients. The reducer's first bucket has as many, and less is not worth a message of its own.
-WORK_OF_AN_ELEMENT = 50  # A number that goes through memory takes about as long as so many multiplications.
+LEAST_STAGE_BYTES = 1 << 20  # Bytes of gradients. The reducer's first bucket has the same size, and fewer bytes are not worth a message.
+WORK_OF_AN_ELEMENT = 50  # Reading or writing one number in memory takes about as long as this many multiplications.
 
 
 class CannotCompile(Exception):
@@ -32,15 +34,18 @@ def described(name, tensor):
 
 
 def passes_of(torch, compute, parameters, buffers, batch, narrow):
-    """The graphs of forward and backward, each with example inputs; the order of inputs: parameters, buffers, the batch. `compute` takes
-    dictionaries of the first two, and the batch."""
-    import torch._inductor.lowering  # The table of decompositions needs it.
+    """Returns {"forward": (graph, example inputs), "backward": ...}. The inputs of forward are the parameters, the buffers and the batch.
+
+    `compute` takes a dict of parameters, a dict of buffers and the batch, and returns the network's output. `narrow` is the dtype of
+    autocast, or None.
+    """
+    import torch._inductor.lowering  # The table of decompositions needs this import.
     from functorch.compile import aot_function, make_boxed_func, min_cut_rematerialization_partition
     from torch._inductor.decomposition import select_decomp_table
 
     def forward(*inputs):
         own = dict(zip(parameters, inputs))
-        # Returned, and not changed where they are: who runs this knows where they lie.
+        # Buffers are not changed in place. The new values are outputs, and the caller copies them to the right memory.
         running = {name: value.clone() for name, value in zip(buffers, inputs[len(parameters):])}
         with torch.autocast(batch.device.type, dtype=narrow, enabled=narrow is not None, cache_enabled=False):
             out = compute(own, running, inputs[-1])
@@ -78,7 +83,7 @@ def size_in_bytes(tensor):
 
 
 def work_of(torch, node):
-    """Roughly, in multiplications: those of products and convolutions, and what goes through memory."""
+    """Returns a rough estimate of the work of a node, in multiplications. Counts products, convolutions and traffic to memory."""
     from torch.utils.flop_counter import flop_registry
 
     value = value_of(node)
@@ -93,7 +98,8 @@ def work_of(torch, node):
 
 
 def cuts_of(torch, nodes, gradients, most, least):
-    """The places between nodes where stages end: each has an equal part of the work and of the bytes of gradients, half and half."""
+    """Returns the places between nodes where stages end. Stages have about equal shares of work and of bytes of gradients, which count
+    half each. There are at most `most` stages, each with about `least` bytes of gradients or more."""
     sizes = {node: size_in_bytes(value_of(node)) for node in gradients}
     total = sum(sizes.values())
     count = min(most, max(1, total // least))
@@ -106,7 +112,7 @@ def cuts_of(torch, nodes, gradients, most, least):
         ready |= node in sizes
         if given == total or len(cuts) == count - 1:
             break
-        # A stage that gives no gradient would only cost a call.
+        # A stage without a gradient would cost a call and gain nothing.
         is_due = ready and done / whole + given / total >= 2 * (len(cuts) + 1) / count
         if is_due and not takes_out(nodes[place + 1]):
             cuts.append(place + 1)
@@ -115,15 +121,18 @@ def cuts_of(torch, nodes, gradients, most, least):
 
 
 def stages_of(torch, graph, most, least=LEAST_STAGE_BYTES):
-    """Cuts `graph` into at most `most` graphs, each with about `least` bytes of gradients or more. Returns each with its example inputs and the numbers of the values it takes and gives,
-    and each gradient as [number of the value, place among the outputs]."""
+    """Cuts the backward `graph` into at most `most` stages, each with about `least` bytes of gradients or more.
+
+    Returns a list of stages and a list of gradients. A stage is a dict of its graph, its example inputs, and the numbers of the values
+    that it takes and gives. A gradient is [number of the value, place among the outputs].
+    """
     (output,) = graph.graph.find_nodes(op="output")
     outputs = [(place, node) for place, node in enumerate(output.args[0]) if node is not None]
     placeholders = graph.graph.find_nodes(op="placeholder")
     constants = {node for node in graph.graph.nodes if node.op == "get_attr"}
     nodes = [node for node in graph.graph.nodes if node.op not in ("placeholder", "get_attr", "output")]
     position = {node: place for place, node in enumerate(nodes)}
-    # Of several outputs that are one value, and of one that is an input.
+    # A set, because several outputs may be one value. An output that is an input of the graph needs no stage.
     gradients = {node for _, node in outputs if node in position}
     numbers = {node: number for number, node in enumerate(placeholders)}
     last_use = {node: max((position[user] for user in node.users if user in position), default=-1) for node in position}
@@ -160,12 +169,12 @@ def graph_of(torch, root, nodes, taken, given):
 
 
 def takes_out(node):
-    """True if the node takes one of an operation's several results."""
+    """Returns True if the node selects one of an operation's several results."""
     return node.target is operator.getitem
 
 
 def keep_together(graph):
-    """Moves what is taken out of an operation's several results right behind it, so that no cut lies between."""
+    """Moves each node that selects one of an operation's results right behind that operation, so that no cut separates them."""
     behind = {}
     for node in list(graph.graph.nodes):
         if takes_out(node):
@@ -175,7 +184,11 @@ def keep_together(graph):
 
 
 def compile_passes(torch, compute, parameters, buffers, batch, precision, out, stages=MOST_STAGES, least=LEAST_STAGE_BYTES):
-    """Writes the package `out`, whole or not at all. Throws CannotCompile, and whatever Inductor does."""
+    """Compiles a network into the package `out`, which is written as a whole or not at all. Returns the facts about the package.
+
+    `precision` is one of PRECISIONS. `stages` is the most stages of backward, and `least` the fewest bytes of gradients of a stage.
+    Raises CannotCompile, and any exception of Inductor's.
+    """
     from torch._inductor.compile_fx import compile_fx_aot
     from torch._inductor.package import package_aoti
 
@@ -186,7 +199,7 @@ def compile_passes(torch, compute, parameters, buffers, batch, precision, out, s
     keep_together(graph)
     parts, gradients = stages_of(torch, graph, stages, least)
     if any(place >= len(parameters) for _, place in gradients):
-        raise CannotCompile("the batch or a buffer has a gradient", "a model must not ask for one")
+        raise CannotCompile("the batch or a buffer has a gradient", "set requires_grad of model parameters only")
     facts = {"torch": torch.__version__.partition("+")[0], "device": batch.device.type, "precision": "fp32" if precision == "tf32" else precision,
              "parameters": [described(name, each) for name, each in parameters.items()],
              "buffers": [described(name, each) for name, each in buffers.items()],
@@ -211,13 +224,13 @@ def compile_passes(torch, compute, parameters, buffers, batch, precision, out, s
 
 @contextlib.contextmanager
 def lean_linker(torch):
-    """Inductor links with -ltorch, which takes nothing from it, and libtorch.so loads all of CUDA's libraries. So a network for a CPU would
-    load gigabytes that it never calls."""
+    """Links without -ltorch while the context lasts. Inductor adds that option but needs no symbol of libtorch.so, which loads all of
+    CUDA's libraries. So a network for a CPU would load gigabytes that it never calls."""
     import torch._inductor.config
     from torch._inductor.codecache import cache_dir
     from torch._inductor.cpp_builder import get_cpp_compiler
 
-    # In a place that stays, since precompiled headers are known by the compiler's path.
+    # The script's path must not change, because precompiled headers depend on the compiler's path.
     script = pathlib.Path(cache_dir(), "lockstep", "c++")
     script.parent.mkdir(parents=True, exist_ok=True)
     partial = script.with_name(f"c++.{os.getpid()}")
@@ -231,8 +244,9 @@ def lean_linker(torch):
 
 @contextlib.contextmanager
 def cuda_for_the_linker(torch):
-    """Inductor takes CUDA's headers from a toolkit and links with -lcuda. Where there is none, pip's packages have the headers; and a
-    driver comes as libcuda.so.1, without the name that a linker looks for."""
+    """Lets Inductor compile for CUDA without a toolkit while the context lasts. Inductor takes headers from a toolkit and links with
+    -lcuda. Without a toolkit, pip's packages have the headers. The driver is installed as libcuda.so.1, so a link with the name that
+    the linker looks for is made."""
     from torch.utils import cpp_extension
 
     if cpp_extension.CUDA_HOME is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample's input and target as bytes."""
+"""Converts a sample's input and target to bytes."""
 import struct
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from lockstep_host.errors import DATA, Refusal
 
 INPUTS, TARGETS = ("input", "image", "x", "pixel_values", "input_ids"), ("target", "label", "labels", "y")
 TYPES = {"uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
-         "float32": "F32", "float64": "F32", "bool": "BOOL"}  # Python's own numbers have 64 bits, and networks have 32.
+         "float32": "F32", "float64": "F32", "bool": "BOOL"}  # Python's floats have 64 bits, and networks compute with 32.
 
 
 def parts_of(sample):
-    """Input and target of a sample; the target is 0 if it has none."""
+    """Returns input and target of a sample. The target is 0 if the sample has none. Raises Refusal for a sample of another form."""
     if isinstance(sample, Mapping):
         def value(known):
             return next((sample[name] for name in known if name in sample), None)
@@ -28,13 +28,13 @@ def parts_of(sample):
 
 
 def laid_out(value, is_target):
-    """A value as (type, shape, bytes-like)."""
+    """Returns a value as (type, shape, bytes-like). Raises Refusal if the value is no tensor, array, PIL image or number."""
     kind = type(value)
     if kind is bool or kind is int:
         return ("I64", [], struct.pack("=q", value)) if is_target else ("F32", [1], struct.pack("=f", value))
     if kind is float:
         return "F32", [1], struct.pack("=f", value)
-    if hasattr(value, "getbands"):  # A PIL image: its bands one after the other, [channels, height, width].
+    if hasattr(value, "getbands"):  # A PIL image becomes [channels, height, width].
         if value.mode not in ("L", "RGB"):
             value = value.convert("RGB")
         bands = value.split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the steps of a class like Lightning's LightningModule, and tells the trainer what its configure_optimizers() asks for."""
+"""Calls the steps of a class such as a LightningModule, and describes its configure_optimizers() to the trainer."""
 import inspect
 import os
 import re
@@ -12,7 +12,7 @@ from lockstep_host.errors import RECIPE, Refusal
 
 METHODS = ("training_step", "validation_step", "configure_optimizers")
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
-# Lightning's hooks that change what is trained, and so cannot be left out.
+# Hooks of Lightning that change the training. A class with one of them is refused, because they are not called here.
 DECISIVE = ("backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping", "lr_scheduler_step",
             "transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer")
 INDEX = re.compile("idx|index|step|number|^_|^i$")
@@ -29,7 +29,7 @@ def is_lightnings(owner):
 
 
 def definer(module, name):
-    """The class that defines a method, if that is neither Lightning nor torch."""
+    """Returns the class that defines a method, or None if that class belongs to Lightning or is torch.nn.Module."""
     for each in type(module).__mro__:
         if name in vars(each):
             return None if is_lightnings(each) or each is torch.nn.Module else each
@@ -45,7 +45,7 @@ def is_lightning_module(module):
 
 
 class Trainer:
-    """Stands where a LightningModule looks for its Trainer. It knows what this training is, and nothing of Lightning's machinery."""
+    """The object that a LightningModule gets as `self.trainer`. It holds facts about this training, and has no method of Lightning's."""
 
     def __init__(self):
         self.current_epoch = self.global_step = 0
@@ -65,7 +65,7 @@ class Trainer:
 
 
 class Steps:
-    """The methods of METHODS that a module has, called as Lightning calls them."""
+    """Calls the methods of METHODS that a module has, in the way that Lightning calls them. Raises Refusal if that is not possible."""
 
     def __init__(self, module, names):
         self.module, self.names = module, names
@@ -75,11 +75,11 @@ class Steps:
         self.has_optimizer = self.has_optimizer and self.needs_nothing("configure_optimizers")
         self.require_automatic()
         self.trainer = Trainer()
-        self.attach()  # Layers may be made later, and are told then.
+        self.attach()  # modules.steps_of() calls it again for layers that are created later.
         self.takes = {each: self.parameters_of(each) for each in METHODS[:2]}
 
     def needs_nothing(self, name):
-        """Some classes have a method of that name for their own loop, which hands it settings."""
+        """Returns True if a method can be called without arguments. Some classes have a method of that name for a loop of their own."""
         signature = inspect.signature(getattr(self.module, name))
         try:
             signature.bind()
@@ -100,7 +100,7 @@ class Steps:
                           f"leave it out, as [trainer] has clip_norm, accumulate and precision, or {OWN_LOOP}")
 
     def attach(self):
-        """self.log() and self.trainer, in the module and in those within it."""
+        """Sets self.log(), self.log_dict() and self.trainer in the module and in the modules within it."""
         for module in self.module.modules():
             for name, function in (("log", self.log), ("log_dict", self.log_dict)):
                 if not has(module, name) and (module is self.module or is_lightning_module(module)):
@@ -109,7 +109,7 @@ class Steps:
                 object.__setattr__(module, "_trainer", self.trainer)
 
     def parameters_of(self, name):
-        """How many of (batch, batch_idx) a step takes. One of another kind, such as (images, labels), is refused."""
+        """Returns how many of (batch, batch_idx) a step takes: 0, 1 or 2. Raises Refusal for other arguments, such as (images, labels)."""
         if not has(self.module, name):
             return 0
         signature = inspect.signature(getattr(self.module, name))
@@ -123,7 +123,7 @@ class Steps:
         return 2 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else min(2, len(places))
 
     def tell_what_is_not_called(self):
-        """Hooks only watch; that one is left out is not to be found out late."""
+        """Warns of hooks that are not called. They only watch the training, but the user should learn of it early."""
         if not is_lightning_module(self.module):
             return
         hooks = [each for each in dir(type(self.module)) if each.startswith("on_") or each in ("train_dataloader", "val_dataloader", "test_step",
@@ -184,7 +184,7 @@ class Steps:
         return (loss.reshape(()) if isinstance(loss, torch.Tensor) and loss.numel() == 1 else None), logged
 
     def begin(self, epochs, steps_per_epoch, steps, batches_per_step):
-        """A training of this length is to follow."""
+        """Sets the length of the training that follows in self.trainer. 0 epochs or steps mean no limit."""
         trainer = self.trainer
         trainer.max_epochs, trainer.max_steps = epochs or -1, steps or -1
         trainer.steps_per_epoch, trainer.accumulate_grad_batches = steps_per_epoch, batches_per_step
@@ -196,7 +196,7 @@ class Steps:
 
 
 def steps_of(module, names):
-    """The module's own steps, or None if it has none."""
+    """Returns the module's own steps, or None if it has none."""
     inner = getattr(module, "_orig_mod", module)
     if not any(has(inner, each) for each in METHODS):
         return None
@@ -206,7 +206,7 @@ def steps_of(module, names):
 
 
 def set_up(module):
-    """A LightningModule may make layers in these two."""
+    """Calls configure_model() and setup("fit"), in which a LightningModule may create layers."""
     inner = getattr(module, "_orig_mod", module)
     if not is_lightning_module(inner):
         return

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that iterates over a data set, ahead of the trainer. lockstep/data/source/python_stream.cc is the other side."""
+"""A worker that iterates over an iterable data set ahead of the trainer. lockstep/data/source/python_stream.cc is the other side."""
 import sys
 
 from lockstep_host import channel
 
 
 def tell_worker(part, stream, seed):
-    """torch.utils.data.get_worker_info() tells a data set its share. It counts the workers of all ranks, since ranks share too."""
+    """Sets what torch.utils.data.get_worker_info() returns, by which a data set finds its share. Workers of all ranks are counted together,
+    so that ranks share the data too."""
     if "torch" not in sys.modules:
         return
     from torch.utils.data._utils import worker
@@ -16,7 +17,7 @@ def tell_worker(part, stream, seed):
 
 
 def work(part, stream, connection, memory):
-    """Lays samples into the slots of `memory`, one after the other. The trainer sends a byte for each that it has taken."""
+    """Copies samples into the slots of `memory`, one after the other. The trainer sends a byte for each slot that it has read."""
     slots, count, room = stream["slots"], 0, stream["slots"]
     size = len(memory) // slots
     try:
@@ -34,7 +35,7 @@ def work(part, stream, connection, memory):
             connection.sendall(channel.LENGTH.pack(0))
             count, room = count + 1, room - 1
         channel.send(connection, {"end": count})
-        channel.received(connection, slots + 1)  # Until the trainer has taken the last one, and is gone.
+        channel.received(connection, slots + 1)  # Waits until the trainer has read the last sample and closed the socket.
     except (BrokenPipeError, ConnectionResetError):
         return  # The trainer wants no more of this pass.
     except Exception as error:  # The user's code may raise anything.

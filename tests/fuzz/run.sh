@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Feeds one reader: tests/fuzz/run.sh PROGRAM NAME. It starts from corpus/NAME/ and takes the same 5000 inputs each time; with
-# LOCKSTEP_SOAK=1 others for 5 minutes, and goes on from what it learned the last time. Inputs that break something stay in
-# found/NAME/ below the current folder. Without a program it says why there is none.
+# Runs one reader under libFuzzer: tests/fuzz/run.sh PROGRAM NAME. The inputs start from corpus/NAME/, and are the same 5000 each time.
+# With LOCKSTEP_SOAK=1 the reader gets new inputs for 5 minutes, which start from those found the last time. Inputs that
+# break something stay in found/NAME/ below the current folder. Without a program, the script says why there is none and exits with 77.
 set -eu
 if [ $# = 0 ]; then
   echo "skipped: the asan preset was not configured with a clang++ that has libFuzzer (apt-get install clang libclang-rt-dev)"

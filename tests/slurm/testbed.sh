@@ -1,20 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A real Slurm on this one machine: a controller, four node daemons, four pretend GPUs a node, a munge of its own.
-#   testbed.sh up DIR [BASE_PORT]   start it; then: export SLURM_CONF=DIR/slurm.conf
-#   testbed.sh down DIR             stop what `up DIR` started, by process id
-# The environment may shape the bed; what is not said is as in the default one:
-#   BED_CLUSTER=name BED_NODES=n BED_SOCKETS=s BED_CORES=cores a socket BED_THREADS=threads a core BED_MEMORY=MB
-#   BED_GPUS=gpus a node, 0 for no GresTypes at all   BED_GPU_TYPE=a100   BED_PLAIN_NODES=the first so many have no gpus
-#   BED_PARTITIONS: lines of slurm.conf; @NODES@ stands for all nodes
-#   BED_TASK_PLUGIN=task/none: tasks are not bound; the default binds, and fails where this machine has too few cores for that
-#   BED_ACCOUNT=required: a job that names no account is refused
-#   BED_JOB_THREADS=1: a job that does not say --threads-per-core has that many of each core
-#   BED_NAME=nid00100: the nodes are nid001001 and so on   BED_NODE: more words for their line   BED_SELECT=CR_Core_Memory
-#   BED_CONF, BED_GRES: more lines of slurm.conf, the lines of gres.conf; @NODES@ as above, @DEVICES@ is the folder of pretend GPUs
-#   BED_ENTER=program: starts each node daemon as `program NODE slurmd ...`, on a pretended machine for one
-# Two beds live side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not meet; bed.py takes one that is free.
-# Needs root and the packages slurm-wlm and munge. Needs no host names: this machine's own may mean nothing to it.
+# Runs a real Slurm, the testbed, on this one machine. It has a controller, four node daemons with four pretended GPUs each, and a
+# munge daemon of its own.
+#   testbed.sh up DIR [BASE_PORT]   starts it; then: export SLURM_CONF=DIR/slurm.conf
+#   testbed.sh down DIR             stops the daemons that `up DIR` started, by process id
+# These environment variables change the testbed:
+#   BED_CLUSTER      name of the cluster
+#   BED_NODES        number of nodes
+#   BED_SOCKETS, BED_CORES, BED_THREADS   sockets of a node, cores of a socket, threads of a core
+#   BED_MEMORY       memory of a node in MB
+#   BED_GPUS         GPUs of a node; 0 for no GresTypes at all
+#   BED_GPU_TYPE     type of the GPUs, such as a100
+#   BED_PLAIN_NODES  number of nodes without GPUs, which come first
+#   BED_NAME         beginning of the nodes' names: with nid00100 they are nid001001 and so on
+#   BED_NODE         more words for the nodes' line of slurm.conf
+#   BED_PARTITIONS   partition lines of slurm.conf
+#   BED_CONF         more lines of slurm.conf
+#   BED_GRES         the lines of gres.conf
+#   BED_SELECT       SelectTypeParameters, such as CR_Core_Memory
+#   BED_TASK_PLUGIN  task/none, for tasks that are not bound; by default tasks are bound, which fails on a machine with too few cores
+#   BED_ACCOUNT      required, to refuse a job that names no account
+#   BED_JOB_THREADS  threads of each core for a job without --threads-per-core
+#   BED_ENTER        a program that starts each node daemon, as `program NODE slurmd ...`, such as on a pretended machine
+# In the lines, @NODES@ stands for all nodes and @DEVICES@ for the folder of pretended GPUs.
+# Two testbeds can run side by side if their port ranges, [BASE_PORT, BASE_PORT + 100), do not overlap. bed.py picks a free range.
+# Needs root and the packages slurm-wlm and munge. Needs no host names, because a machine may not resolve its own.
 # Tried with slurm-wlm 22.05.8.
 set -euo pipefail
 
@@ -37,13 +47,13 @@ stop_by_pid_files() {
   for daemon in $(daemons); do
     if pid=$(pid_of "$daemon") && kill "$pid" 2> /dev/null; then pids+=("$pid"); fi
   done
-  # A port must be free, and a folder removable, once this script has ended.
+  # When this script has ended, the ports must be free and the folder removable.
   for pid in "${pids[@]}"; do
     timeout 20 tail --pid="$pid" --sleep-interval=0.1 -f /dev/null || kill -9 "$pid" 2> /dev/null || true
   done
 }
 
-# tell_of DAEMON FACT: what went wrong with it, and its own last words.
+# tell_of DAEMON FACT: prints what went wrong with the daemon, and the last lines of its logs.
 tell_of() {
   echo "testbed.sh: $1 $2" >&2
   local file
@@ -52,7 +62,7 @@ tell_of() {
   done
 }
 
-# start DAEMON COMMAND...: its standard error goes to a file, since it keeps that open for as long as it lives.
+# start DAEMON COMMAND...: starts a daemon, or stops all and exits with 1. Standard error goes to a file, because a daemon keeps it open.
 start() {
   local daemon=$1 code=0
   shift
@@ -64,7 +74,7 @@ start() {
   fi
 }
 
-# Says which daemons have ended, and why the others' nodes are not there.
+# Prints which daemons have ended, and the reason that Slurm gives for nodes that did not come up.
 tell_why() {
   local daemon pid
   for daemon in $(daemons); do
@@ -86,13 +96,13 @@ has_ended() {
   return 1
 }
 
-# Where loopback is the only network, the resolver knows no IPv4 address at all if it is asked for IPv4 alone, as Slurm does.
+# If loopback is the only network, the resolver has no IPv4 address for a program that asks for IPv4 alone, as Slurm does.
 communication() { getent ahostsv4 127.0.0.1 > /dev/null || echo CommunicationParameters=EnableIPv6; }
 
 write_configuration() {
   mkdir -p "$dir"/{state,spool,log,dev,munge}
   chmod 755 "$dir" "$dir/munge"
-  # A gres needs character devices; these are copies of the null device.
+  # Slurm's GRES needs character devices. These are copies of the null device.
   local gres_types='' gres=''
   if [ "$gpus" != 0 ]; then
     for g in $(seq 0 $((gpus - 1))); do [ -e "$dir/dev/gpu$g" ] || mknod "$dir/dev/gpu$g" c 1 3; done
@@ -109,7 +119,7 @@ write_configuration() {
     submit_plugin+=$'\n'CliFilterPlugins=lua
     write_threads_rule
   fi
-  # This plugin alone starts where no file system of control groups is mounted, as in a bare chroot.
+  # Without a mounted file system of control groups, as in a bare chroot, only this plugin starts.
   if ! grep -q ' /sys/fs/cgroup' /proc/self/mounts; then echo CgroupPlugin=cgroup/v1 > "$dir/cgroup.conf"; fi
   cat > "$dir/slurm.conf" << CONF
 ClusterName=${BED_CLUSTER:-testbed}
@@ -118,7 +128,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-# A requeued job waits for its old credential to expire: two minutes by default.
+# A requeued job waits until its old credential expires, which takes two minutes by default.
 AuthInfo=socket=$dir/munge/socket,cred_expire=5
 MpiDefault=none
 MpiParams=ports=$((base_port + 20))-$((base_port + 99))
@@ -127,7 +137,7 @@ TaskPlugin=${BED_TASK_PLUGIN:-task/affinity}
 SwitchType=switch/none
 $(communication)
 SlurmctldPort=$base_port
-# Steps derive ports, and folders on the node, from their job: two beds at once must not have the same jobs.
+# Steps derive ports and folders on the node from their job id, so two testbeds must not have the same job ids.
 FirstJobId=$((base_port * 1000 + RANDOM % 900 * 100))
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
@@ -137,7 +147,7 @@ SlurmctldLogFile=$dir/log/slurmctld.log
 SlurmdLogFile=$dir/log/slurmd-%n.log
 SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
-# A job that has to wait is looked at each second, not each minute.
+# Slurm looks at waiting jobs every second instead of every minute.
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=${BED_SELECT:-CR_Core}
@@ -153,20 +163,20 @@ $(filled "${BED_CONF:-}")
 CONF
 }
 
-# filled TEXT: with the words that only this script knows.
+# filled TEXT: prints the text with @NODES@ and @DEVICES@ replaced.
 filled() {
   local text=${1//@NODES@/${name}[1-$nodes]}
   printf '%s\n' "${text//@DEVICES@/$dir/dev}"
 }
 
-# node_line FIRST LAST GRES
+# node_line FIRST LAST GRES: prints the line of slurm.conf for the nodes FIRST to LAST.
 node_line() {
   echo "NodeName=${name}[$1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base_port + $1))-$((base_port + $2))]" \
     "CPUs=$((sockets * cores * threads)) Sockets=$sockets CoresPerSocket=$cores ThreadsPerCore=$threads" \
     "RealMemory=${BED_MEMORY:-4000} $3 ${BED_NODE:-} State=UNKNOWN"
 }
 
-# As sites do it where the accounting alone would not: the plugin is compiled into their Slurm, and reads this file.
+# Refuses a job without an account, as sites do when their accounting does not. The plugin is part of Slurm, and reads this file.
 write_account_rule() {
   cat > "$dir/job_submit.lua" << 'LUA'
 function slurm_job_submit(description, partitions, user)
@@ -181,7 +191,7 @@ return slurm.SUCCESS
 LUA
 }
 
-# The default of --threads-per-core, for sbatch, salloc and srun alike.
+# Sets the default of --threads-per-core for sbatch, salloc and srun.
 write_threads_rule() {
   cat > "$dir/cli_filter.lua" << LUA
 function slurm_cli_setup_defaults(options, early)
@@ -196,7 +206,7 @@ LUA
 start_munge() {
   head -c 1024 /dev/urandom > "$dir/munge/key"
   chmod 400 "$dir/munge/key"
-  # Else it looks for its own name, and waits for a name server that may not answer. Older ones know no such option.
+  # Without --origin, munged resolves its own host name and waits for a name server that may not answer. Older versions lack the option.
   local origin=()
   if munged --help | grep -q -e --origin; then origin=(--origin=127.0.0.1); fi
   start munged munged --force --num-threads=2 --socket="$dir/munge/socket" --key-file="$dir/munge/key" "${origin[@]}" \
@@ -211,7 +221,7 @@ case $action in
     start_munge
     start slurmctld slurmctld -f "$SLURM_CONF"
     for n in $(seq -f "$name%g" "$nodes"); do start "slurmd-$n" ${BED_ENTER:+"$BED_ENTER" "$n"} slurmd -f "$SLURM_CONF" -N "$n"; done
-    # Long, as other work may have the cores; what has ended will not come back.
+    # The limit is long because other work may use the cores. A daemon that has ended does not come back.
     for _ in $(seq 600); do
       [ "$(timeout 20 sinfo -h -o %T 2> /dev/null)" = idle ] && exit 0
       if has_ended; then break; fi

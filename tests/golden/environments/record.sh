@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Records the environments that real launchers give to their processes, one file for each launch, beside this script.
+# Records the environments that real launchers give to their processes. Writes one file for each launch beside this script.
 #   LOCKSTEP=build/release/bin/lockstep TORCHRUN=/path/to/torchrun HYDRA=/path/to/mpiexec.hydra record.sh [NAME_PATTERN]
-# Needs root, slurm-wlm, munge, openmpi-bin, MPICH's Hydra (its package need only be unpacked) and a PyTorch. The placement beside each environment comes from the command
-# line, by hand: rank lists for each node, not from anything that reads the environment.
+# Needs root, slurm-wlm, munge, openmpi-bin, a PyTorch, and MPICH's Hydra, whose package need only be unpacked. The placement beside
+# each environment is written by hand from the command line, as a list of ranks for each node. No program that reads the
+# environment makes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 pattern=${1:-*}
@@ -18,10 +19,10 @@ cp "$here/dump_environment.py" "$dump"
 trap '"$here/../../slurm/testbed.sh" down "$bed"; rm -rf "$bed"' EXIT
 "$here/../../slurm/testbed.sh" up "$bed" "${BASE_PORT:-18300}"
 
-# The command as a reader would type it: without this machine's paths.
+# Prints the command as a reader would type it, without this machine's paths.
 shown() { printf '%s' "$*" | sed -e "s#$dump#DUMP#g; s#$lockstep#lockstep#g; s#$torchrun#torchrun#g; s#$hydra#mpiexec.hydra#g; s#$bed#DIR#g"; }
 
-# record NAME SOURCE LAYOUT DEVICE COMMAND…
+# record NAME SOURCE LAYOUT DEVICE COMMAND…: records one launch.
 record() {
   local name=$1 source=$2 layout=$3 device=$4
   shift 4
@@ -40,7 +41,7 @@ batch() { # batch FLAGS… -- SCRIPT_TEXT: sbatch --wait with the text as the sc
   sbatch --wait --parsable -o "$bed/job-%j.out" "${flags[@]}" "$bed/job.sh"
 }
 
-# Slurm steps of their own.
+# Job steps outside an allocation.
 record srun-one slurm 0 none srun -n1 "$dump"
 record srun-two-nodes slurm '0|1' none srun -N2 -n2 "$dump"
 record srun-one-node slurm 0,1,2,3 none srun -N1 -n4 "$dump"
@@ -58,11 +59,11 @@ record srun-heterogeneous slurm '0|1,2|3' none srun -N1 -n1 "$dump" : -N2 -n3 "$
 printf '0-1 %s\n2 %s\n' "$dump" "$dump" > "$bed/programs"
 record srun-multi-prog slurm '0|1|2' none srun -N3 -n3 --multi-prog "$bed/programs"
 printf 'n2\nn1\nn1\n' > "$bed/hosts"
-# Slurm numbers nodes in the order of its sorted list, not of the file.
+# Slurm numbers nodes in the order of its own sorted list, not in that of the host file.
 record srun-arbitrary slurm '1,2|0' none env "SLURM_HOSTFILE=$bed/hosts" srun -n3 -m arbitrary "$dump"
 record srun-pty slurm 0 none script -qec "srun -n1 --pty $dump" /dev/null
 
-# Devices: one shown to a task, or all.
+# Launches with devices. A task sees one device or all.
 record srun-gpus-per-task slurm '0,1|2,3' zero srun -N2 --ntasks-per-node=2 --gpus-per-task=1 "$dump"
 record srun-gpus-per-task-uneven slurm '0,1,2|3' zero srun -N2 -n4 --gpus-per-task=1 "$dump"
 record srun-gpus-per-node slurm '0,1,2,3|4,5,6,7' local srun -N2 --ntasks-per-node=4 --gpus-per-node=4 "$dump"
@@ -71,7 +72,7 @@ record srun-gres-one slurm '0|1' zero srun -N2 -n2 --gres=gpu:1 "$dump"
 record srun-gpu-bind slurm 0,1 zero srun -N1 -n2 --gpus-per-node=2 --gpu-bind=single:1 "$dump"
 record srun-gpus-more-than-tasks slurm 0,1 local srun -N1 -n2 --gpus-per-node=4 "$dump"
 
-# Allocations. A shell of salloc is not a step, but srun in this shell starts one.
+# Allocations. The shell of salloc is not a job step, but srun starts a job step in this shell.
 record salloc-shell single 0 none salloc -Q -N2 -n4 "$dump"
 record salloc-srun slurm '0,1|2,3' none salloc -Q -N2 --ntasks-per-node=2 srun "$dump"
 record salloc-srun-part slurm '0|1' none salloc -Q -N4 -n8 srun -N2 -n2 "$dump"

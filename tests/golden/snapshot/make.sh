@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make.sh BIN: a snapshot as the given build's programs write it, in the middle of an epoch, of two ranks. The one here comes from a
-# build that saved powersgd's errors as their mean, and no sums of single ranks.
+# make.sh BIN: writes a snapshot of two ranks in the middle of an epoch with the programs in BIN. The snapshot in this folder comes
+# from a build that saved the mean of powersgd's errors, and no sums of single ranks.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 run=$(mktemp -d)
