@@ -55,6 +55,7 @@ def passes_of(torch, compute, parameters, buffers, batch, narrow):
 
     def keep(which):
         def compiler(graph, inputs):
+            expand_short_lists(torch, graph)
             found[which] = (graph, list(inputs))
             return make_boxed_func(graph.forward)
         return compiler
@@ -66,6 +67,20 @@ def passes_of(torch, compute, parameters, buffers, batch, narrow):
     out = function(*inputs)[0]
     out.backward(torch.ones_like(out))
     return found
+
+
+def expand_short_lists(torch, graph):
+    """Writes a list of one number as the operator's schema has it: [2] becomes [2, 2] for int[2].
+
+    Python writes such lists out itself. C++ keeps the short form, as in max_pool2d(x, 2), and some of Inductor's lowerings refuse that.
+    """
+    for node in graph.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        for place, (given, argument) in enumerate(zip(node.args, node.target._schema.arguments)):
+            if isinstance(given, (list, tuple)) and len(given) == 1 and argument.N and argument.N > 1:
+                node.update_arg(place, list(given) * argument.N)
+    graph.recompile()
 
 
 def real_inputs(torch, inputs):

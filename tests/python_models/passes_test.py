@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a backward pass that python/lockstep_host/passes.py cuts, run one after the other as C++ runs them: the gradients are bit
 for bit those of the whole pass, and come bit by bit. Needs PyTorch, and no compiler."""
+import operator
 import os
 import pathlib
 import sys
@@ -97,6 +98,18 @@ class Stages(unittest.TestCase):
             parameter.requires_grad_(False)
         _, counts = self.staged(model, torch.randn(2, 1, 8, 8), 4)
         self.assertEqual(counts[-1], sum(1 for each in model.parameters() if each.requires_grad))
+
+
+class Lists(unittest.TestCase):
+    def test_of_one_number_are_written_out(self):
+        graph = torch.fx.Graph()
+        given = graph.placeholder("given")
+        pooled = graph.call_function(torch.ops.aten.max_pool2d_with_indices.default, (given, [2], [], [0], [1]))
+        summed = graph.call_function(torch.ops.aten.sum.dim_IntList, (graph.call_function(operator.getitem, (pooled, 0)), [1]))
+        graph.output(summed)
+        passes.expand_short_lists(torch, torch.fx.GraphModule({}, graph))
+        self.assertEqual(pooled.args[1:], ([2, 2], [], [0, 0], [1, 1]))
+        self.assertEqual(summed.args[1], [1])  # Its schema takes any number of dimensions.
 
 
 class Linker(unittest.TestCase):
