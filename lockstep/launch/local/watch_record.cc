@@ -12,6 +12,20 @@ namespace lockstep {
 WatchRecord::WatchRecord(std::filesystem::path run_dir, const Log& log)
     : run_dir_(std::move(run_dir)), log_(log), host_(host_name()), watch_(host_) {}
 
+void WatchRecord::announce() {
+  if (run_dir_.empty()) return;
+  try {
+    const auto self = ProcessIdentity::of_process(Environment::of_process());
+    if (living_watch_parent(run_dir_, self)) {
+      run_dir_.clear();
+    } else {
+      parent_.emplace(run_dir_, self);
+    }
+  } catch (const Error& error) {
+    log_.warning("`lockstep why` may not find this run: " + std::string(error.fact()));
+  }
+}
+
 void WatchRecord::look(const std::vector<SeenRank>& ranks) {
   std::vector<WatchedRank> watched;
   for (const auto& each : ranks) watched.push_back(watched_rank(each.rank, each.pid, each.layout));

@@ -11,6 +11,7 @@
 #include "lockstep/launch/inspect/inspection.h"
 #include "lockstep/observe/requests.h"
 #include "lockstep/observe/watch_journal.h"
+#include "lockstep/observe/watch_parent.h"
 #include "lockstep/watch/rank_watch.h"
 
 namespace lockstep {
@@ -25,6 +26,10 @@ class WatchRecord {
   /// If `run_dir` is empty, the folder is the one that rank 0's page names. Until the page names one, messages go to
   /// the log only. `log` must outlive this object.
   WatchRecord(std::filesystem::path run_dir, const Log& log);
+
+  /// Records in the run folder that this process answers `lockstep why`. Call it for ranks that take no run.lock. If
+  /// another process already does so, as in a job, this one leaves the folder alone.
+  void announce();
 
   /// Takes a look. Call it about once in RankWatch::kLookEvery.
   void look(const std::vector<SeenRank>& ranks);
@@ -51,6 +56,7 @@ class WatchRecord {
   std::optional<WatchNews> news_{};  ///< To be reported when the look from outside has ended.
   std::vector<Request> asked_{};     ///< To be answered then.
   std::optional<Inspection> inspection_{};
+  std::optional<WatchParent> parent_{};
 };
 
 }  // namespace lockstep
