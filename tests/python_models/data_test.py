@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python data sets in the trainer: the same bits as the built-in reader gives, for any number of workers and ranks, resumed too;
 and what is wrong with one ends the run with its exit code, the fact and the way out."""
-import unittest
 import json
 import os
 import pathlib
 import signal
 
 from python_models import HERE, PythonModelsTest, harness, main
-
-# Long, so that only soak runs them.
-LONG = unittest.skipUnless(os.environ.get("LOCKSTEP_SOAK") == "1", "long; LOCKSTEP_SOAK=1 runs it")
 
 DATA = HERE / "data_sets.py"
 
@@ -92,7 +88,6 @@ class PythonData(PythonModelsTest):
         self.refused("empty", 5, "gives an empty data set")
         self.refused("digits", 5, "KeyError", "data_sets.py", args='split = "trian"')
 
-    @LONG
     def test_a_stream_is_shared_out_among_all_workers_of_all_ranks(self):
         for ranks, workers in ((1, 1), (1, 3), (2, 2)):
             with self.subTest(ranks=ranks, workers=workers):
@@ -107,7 +102,6 @@ class PythonData(PythonModelsTest):
                 self.assertEqual(sorted(given), list(range(1437)))
                 self.assertEqual({file.name.split("-")[3] for file in folder.glob("train-*")}, {str(ranks * workers)})
 
-    @LONG
     def test_one_worker_of_one_rank_gives_the_order_of_the_stream(self):
         wanted = self.ended(self.recipe("idx", path=str(harness.SOURCE / "datasets/digits"), shuffle=False))
         found = self.ended(self.stream("Shared", workers=1))
@@ -120,7 +114,6 @@ class PythonData(PythonModelsTest):
         path.write_text(path.read_text().replace("shuffle = true\n", ""))
         return path
 
-    @LONG
     def test_a_stream_is_the_same_each_time_and_after_a_resume(self):
         recipe = self.stream("Shared", workers=2)
         wanted = self.ended(recipe, ranks=2, run="whole")
@@ -130,7 +123,6 @@ class PythonData(PythonModelsTest):
         self.assertTrue(resumed["resumed_from"])
         self.assertEqual((resumed["weights_digest"], resumed["val_loss"]), (wanted["weights_digest"], wanted["val_loss"]))
 
-    @LONG
     def test_streams_of_other_kinds(self):
         self.assertGreater(self.ended(self.stream("ByRank", workers=2), ranks=2)["val_accuracy"], 0.6)
         self.ended(self.stream("generated", global_batch=20, samples=200))
@@ -143,20 +135,18 @@ class PythonData(PythonModelsTest):
         self.assert_failed(result, code, *words)
         self.assertNotIn("bug in Lockstep", result.err)
 
-    @LONG
     def test_streams_that_do_not_fit(self):
         self.refused_stream(3, "an iterable without a length", "data.samples", name="Unmeasured")
         self.refused_stream(5, "two workers begin with the same samples", "get_worker_info()", args='way = "twice"', workers=2)
         self.refused_stream(5, "LookupError", "the shard is not there", "data_sets.py", args='way = "raise"')
         self.refused_stream(5, "gives no samples in epoch 0", args='way = "nothing"')
-        self.refused_stream(5, "place 1", "of the stream Shared (train)", "its input is U8 [1, 4, 8], that of sample 0 is U8 [1, 8, 8]",
+        self.refused_stream(5, "place 101 of the stream Shared (", "its input is U8 [1, 4, 8], that of sample 0 is U8 [1, 8, 8]",
                             args='way = "shape"', workers=1)
         self.refused_stream(4, "the Python process that read it ended", args='way = "die"', workers=1)
         self.refused_stream(3, "has no samples by number", "data.split", name="generated", samples=200, split=0.1)
         self.refused("Shared", 3, "data.shuffle (", "an order of its own")
         self.refused("Noisy", 3, "data.samples is 9, and Noisy() gives a map-style data set of 40", samples=9)
 
-    @LONG
     def test_collate_functions(self):
         wanted = self.ended(self.recipe(f"python:{DATA}:digits"))
         for name, args, more in (("digits", "", {"collate": f"python:{DATA}:rows"}), ("loader", 'way = "plain"', {}),
@@ -167,7 +157,6 @@ class PythonData(PythonModelsTest):
         noisy = self.recipe(f"python:{DATA}:digits", collate=f"python:{DATA}:noisy_rows")
         self.assertEqual(self.ended(noisy, "data.workers=1")["weights_digest"], self.ended(noisy, "data.workers=3")["weights_digest"])
 
-    @LONG
     def test_collate_functions_that_do_not_fit(self):
         self.refused("digits", 3, "makes another row of a sample by itself than beside another", "pad to a fixed length",
                      collate=f"python:{DATA}:padded")
@@ -177,13 +166,11 @@ class PythonData(PythonModelsTest):
         self.refused("loader", 3, "a WeightedRandomSampler, want a sampler of all samples alike", args='way = "weighted"')
         self.refused("loader", 3, "without a batch size", args='way = "batches"')
 
-    @LONG
     def test_a_data_set_that_cannot_be_pickled(self):
         wanted = self.ended(self.recipe("idx", path=str(harness.SOURCE / "datasets/digits")))
         found = self.ended(self.recipe(f"python:{DATA}:Unpicklable", workers=2))
         self.assertEqual(found["weights_digest"], wanted["weights_digest"])
 
-    @LONG
     def test_a_data_set_whose_length_changes(self):
         length = self.folder / "length"
         length.write_text("400 400")
