@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank leaves the group after an exception. It writes `failed/N/RANK` to the store, where N counts its failures.
 // Then it waits a moment for the same keys of the other ranks, since all ranks may have thrown the same exception. If
-// some key does not come, the rank writes its reason to `left`, unless another rank has done so. Then it closes its
-// connections. That ends every collective of the others, and they read `left`.
+// all of them come, the ranks ask their parents not to start them again. If some key does not come, the rank writes its
+// reason to `left`, unless another rank has done so. Then it closes its connections. That ends every collective of the
+// others, and they read `left`.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.
@@ -19,6 +20,7 @@
 #include "lockstep/base/text_format.h"
 #include "lockstep/comm/gloo/store_bytes.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/watch/rank_memory.h"
 
 namespace lockstep {
 namespace {
@@ -74,8 +76,18 @@ void leave(Group::Impl& impl, const std::string& reason) {
   impl.process.reset();
 }
 
+// An error that all ranks have thrown, such as a full disk, would come back in new processes.
+void refuse_replacement() noexcept {
+  try {
+    if (const auto memory = RankMemory::of_process(Environment::of_process())) memory->disarm();
+  } catch (const Error&) {
+    // The exception that ends the training matters more.
+  }
+}
+
 void leave_alone(Group::Impl& impl, const std::string& reason) {
-  if (impl.store == nullptr || has_failed_everywhere(impl)) return;
+  if (impl.store == nullptr) return;
+  if (has_failed_everywhere(impl)) return refuse_replacement();
   const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
   ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
     store.compareSet(kLeft, {}, to_bytes(text));

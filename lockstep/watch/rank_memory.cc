@@ -115,6 +115,8 @@ void RankMemory::map(std::size_t bytes) {
 
 void RankMemory::arm() { header_of(memory_).armed.store(1, std::memory_order_release); }
 
+void RankMemory::disarm() { header_of(memory_).armed.store(0, std::memory_order_release); }
+
 // A complete record is moved to its new place. A kill in between loses it, but only a training's first steps grow the
 // file.
 void RankMemory::grow(std::size_t capacity) {

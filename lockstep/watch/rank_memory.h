@@ -54,6 +54,8 @@ class RankMemory {
 
   /// Notes that the rank can be replaced from now on.
   void arm();
+  /// Notes that the rank must not be replaced any more.
+  void disarm();
 
   /// Makes room for the record of a step and returns it, to be filled and then committed. The record that was in this
   /// slot is gone.

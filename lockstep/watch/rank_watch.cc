@@ -2,6 +2,8 @@
 #include "lockstep/watch/rank_watch.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/base/system_files.h"
@@ -34,23 +36,25 @@ char process_state(pid_t pid) {
   return end == std::string::npos || end + 2 >= text.size() ? '?' : text[end + 2];
 }
 
-double core_wait_s(pid_t pid, pid_t thread) {
-  const auto name = std::to_string(thread > 0 ? thread : pid);
-  const auto words = split(text_or_nothing("/proc/" + std::to_string(pid) + "/task/" + name + "/schedstat"), ' ');
-  const auto waited = words.size() > 1 ? parsed_int<std::uint64_t>(words[1]) : std::nullopt;
-  return waited ? 1e-9 * static_cast<double>(*waited) : -1;
+std::map<pid_t, double> core_waits(pid_t pid) {
+  constexpr std::size_t kMost = 256;  // A look must stay short.
+  std::map<pid_t, double> waits;
+  std::error_code ended;
+  std::filesystem::directory_iterator thread("/proc/" + std::to_string(pid) + "/task", ended);
+  for (; !ended && thread != std::filesystem::directory_iterator() && waits.size() < kMost; thread.increment(ended)) {
+    const auto id = parsed_int<pid_t>(thread->path().filename().string());
+    const auto words = split(text_or_nothing(thread->path() / "schedstat"), ' ');
+    const auto waited = words.size() > 1 ? parsed_int<std::uint64_t>(words[1]) : std::nullopt;
+    if (id && waited) waits.emplace(*id, 1e-9 * static_cast<double>(*waited));
+  }
+  return waits;
 }
 
 WatchedRank watched_rank(int rank, pid_t pid, const PageLayout* page) {
   const auto sight = page != nullptr ? sight_of(*page) : std::nullopt;
   // A launcher's page may be that of the process below it which trains.
   const auto trains = sight && sight->pid > 0 ? sight->pid : pid;
-  const auto thread = sight && sight->thread > 0 ? sight->thread : trains;
-  return {.rank = rank,
-          .pid = trains,
-          .page = sight,
-          .state = process_state(trains),
-          .core_wait_s = core_wait_s(trains, thread)};
+  return {.rank = rank, .pid = trains, .page = sight, .state = process_state(trains), .core_waits = core_waits(trains)};
 }
 
 RankWatch::Followed& RankWatch::followed(const WatchedRank& rank, Clock::time_point now) {
@@ -60,8 +64,21 @@ RankWatch::Followed& RankWatch::followed(const WatchedRank& rank, Clock::time_po
   return own;
 }
 
+// Any thread may be the one that holds up the rank: the training's own, or the one that serves its connections. A core
+// that is too small for all threads lets several of them wait at the same time, so the longest wait counts.
+void RankWatch::add_wait(Followed& own, const WatchedRank& rank) {
+  double longest = 0;
+  for (const auto& [thread, wait] : rank.core_waits) {
+    const auto before = own.waits.find(thread);
+    if (before != own.waits.end()) longest = std::max(longest, wait - before->second);
+  }
+  own.waits = rank.core_waits;
+  if (!own.waits.empty()) own.core_wait_s = std::max(0.0, own.core_wait_s) + longest;
+}
+
 void RankWatch::follow(const WatchedRank& rank, Clock::time_point now) {
   auto& own = followed(rank, now);
+  add_wait(own, rank);
   const auto is_stopped = [](char state) { return state == 'T' || state == 't'; };
   const bool has_changed = rank.page ? rank.page->changes != own.changes : rank.state != own.state;
   if (!has_changed && is_stopped(rank.state) == is_stopped(own.state)) return;
@@ -101,7 +118,7 @@ void RankWatch::look(const std::vector<WatchedRank>& ranks, Clock::time_point no
                        .state = rank.state,
                        .page = rank.page,
                        .age_s = seconds_between(followed(rank, now).since, now),
-                       .core_wait_s = rank.core_wait_s});
+                       .core_wait_s = followed(rank, now).core_wait_s});
   }
   for (auto& each : sights_) {
     if (each.page) each.limit_s = history_.limit_s(each.page->phase, times_left(each.page->phase));

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,15 +37,15 @@ struct WatchedRank {
   pid_t pid = -1;
   std::optional<PageSight> page{};
   char state = '?';
-  double core_wait_s = -1;  ///< As core_wait_s(), or -1.
+  std::map<pid_t, double> core_waits{};  ///< As core_waits().
 };
 
 /// Returns the rank as it is now. `page` may be null.
 WatchedRank watched_rank(int rank, pid_t pid, const PageLayout* page);
 
-/// Returns the seconds that a process's training thread was ready to run and had no core. -1 if the kernel does not
-/// say. Source: proc(5), schedstat.
-double core_wait_s(pid_t pid, pid_t thread);
+/// Returns for each thread of a process the seconds in which it was ready to run and had no core. Empty if the kernel
+/// does not say. Source: proc(5), schedstat.
+std::map<pid_t, double> core_waits(pid_t pid);
 
 /// The state of a process as /proc/PID/stat has it. '?' if there is no such process.
 char process_state(pid_t pid);
@@ -91,10 +92,13 @@ class RankWatch {
     Phase phase = Phase::kStarting;
     char state = '?';
     Clock::time_point since{};
+    std::map<pid_t, double> waits{};  ///< Of the last look.
+    double core_wait_s = -1;          ///< The sum over all looks of the longest wait of a thread.
   };
 
   Followed& followed(const WatchedRank& rank, Clock::time_point now);
   void follow(const WatchedRank& rank, Clock::time_point now);
+  static void add_wait(Followed& own, const WatchedRank& rank);
   std::uint64_t times_left(Phase phase) const;
 
   std::string host_;

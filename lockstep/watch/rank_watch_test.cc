@@ -15,6 +15,24 @@ namespace {
 
 using std::chrono::seconds;
 
+TEST(RankWatch, AddsUpTheLongestWaitOfAThreadForACore) {
+  RankWatch watch;
+  const auto wait_after = [&](std::map<pid_t, double> waits) {
+    watch.look({{.rank = 0, .pid = 10, .state = 'S', .core_waits = std::move(waits)}}, Clock::now());
+    return watch.ranks().at(0).core_wait_s;
+  };
+  EXPECT_EQ(wait_after({}), -1);
+  EXPECT_EQ(wait_after({{1, 3.0}, {2, 7.0}}), 0);
+  EXPECT_NEAR(wait_after({{1, 3.25}, {2, 7.75}}), 0.75, 1e-12);
+  // Thread 1 has ended, and what a new thread waited for before this look is not known.
+  EXPECT_NEAR(wait_after({{2, 8.0}, {3, 50.0}}), 1.0, 1e-12);
+}
+
+TEST(RankWatch, ReadsTheWaitsOfThreadsOfThisProcess) {
+  EXPECT_TRUE(core_waits(::getpid()).contains(::getpid()));
+  EXPECT_TRUE(core_waits(-1).empty());
+}
+
 TEST(PhaseHistories, GiveALimitOfFiveTimesTheLongestButOnePercent) {
   PhaseHistory history;
   EXPECT_EQ(history.limit_s(Phase::kLoading, 19), 600) << "too few to know";
@@ -246,7 +264,7 @@ class HealthyRanks {
                        .pid = static_cast<pid_t>(10 + i),
                        .page = pages_.at(i),
                        .state = states_.at(i),
-                       .core_wait_s = 0});
+                       .core_waits = {}});
     }
     watch_.look(ranks,
                 Clock::time_point(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(now_s_))));

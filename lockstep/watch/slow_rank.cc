@@ -101,7 +101,7 @@ std::string SlowRanks::text(const RankSight& rank, const Looks& looks) {
   auto text =
       name_of(rank) + " is slower than the others for " + std::to_string(kLooks) + " s, in " + describe(*rank.page);
   if (share(looks.lacks_core) > kSlowUntil) {
-    return text + ": its thread has no core for " + fixed(100 * looks.wait, 0) +
+    return text + ": a thread of it has no core for " + fixed(100 * looks.wait, 0) +
            " % of the time; look for other programs on its cores";
   }
   return text + ": it spends " + fixed(100 * looks.local, 0) + " % of the time in loading and forward";

@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// Finds a rank that goes on, but slows the others down.
 ///
-/// Each look compares one second of all ranks. A rank is behind in it if its training thread had no core for 40 % of
+/// Each look compares one second of all ranks. A rank is behind in it if one of its threads had no core for 40 % of
 /// that second and three times as long as the median of the others. It is also behind if it spent 30 % more of it in
 /// loading and forward than they did, and three times as much. Ranks wait for each other in backward, so time in
 /// backward is not compared. A rank is slow if it was behind in 3 of 4 of the last 30 looks. It is slow until it was

@@ -33,7 +33,7 @@ struct RankSight {
   std::optional<PageSight> page{};  ///< Absent for a program that writes none.
   double age_s = 0;                 ///< Seconds without a change of the page, or of `state` without a page.
   double limit_s = 600;             ///< Seconds that the rank's phase may take.
-  double core_wait_s = -1;          ///< Seconds that its training thread was ready and had no core, or -1.
+  double core_wait_s = -1;          ///< Seconds in which a thread of it was ready and had no core, or -1.
 
   bool is_stopped() const { return state == 'T' || state == 't'; }
 };

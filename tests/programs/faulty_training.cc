@@ -4,8 +4,8 @@
 //     lockstep launch -n 4 -- faulty_training RUN_DIR FAULT RANK STEP
 //
 // throw: an exception in forward. skip: a collective of the model's is left out. shape: the same collective with
-// another size. load: a sample that never comes, whose id goes to RUN_DIR/stuck-sample. none: nothing, for faults from
-// outside.
+// another size. load: samples that never come, whose ids go to RUN_DIR/stuck-samples. compute: a loop without end.
+// none: nothing, for faults from outside.
 #include <torch/torch.h>
 
 #include <atomic>
@@ -68,7 +68,8 @@ struct Source : lockstep::SampleSource {
   void read(const lockstep::SampleKey& key, std::span<std::byte* const> to) const override {
     constexpr std::int64_t kEachStep = 10;
     if (fault.is("load", reads++ / kEachStep)) {
-      if (!is_stuck.exchange(true)) std::ofstream(fault.folder + "/stuck-sample") << key.id << std::flush;
+      // Several threads read, and each of them comes to a sample of its own. One write adds a whole line.
+      std::ofstream(fault.folder + "/stuck-samples", std::ios::app) << std::to_string(key.id) + "\n" << std::flush;
       while (true) std::this_thread::sleep_for(std::chrono::hours(1));
     }
     inner->read(key, to);
@@ -78,7 +79,6 @@ struct Source : lockstep::SampleSource {
   std::shared_ptr<lockstep::SampleSource> inner =
       lockstep::synthetic_source({.samples = 4000, .classes = 4, .shape = {8, 8}});
   mutable std::atomic<std::int64_t> reads = 0;
-  mutable std::atomic<bool> is_stuck = false;
 };
 
 struct Data : lockstep::DataModule {

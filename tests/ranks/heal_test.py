@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import subprocess
 import time
 import unittest
 
@@ -125,6 +126,20 @@ class Heal(harness.RanksTest):
         opened = [line for line in trace.read_text(errors="replace").splitlines() if re.search(r"(\.safetensors|state\.json|MANIFEST)\"", line)]
         self.assertTrue([line for line in opened if "O_WRONLY" in line or "O_RDWR" in line], "no snapshot was written")
         self.assertEqual([line for line in opened if "O_RDONLY" in line], [])
+
+    def test_an_error_of_all_ranks_is_not_healed(self):
+        place = self.folder / "run"
+        place.mkdir()
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=240k", "tmpfs", place], capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted here: {made.stderr.strip()}")
+        try:
+            result = self.train("data.kind=synthetic", "data.samples=400", "data.shape=[8,8]", "data.classes=4", "data.global_batch=40",
+                                "model.hidden=[100]", "snapshot.keep=0", "snapshot.every_steps=8", "trainer.max_epochs=6", ranks=3)
+        finally:
+            subprocess.run(["umount", "--lazy", place], check=True)
+        self.assert_failed(result, 6, "No space left on device", "rank 0 of 3 ended with code 6 in saving of step 60")
+        self.assertNotIn("is started again", result.err)
 
     def test_a_rank_that_dies_twice_in_a_row_is_named(self):
         command = self.start_train(*DENSE, "trainer.max_epochs=100000", ranks=2)

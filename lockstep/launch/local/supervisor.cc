@@ -46,6 +46,9 @@
 namespace lockstep {
 namespace {
 
+/// Time in which a lower rank may end with the same error.
+constexpr std::chrono::milliseconds kSharedErrorGrace{200};
+
 [[noreturn]] void fail(const std::string& what, int error_number) {
   throw Error(ErrorKind::kEnvironment, what + " failed: " + std::strerror(error_number),
               "check the limits on processes and open files (ulimit -u, ulimit -n)");
@@ -277,6 +280,12 @@ bool LocalSupervisor::is_cause(const Ending& ending) const {
   return !ending.only_lost_peer() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
+// True if a lower rank has ended with the same code. All ranks throw an error of rank 0's, such as a full disk, and
+// rank 0 is the one to be named.
+bool LocalSupervisor::is_shared_error(const Ending& ending) const {
+  return !is_told_ && ending.signal == 0 && ending.code == failed_->code && ending.rank < failed_->rank;
+}
+
 void LocalSupervisor::take_ended() {
   std::vector<Ending> endings;
   while (true) {
@@ -306,11 +315,13 @@ void LocalSupervisor::take_ending(Ending ending) {
   has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
   if (heals(ending)) return;
-  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending))) return;
+  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending)) && !is_shared_error(ending)) return;
   failed_ = ending;
   // A rank that lost its peer may end before that peer does, which is still taking itself down.
   if (ending.only_lost_peer()) {
     terminate_at_ = Clock::now() + job_.cause_grace;
+  } else if (ending.signal == 0 && ending.rank > 0 && live_ > 0) {
+    terminate_at_ = Clock::now() + kSharedErrorGrace;
   } else {
     terminate();
   }
