@@ -2,7 +2,6 @@
 #include "lockstep/comm/gloo/collective_watchdog.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "lockstep/base/text.h"
@@ -19,45 +18,35 @@ CollectiveWatchdog::~CollectiveWatchdog() {
   wake_.notify_all();
 }
 
-c10::intrusive_ptr<c10d::Work> CollectiveWatchdog::follow(std::string_view operation, bool follows,
-                                                          const std::function<c10::intrusive_ptr<c10d::Work>()>& call) {
-  std::uint64_t id = 0;
-  {
-    std::vector<Open> ended;
-    const std::lock_guard lock(mutex_);
-    ended = take_ended();
-    id = ++begun_;
-    open_.push_back({.id = id, .operation = operation, .begun = Clock::now()});
-  }
-  const auto settle = [&](c10::intrusive_ptr<c10d::Work> work) {
-    const std::lock_guard lock(mutex_);
-    const auto own = std::ranges::find(open_, id, &Open::id);
-    work ? void(own->work = std::move(work)) : void(open_.erase(own));
-  };
-  try {
-    auto work = call();
-    settle(follows ? work : nullptr);
-    return work;
-  } catch (...) {
-    settle(nullptr);
-    throw;
-  }
+std::uint64_t CollectiveWatchdog::begin(std::string_view operation) {
+  EndedWork ended;
+  const std::lock_guard lock(mutex_);
+  take_ended(ended);
+  open_.push_back({.id = ++begun_, .operation = operation, .begun = Clock::now()});
+  return begun_;
+}
+
+void CollectiveWatchdog::called(std::uint64_t id, Work work) {
+  const std::lock_guard lock(mutex_);
+  const auto own = std::ranges::find(open_, id, &Open::id);
+  work ? void(own->work = std::move(work)) : void(open_.erase(own));
 }
 
 // Works hold their tensors, so none may be kept for longer than needed. The caller drops them without the mutex, since
 // a tensor's end may run code that waits for another thread.
-std::vector<CollectiveWatchdog::Open> CollectiveWatchdog::take_ended() {
-  const auto has_ended = [](const Open& each) { return each.work && each.work->isCompleted(); };
-  const auto rest = std::stable_partition(open_.begin(), open_.end(), has_ended);
-  std::vector<Open> ended(std::make_move_iterator(open_.begin()), std::make_move_iterator(rest));
-  open_.erase(open_.begin(), rest);
-  return ended;
+void CollectiveWatchdog::take_ended(EndedWork& ended) {
+  std::size_t count = 0;
+  std::erase_if(open_, [&](Open& each) {
+    if (count == ended.size() || !each.work || !each.work->isCompleted()) return false;
+    ended.at(count++) = std::move(each.work);
+    return true;
+  });
 }
 
 std::optional<std::string> CollectiveWatchdog::find_late(Clock::time_point now) {
-  std::vector<Open> ended;
+  EndedWork ended;
   const std::lock_guard lock(mutex_);
-  ended = take_ended();
+  take_ended(ended);
   if (!stopping_since_ && options_.is_stopping && options_.is_stopping()) stopping_since_ = now;
   if (open_.empty()) return std::nullopt;
   const auto& oldest = open_.front();

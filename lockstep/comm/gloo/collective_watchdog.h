@@ -3,6 +3,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/clock.h"
@@ -41,19 +43,36 @@ class CollectiveWatchdog {
 
   /// Runs `call`, which begins a collective, and follows the work that it returns. `follows` is false for work on a
   /// device, which must not be asked while a graph is recorded.
-  c10::intrusive_ptr<c10d::Work> follow(std::string_view operation, bool follows,
-                                        const std::function<c10::intrusive_ptr<c10d::Work>()>& call);
+  template <typename Call>
+  c10::intrusive_ptr<c10d::Work> follow(std::string_view operation, bool follows, Call&& call) {
+    const auto id = begin(operation);
+    try {
+      auto work = std::forward<Call>(call)();
+      called(id, follows ? work : nullptr);
+      return work;
+    } catch (...) {
+      called(id, nullptr);
+      throw;
+    }
+  }
 
  private:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  // Each step has a few collectives, so this is done without an allocation.
+  using EndedWork = std::array<Work, 8>;
+
   struct Open {
     std::uint64_t id = 0;
     std::string_view operation{};
     Clock::time_point begun{};
-    c10::intrusive_ptr<c10d::Work> work{};  ///< Null while its call runs.
+    Work work{};  ///< Null while its call runs.
   };
 
+  std::uint64_t begin(std::string_view operation);
+  // `work` is null if the collective is not followed after its call.
+  void called(std::uint64_t id, Work work);
   void run(const std::stop_token& stop);
-  std::vector<Open> take_ended();
+  void take_ended(EndedWork& ended);
   std::optional<std::string> find_late(Clock::time_point now);
 
   const WatchdogOptions options_;

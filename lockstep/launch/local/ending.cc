@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local/ending.h"
 
+#include <cstring>
+
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/launch/healing.h"
 
 namespace lockstep {
@@ -12,6 +15,18 @@ std::string Ending::text() const { return how_it_ended(code, signal); }
 
 std::string Ending::of(int ranks) const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " " + text();
+}
+
+bool Ending::shares_error_of(const Ending& higher) const {
+  return signal == 0 && code == higher.code && rank < higher.rank;
+}
+
+std::string overdue_text(const std::vector<std::string>& ranks, int world, std::chrono::milliseconds grace,
+                         int signal) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks, ", ") + " of " + std::to_string(world) +
+         " did not end within " + fixed(std::chrono::duration<double>(grace).count(), 0) + " s after signal " +
+         std::to_string(signal) + " (" + ::strsignal(signal) +
+         ") and were killed; LOCKSTEP_STOP_GRACE changes how many seconds they have";
 }
 
 std::string last_words(const std::deque<std::string>& lines) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -14,11 +16,17 @@ struct Ending {
 
   /// True if the rank only noticed that a peer was lost.
   bool only_lost_peer() const;
+  /// True if this is a lower rank with the same error. All ranks throw an error of rank 0's, such as a full disk, and
+  /// rank 0 is the one to be named.
+  bool shares_error_of(const Ending& higher) const;
   /// "ended by signal 9 (Killed)", "ended with code 3"
   std::string text() const;
   /// "rank 2 of 4 ended with code 3"
   std::string of(int ranks) const;
 };
+
+/// Returns the message about ranks, given by their numbers, that were killed `grace` after a stop signal.
+std::string overdue_text(const std::vector<std::string>& ranks, int world, std::chrono::milliseconds grace, int signal);
 
 /// Returns a rank's last lines, to follow a message about its end. Empty if there are none.
 std::string last_words(const std::deque<std::string>& lines);

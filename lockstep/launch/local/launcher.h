@@ -24,12 +24,13 @@ struct LocalJob {
                                        ///< empty, the secret is in the cache folder, and rank 0's page may name one.
   std::filesystem::path log_folder{};  ///< The folder for rank-NNNN.log, which also gets each rank's standard error.
                                        ///< Empty for none.
-  std::optional<HealingLimits> healing{};       ///< Ranks that die are started again. They need `owns_store`.
-  std::map<std::string, int> descriptors{};     ///< Rank 0 inherits these, and finds their numbers in these variables.
-  std::chrono::milliseconds cause_grace{500};   ///< Time from the first lost peer to SIGTERM, in which the rank that
-                                                ///< caused it may end.
-  std::chrono::milliseconds grace{1000};        ///< From SIGTERM to SIGKILL once a rank has failed.
-  std::chrono::milliseconds stop_grace{60000};  ///< From a SIGTERM or SIGINT of the user's to SIGKILL.
+  std::optional<HealingLimits> healing{};      ///< Ranks that die are started again. They need `owns_store`.
+  std::map<std::string, int> descriptors{};    ///< Rank 0 inherits these, and finds their numbers in these variables.
+  std::chrono::milliseconds cause_grace{500};  ///< Time from the first lost peer to SIGTERM, in which the rank that
+                                               ///< caused it may end.
+  std::chrono::milliseconds shared_error_grace{200};  ///< Time in which a lower rank may end with the same error.
+  std::chrono::milliseconds grace{1000};              ///< From SIGTERM to SIGKILL once a rank has failed.
+  std::chrono::milliseconds stop_grace{60000};        ///< From a SIGTERM or SIGINT of the user's to SIGKILL.
 };
 
 /// Returns LocalJob::stop_grace as LOCKSTEP_STOP_GRACE gives it in seconds, or its default.

@@ -34,8 +34,6 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
-#include "lockstep/base/text_format.h"
 #include "lockstep/launch/affinity.h"
 #include "lockstep/launch/local/descendants.h"
 #include "lockstep/launch/local/rank_variables.h"
@@ -45,9 +43,6 @@
 
 namespace lockstep {
 namespace {
-
-/// Time in which a lower rank may end with the same error.
-constexpr std::chrono::milliseconds kSharedErrorGrace{200};
 
 [[noreturn]] void fail(const std::string& what, int error_number) {
   throw Error(ErrorKind::kEnvironment, what + " failed: " + std::strerror(error_number),
@@ -239,10 +234,7 @@ void LocalSupervisor::name_overdue() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].pid > 0) names.push_back(std::to_string(rank));
   }
-  log_.error((names.size() == 1 ? "rank " : "ranks ") + joined(names, ", ") + " of " + std::to_string(job_.ranks) +
-             " did not end within " + fixed(std::chrono::duration<double>(job_.stop_grace).count(), 0) +
-             " s after signal " + std::to_string(overdue_) + " (" + ::strsignal(overdue_) +
-             ") and were killed; LOCKSTEP_STOP_GRACE changes how many seconds they have");
+  log_.error(overdue_text(names, job_.ranks, job_.stop_grace, overdue_));
 }
 
 void LocalSupervisor::take_signals() {
@@ -280,12 +272,6 @@ bool LocalSupervisor::is_cause(const Ending& ending) const {
   return !ending.only_lost_peer() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
-// True if a lower rank has ended with the same code. All ranks throw an error of rank 0's, such as a full disk, and
-// rank 0 is the one to be named.
-bool LocalSupervisor::is_shared_error(const Ending& ending) const {
-  return !is_told_ && ending.signal == 0 && ending.code == failed_->code && ending.rank < failed_->rank;
-}
-
 void LocalSupervisor::take_ended() {
   std::vector<Ending> endings;
   while (true) {
@@ -315,13 +301,14 @@ void LocalSupervisor::take_ending(Ending ending) {
   has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
   if (heals(ending)) return;
-  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending)) && !is_shared_error(ending)) return;
+  const bool is_lower = failed_ && !is_told_ && ending.shares_error_of(*failed_);
+  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending)) && !is_lower) return;
   failed_ = ending;
   // A rank that lost its peer may end before that peer does, which is still taking itself down.
   if (ending.only_lost_peer()) {
     terminate_at_ = Clock::now() + job_.cause_grace;
   } else if (ending.signal == 0 && ending.rank > 0 && live_ > 0) {
-    terminate_at_ = Clock::now() + kSharedErrorGrace;
+    terminate_at_ = Clock::now() + job_.shared_error_grace;
   } else {
     terminate();
   }

@@ -59,7 +59,6 @@ class LocalSupervisor {
   void look_at_ranks();
   void take_signals();
   bool is_cause(const Ending& ending) const;
-  bool is_shared_error(const Ending& ending) const;
   void take_ended();
   void begin_grace(int signal);
   void name_overdue();
