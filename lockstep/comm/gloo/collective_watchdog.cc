@@ -18,35 +18,35 @@ CollectiveWatchdog::~CollectiveWatchdog() {
   wake_.notify_all();
 }
 
+// Each collective of a step comes through begin() and called(), so neither allocates memory, nor drops a tensor.
 std::uint64_t CollectiveWatchdog::begin(std::string_view operation) {
-  EndedWork ended;
+  const auto now = Clock::now();
   const std::lock_guard lock(mutex_);
-  take_ended(ended);
-  open_.push_back({.id = ++begun_, .operation = operation, .begun = Clock::now()});
+  std::erase_if(open_, [](const Open& each) { return each.is_called && each.work.expired(); });
+  open_.push_back({.id = ++begun_, .operation = operation, .begun = now});
   return begun_;
 }
 
-void CollectiveWatchdog::called(std::uint64_t id, Work work) {
+void CollectiveWatchdog::called(std::uint64_t id, const Work& work) {
   const std::lock_guard lock(mutex_);
   const auto own = std::ranges::find(open_, id, &Open::id);
-  work ? void(own->work = std::move(work)) : void(open_.erase(own));
-}
-
-// Works hold their tensors, so none may be kept for longer than needed. The caller drops them without the mutex, since
-// a tensor's end may run code that waits for another thread.
-void CollectiveWatchdog::take_ended(EndedWork& ended) {
-  std::size_t count = 0;
-  std::erase_if(open_, [&](Open& each) {
-    if (count == ended.size() || !each.work || !each.work->isCompleted()) return false;
-    ended.at(count++) = std::move(each.work);
-    return true;
-  });
+  if (!work) {
+    open_.erase(own);
+    return;
+  }
+  own->work = c10::weak_intrusive_ptr<c10d::Work>(work);
+  own->is_called = true;
 }
 
 std::optional<std::string> CollectiveWatchdog::find_late(Clock::time_point now) {
-  EndedWork ended;
+  // Dropped without the mutex, since the end of a work's tensors may run code that waits for another thread.
+  std::vector<Work> works;
   const std::lock_guard lock(mutex_);
-  take_ended(ended);
+  std::erase_if(open_, [&](const Open& each) {
+    if (!each.is_called) return false;
+    works.push_back(each.work.lock());
+    return !works.back() || works.back()->isCompleted();
+  });
   if (!stopping_since_ && options_.is_stopping && options_.is_stopping()) stopping_since_ = now;
   if (open_.empty()) return std::nullopt;
   const auto& oldest = open_.front();

@@ -3,7 +3,6 @@
 
 #include <c10/util/intrusive_ptr.h>
 
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -32,6 +31,9 @@ struct WatchdogOptions {
 /// A library has a time limit of its own, and its exception is the better end. This is for a library that waits without
 /// a limit, in a call or in a wait. It needs nothing of the training thread, which stands still then.
 ///
+/// A work that nobody holds any more has ended, or nobody waits for it. So the watchdog does not keep works, which hold
+/// tensors, alive.
+///
 /// Threads: all calls may come from any thread. `late` is called in a thread of its own.
 class CollectiveWatchdog {
  public:
@@ -58,21 +60,19 @@ class CollectiveWatchdog {
 
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
-  // Each step has a few collectives, so this is done without an allocation.
-  using EndedWork = std::array<Work, 8>;
 
   struct Open {
     std::uint64_t id = 0;
     std::string_view operation{};
     Clock::time_point begun{};
-    Work work{};  ///< Null while its call runs.
+    bool is_called = false;  ///< False while its call runs. `work` is null until then.
+    c10::weak_intrusive_ptr<c10d::Work> work{Work()};
   };
 
   std::uint64_t begin(std::string_view operation);
   // `work` is null if the collective is not followed after its call.
-  void called(std::uint64_t id, Work work);
+  void called(std::uint64_t id, const Work& work);
   void run(const std::stop_token& stop);
-  void take_ended(EndedWork& ended);
   std::optional<std::string> find_late(Clock::time_point now);
 
   const WatchdogOptions options_;

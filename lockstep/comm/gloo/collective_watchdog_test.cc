@@ -30,7 +30,7 @@ struct Heard {
 TEST(CollectiveWatchdogs, HearOfAWaitWithoutEnd) {
   Heard heard;
   CollectiveWatchdog watchdog({.limit = milliseconds(20), .look_every = milliseconds(1)}, heard.late());
-  watchdog.follow("all_reduce", true, [] { return c10::make_intrusive<SomeWork>(); });
+  const auto work = watchdog.follow("all_reduce", true, []() -> Work { return c10::make_intrusive<SomeWork>(); });
   EXPECT_TRUE(heard.text.get().starts_with("all_reduce that began 0 s ago has not ended"));
 }
 
@@ -74,7 +74,7 @@ TEST(CollectiveWatchdogs, DoNotAskWorkOnADevice) {
   Heard heard;
   {
     CollectiveWatchdog watchdog({.limit = milliseconds(1), .look_every = milliseconds(500)}, heard.late());
-    watchdog.follow("all_reduce", false, [] { return c10::make_intrusive<SomeWork>(); });
+    const auto work = watchdog.follow("all_reduce", false, []() -> Work { return c10::make_intrusive<SomeWork>(); });
   }
   EXPECT_TRUE(heard.is_silent());
 }
@@ -87,7 +87,7 @@ TEST(CollectiveWatchdogs, EndAWaitSoonerOnceTheProcessWasAskedToStop) {
                                .is_stopping = [&] { return is_stopping.load(); },
                                .look_every = milliseconds(1)},
                               heard.late());
-  watchdog.follow("all_reduce", true, [] { return c10::make_intrusive<SomeWork>(); });
+  const auto work = watchdog.follow("all_reduce", true, []() -> Work { return c10::make_intrusive<SomeWork>(); });
   EXPECT_TRUE(heard.is_silent());
   is_stopping = true;
   EXPECT_NE(heard.text.get().find("and the process was asked to stop"), std::string::npos);
