@@ -18,42 +18,58 @@ CollectiveWatchdog::~CollectiveWatchdog() {
   wake_.notify_all();
 }
 
-// Each collective of a step comes through begin() and called(), so neither allocates memory, nor drops a tensor.
-std::uint64_t CollectiveWatchdog::begin(std::string_view operation) {
-  const auto now = Clock::now();
-  const std::lock_guard lock(mutex_);
-  std::erase_if(open_, [](const Open& each) { return each.is_called && each.work.expired(); });
-  open_.push_back({.id = ++begun_, .operation = operation, .begun = now});
-  return begun_;
-}
-
-void CollectiveWatchdog::called(std::uint64_t id, const Work& work) {
-  const std::lock_guard lock(mutex_);
-  const auto own = std::ranges::find(open_, id, &Open::id);
-  if (!work) {
-    open_.erase(own);
+CollectiveWatchdog::RunningCall::RunningCall(Calls& calls, const char* operation) : begun(Clock::now()) {
+  for (auto& each : calls) {
+    Clock::rep free = 0;
+    if (!each.begun.compare_exchange_strong(free, begun.time_since_epoch().count())) continue;
+    each.operation.store(operation, std::memory_order_release);
+    call = &each;
     return;
   }
-  own->work = c10::weak_intrusive_ptr<c10d::Work>(work);
-  own->is_called = true;
 }
 
-std::optional<std::string> CollectiveWatchdog::find_late(Clock::time_point now) {
+CollectiveWatchdog::RunningCall::~RunningCall() {
+  if (call == nullptr) return;
+  call->operation.store(nullptr, std::memory_order_relaxed);
+  call->begun.store(0, std::memory_order_release);
+}
+
+// The collective runs meanwhile, so this costs the training no time.
+void CollectiveWatchdog::add(const char* operation, Clock::time_point begun, const Work& work) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(open_, [](const Open& each) { return each.work.expired(); });
+  open_.push_back({operation, begun, c10::weak_intrusive_ptr<c10d::Work>(work)});
+}
+
+std::optional<std::pair<Clock::time_point, const char*>> CollectiveWatchdog::find_oldest() {
+  std::optional<std::pair<Clock::time_point, const char*>> oldest;
+  const auto take = [&](Clock::time_point begun, const char* operation) {
+    if (!oldest || begun < oldest->first) oldest.emplace(begun, operation);
+  };
+  for (const auto& each : calls_) {
+    const auto begun = each.begun.load();
+    const auto* const operation = each.operation.load();
+    if (begun != 0 && operation != nullptr) take(Clock::time_point(Clock::duration(begun)), operation);
+  }
   // Dropped without the mutex, since the end of a work's tensors may run code that waits for another thread.
   std::vector<Work> works;
   const std::lock_guard lock(mutex_);
   std::erase_if(open_, [&](const Open& each) {
-    if (!each.is_called) return false;
     works.push_back(each.work.lock());
     return !works.back() || works.back()->isCompleted();
   });
+  for (const auto& each : open_) take(each.begun, each.operation);
+  return oldest;
+}
+
+std::optional<std::string> CollectiveWatchdog::find_late(Clock::time_point now) {
+  const auto oldest = find_oldest();
   if (!stopping_since_ && options_.is_stopping && options_.is_stopping()) stopping_since_ = now;
-  if (open_.empty()) return std::nullopt;
-  const auto& oldest = open_.front();
-  const auto age = now - oldest.begun;
+  if (!oldest) return std::nullopt;
+  const auto age = now - oldest->first;
   const bool stops = stopping_since_ && std::min(age, now - *stopping_since_) >= options_.stop_limit;
   if (age < options_.limit && !stops) return std::nullopt;
-  return std::string(oldest.operation) + " that began " + fixed(std::chrono::duration<double>(age).count(), 0) +
+  return std::string(oldest->second) + " that began " + fixed(std::chrono::duration<double>(age).count(), 0) +
          " s ago has not ended" + (stops ? ", and the process was asked to stop" : "");
 }
 

@@ -3,13 +3,14 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
@@ -43,44 +44,54 @@ class CollectiveWatchdog {
   CollectiveWatchdog(const CollectiveWatchdog&) = delete;
   CollectiveWatchdog& operator=(const CollectiveWatchdog&) = delete;
 
-  /// Runs `call`, which begins a collective, and follows the work that it returns. `follows` is false for work on a
+  /// Runs `call`, which begins a collective, and follows the work that it returns. `operation` must stay valid, as a
+  /// literal does. `follows` is false for work on a
   /// device, which must not be asked while a graph is recorded.
   template <typename Call>
-  c10::intrusive_ptr<c10d::Work> follow(std::string_view operation, bool follows, Call&& call) {
-    const auto id = begin(operation);
-    try {
-      auto work = std::forward<Call>(call)();
-      called(id, follows ? work : nullptr);
-      return work;
-    } catch (...) {
-      called(id, nullptr);
-      throw;
-    }
+  c10::intrusive_ptr<c10d::Work> follow(const char* operation, bool follows, Call&& call) {
+    const RunningCall running(calls_, operation);
+    auto work = std::forward<Call>(call)();
+    if (follows && work) add(operation, running.begun, work);
+    return work;
   }
 
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
-  struct Open {
-    std::uint64_t id = 0;
-    std::string_view operation{};
-    Clock::time_point begun{};
-    bool is_called = false;  ///< False while its call runs. `work` is null until then.
-    c10::weak_intrusive_ptr<c10d::Work> work{Work()};
+  // A call that has not returned. Ranks wait for a collective from its call on, so the call is noted without a lock.
+  struct Call {
+    std::atomic<Clock::rep> begun = 0;  ///< 0 if this place is free.
+    std::atomic<const char*> operation = nullptr;
+  };
+  using Calls = std::array<Call, 8>;  // More calls at once are not watched.
+
+  struct RunningCall {
+    RunningCall(Calls& calls, const char* operation);
+    ~RunningCall();
+    RunningCall(const RunningCall&) = delete;
+    RunningCall& operator=(const RunningCall&) = delete;
+
+    Clock::time_point begun;
+    Call* call = nullptr;
   };
 
-  std::uint64_t begin(std::string_view operation);
-  // `work` is null if the collective is not followed after its call.
-  void called(std::uint64_t id, const Work& work);
+  struct Open {
+    const char* operation = nullptr;
+    Clock::time_point begun{};
+    c10::weak_intrusive_ptr<c10d::Work> work;
+  };
+
+  void add(const char* operation, Clock::time_point begun, const Work& work);
   void run(const std::stop_token& stop);
+  std::optional<std::pair<Clock::time_point, const char*>> find_oldest();
   std::optional<std::string> find_late(Clock::time_point now);
 
   const WatchdogOptions options_;
   const std::function<void(const std::string&)> late_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::vector<Open> open_;  ///< In the order in which they began.
-  std::uint64_t begun_ = 0;
+  Calls calls_{};
+  std::vector<Open> open_;  ///< In the order in which their calls returned.
   std::optional<Clock::time_point> stopping_since_;
   std::jthread thread_;  ///< The last member, since it uses the others.
 };
