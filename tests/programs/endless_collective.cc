@@ -7,6 +7,7 @@
 #include <iostream>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
 
 #include "lockstep/comm/data_parallel.h"
 #include "lockstep/comm/group_impl.h"
@@ -39,11 +40,12 @@ class EndlessBackend : public c10d::Backend {
   const std::string getBackendName() const override { return "endless"; }
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&, const c10d::AllreduceOptions&) override {
     if (in_call_) wait_for_ever();
-    return c10::make_intrusive<EndlessWork>();
+    return running_.emplace_back(c10::make_intrusive<EndlessWork>());
   }
 
  private:
   bool in_call_;
+  std::vector<c10::intrusive_ptr<c10d::Work>> running_;  // A library holds its works until they have ended.
 };
 
 void run(const std::string& where, int limit_s) {
