@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The number of processes is limited, so that a fork bomb in a task does not use up this process's memory.
+constexpr int kMostProcesses = 4096;
+
 /// The fields of /proc/PID/stat, from the third one, the state, on. The second is the name in brackets, which may have
 /// any character.
 std::vector<std::string> stat_fields(const fs::path& process) {
@@ -65,6 +68,7 @@ bool add(TreeSample& sum, const fs::path& process) {
   const std::string io = text_or_nothing(process / "io");
   sum.read_bytes += value_of(io, "read_bytes:");
   sum.written_bytes += value_of(io, "write_bytes:");
+  sum.passed_bytes += value_of(io, "wchar:");
   if (sum.processes == 0 && !fields.front().empty()) sum.state = fields.front().front();
   ++sum.processes;
   return true;
@@ -75,8 +79,6 @@ bool add(TreeSample& sum, const fs::path& process) {
 std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
   TreeSample sum;
   std::vector<pid_t> waiting = {pid};
-  // The number of processes is limited, so that a fork bomb in a task does not use up this process's memory.
-  constexpr int kMostProcesses = 4096;
   while (!waiting.empty() && sum.processes < kMostProcesses) {
     const auto process = root / "proc" / std::to_string(waiting.back());
     waiting.pop_back();
@@ -86,6 +88,21 @@ std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
   }
   if (sum.processes == 0) return std::nullopt;
   return sum;
+}
+
+std::vector<pid_t> leaves_of_tree(pid_t pid, const fs::path& root) {
+  std::vector<pid_t> leaves;
+  std::vector<pid_t> waiting;
+  if (start_of_process(pid, root)) waiting.push_back(pid);
+  for (int seen = 0; !waiting.empty() && seen < kMostProcesses; ++seen) {
+    const auto process = waiting.back();
+    waiting.pop_back();
+    auto children = children_of(root / "proc" / std::to_string(process));
+    std::erase_if(children, [&](pid_t child) { return !start_of_process(child, root); });
+    if (children.empty()) leaves.push_back(process);
+    waiting.insert(waiting.end(), children.begin(), children.end());
+  }
+  return leaves;
 }
 
 std::optional<std::uint64_t> start_of_process(pid_t pid, const fs::path& root) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 namespace lockstep {
 
@@ -15,6 +16,7 @@ struct TreeSample {
   std::uint64_t memory_bytes = 0;   ///< Resident. Pages that several share count for each.
   std::uint64_t read_bytes = 0;     ///< From storage, by those that live.
   std::uint64_t written_bytes = 0;  ///< To storage, by those that live.
+  std::uint64_t passed_bytes = 0;   ///< To write(), on any file system, by those that live.
   int processes = 0;
   int threads = 0;
   char state = '?';  ///< State of the task's first thread. R runs, S sleeps, D waits for a disk or a device.
@@ -22,6 +24,10 @@ struct TreeSample {
 
 /// Measures the process tree below `pid`. Returns nothing if there is no such process. `root` stands for "/" in tests.
 std::optional<TreeSample> sample_of_tree(pid_t pid, const std::filesystem::path& root = "/");
+
+/// Returns the processes of the tree below `pid` that run and have no child that runs. Empty if there is no such process.
+/// A parent outlives the kill of these, and can still save what it holds.
+std::vector<pid_t> leaves_of_tree(pid_t pid, const std::filesystem::path& root = "/");
 
 /// Returns the time when the kernel started `pid`, in clock ticks since boot. Together with `pid` it identifies a
 /// process for ever. Nothing if there is no such process, or if it is a zombie.

@@ -25,7 +25,7 @@ void add_process(const fs::path& root, int pid, const std::string& children, int
   // The fields from the third one, the state, on. utime is field 14, starttime field 22, and rss field 24.
   write(process / "stat", std::to_string(pid) + " (a) R 1 (b) D 1 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) +
                               " 5 2 1 20 0 3 0 4711 1000000 10 18446744073709551615\n");
-  write(process / "io", "rchar: 1\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 9\n");
+  write(process / "io", "rchar: 1\nwchar: 77\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 9\n");
   write(process / "task" / std::to_string(pid) / "children", children);
 }
 
@@ -45,12 +45,15 @@ TEST(ProcessTree, SumsATaskAndAllThatItsThreadsHaveStarted) {
   EXPECT_EQ(sum->memory_bytes, 30U * static_cast<unsigned>(::sysconf(_SC_PAGESIZE)));
   EXPECT_DOUBLE_EQ(sum->cpu_seconds, 3 * 100.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
   EXPECT_EQ(start_of_process(100, root.path()), 4711U);
+  EXPECT_EQ(sum->passed_bytes, 3 * 77U);
+  EXPECT_EQ(leaves_of_tree(100, root.path()), (std::vector<pid_t>{102, 101}));
 }
 
 TEST(ProcessTree, AProcessThatIsGoneHasNoSample) {
   const TemporaryFolder root;
   EXPECT_EQ(sample_of_tree(100, root.path()), std::nullopt);
   EXPECT_EQ(start_of_process(100, root.path()), std::nullopt);
+  EXPECT_TRUE(leaves_of_tree(100, root.path()).empty());
 }
 
 TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
@@ -67,11 +70,13 @@ TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
   EXPECT_EQ(sum->processes, 2);
   EXPECT_GT(sum->memory_bytes, 100000U);
   EXPECT_TRUE(start_of_process(child));
+  EXPECT_EQ(leaves_of_tree(::getpid()), std::vector<pid_t>{child});
   ::close(ends[1]);
   ::close(ends[0]);
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(start_of_process(child), std::nullopt) << "what only waits for its parent runs no more";
+  EXPECT_EQ(leaves_of_tree(::getpid()), std::vector<pid_t>{::getpid()});
   ::waitpid(child, nullptr, 0);
 }
 

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/system_files.h"
-#include "lockstep/base/text.h"
+#include "lockstep/telemetry/process_tree.h"
 
 namespace lockstep {
 namespace {
@@ -22,20 +21,9 @@ constexpr int kOftenUpTo = 64;   ///< Number of ranks up to which each looks eve
 
 bool is_failure(int code) { return code != 0 && code != kExitStopped; }
 
-// Returns the bytes that a process and its children have passed to write(), on any file system.
-std::uint64_t written_by(pid_t pid) {
-  std::uint64_t bytes = 0;
-  const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
-  for (const auto& line : split(text_or_nothing(folder / "io"), '\n')) {
-    constexpr std::string_view kName = "wchar: ";
-    if (line.starts_with(kName)) bytes += parsed_int<std::uint64_t>(line.substr(kName.size())).value_or(0);
-  }
-  for (const auto& thread : names_in(folder / "task")) {
-    for (const auto& child : split(text_or_nothing(folder / "task" / thread / "children"), ' ')) {
-      if (const auto number = parsed_int<pid_t>(child)) bytes += written_by(*number);
-    }
-  }
-  return bytes;
+std::uint64_t written_by(pid_t task) {
+  const auto sample = sample_of_tree(task);
+  return sample ? sample->passed_bytes : 0;
 }
 
 }  // namespace
@@ -72,7 +60,7 @@ std::optional<RankExit> FailedPeer::failed() const {
 }
 
 void FailedPeer::look(pid_t task, Time now) {
-  if (has_killed_ || world_ == 1) return;
+  if (world_ == 1) return;
   if (!peer_) {
     if (now < next_look_) return;
     next_look_ = now + std::max<std::chrono::seconds>(2s, std::chrono::seconds(2 * world_ / kOftenUpTo));
@@ -91,11 +79,12 @@ void FailedPeer::look(pid_t task, Time now) {
              " has not noticed, and has written nothing for " + std::to_string(kPatience.count()) +
              " s, so it is killed");
   has_killed_ = true;
-  ::kill(task, SIGKILL);
+  quiet_since_ = now;
+  for (const auto process : leaves_of_tree(task)) ::kill(process, SIGKILL);
 }
 
 ProgramEnd FailedPeer::told_end(ProgramEnd end) const {
-  if (!has_killed_ || end.signal != SIGKILL) return end;
+  if (!has_killed_ || end.code != 128 + SIGKILL) return end;
   end.code = exit_code(ErrorKind::kPeer);
   end.signal = 0;
   return end;

@@ -2,12 +2,14 @@
 #include "lockstep/cluster/task/failed_peer.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 
 #include "lockstep/base/file.h"
+#include "lockstep/telemetry/process_tree.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -65,6 +67,17 @@ class Task {
   pid_t pid_ = -1;
 };
 
+/// Forks a process that holds what its child computes. The child waits for ever. The holder ends with code 7 after it.
+pid_t start_holder() {
+  const pid_t holder = ::fork();
+  if (holder != 0) return holder;
+  const pid_t child = ::fork();
+  while (child == 0) ::pause();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::_exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 7 : 1);
+}
+
 /// The parents of two ranks of one step.
 struct Parents {
   explicit Parents(int world = 2)
@@ -95,6 +108,18 @@ TEST(FailedPeer, ARankThatDoesNotNoticeIsKilledWithinSecondsAndCountsAsOneThatLo
   const auto end = parents.own.told_end({.code = 137, .signal = SIGKILL});
   EXPECT_EQ(end.code, 7);
   EXPECT_EQ(end.signal, 0);
+}
+
+TEST(FailedPeer, TheParentThatHoldsARanksStateSurvivesTheKill) {
+  Parents parents;
+  const pid_t holder = start_holder();
+  while (leaves_of_tree(holder) == std::vector<pid_t>{holder}) ::sched_yield();
+  parents.dead.tell(rank_of_step(0, 0, 137));
+  for (const auto end = parents.now + 15s; parents.now < end; parents.now += 1s) parents.own.look(holder, parents.now);
+  int status = 0;
+  ASSERT_EQ(::waitpid(holder, &status, 0), holder);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 TEST(FailedPeer, ARankThatStillWritesIsLeftAlone) {
