@@ -191,7 +191,8 @@ SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are le
 
 def soak_heal(deadline):
     tests = [f"Heal.{name}" for name in ("test_two_ranks", "test_three_ranks", "test_two_at_once", "test_accumulated_batches_and_a_snapshot_of_each_step",
-                                         "test_buffers_and_random_choices_of_the_dead_rank_come_back")]
+                                         "test_buffers_and_random_choices_of_the_dead_rank_come_back",
+                                         "test_a_rank_dies_amid_a_large_message", "test_a_rank_dies_while_the_other_is_stopped")]
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal")), default=0)
     after, trials, bad = first, 0, 0
     while time.monotonic() < deadline:

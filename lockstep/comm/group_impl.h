@@ -67,6 +67,10 @@ struct Group::Impl {
   void end_between_devices(const std::string& reason);
   std::function<void()> leave_process() const;
 
+  /// Destroys the process group. Blocks: for some seconds at most. If a thread of Gloo's does not end, a thread of its
+  /// own waits for that.
+  void drop_process();
+
   /// Throws: Error(kUsage) if this rank has left.
   void require_member() const;
 };

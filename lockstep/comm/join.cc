@@ -47,16 +47,18 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
   const auto prefix =
       "lockstep/" + env.get("TORCHELASTIC_RESTART_COUNT").value_or("0") + "/" + std::to_string(joined.joins);
   impl.store = c10::make_intrusive<c10d::PrefixStore>(prefix, joined.store);
+  const bool is_healed = joined.connections && can_be_replaced(impl, env);
   const MeshRequest request{.store = impl.store,
                             .placement = placement,
                             .own_address = joined.own_address,
                             .limits = {timeout, options.collective_timeout, options.collective_timeout},
-                            .is_stopping = StopSignals::arrived};
+                            .is_stopping = StopSignals::arrived,
+                            .is_endable = is_healed};
   auto mesh = as_peer_error("met", [&] { return connect_mesh(request); });
-  impl.process = std::move(mesh.group);
-  if (!joined.connections || !can_be_replaced(impl, env)) return;
+  impl.process = mesh.group;
+  if (!is_healed) return;
   impl.rejoin = std::make_unique<Rejoin>(joined.connections, joined.own_address, request.limits);
-  impl.rejoin->enter(1, placement.rank, std::move(mesh.gloo));
+  impl.rejoin->enter(1, placement.rank, mesh);
 }
 
 // Prepares a process that was started in the place of a dead one. It connects to the other ranks only later.

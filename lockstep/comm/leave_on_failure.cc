@@ -31,6 +31,9 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 constexpr milliseconds kOthersThrowWithin{1000};
 constexpr milliseconds kPause{20};
 constexpr milliseconds kStoreAnswersWithin{2000};
+// A process that ends must not destroy its group at the same time. One that goes on may.
+constexpr milliseconds kDropsWithin{5000};
+constexpr milliseconds kHealingDropsWithin{200};
 constexpr const char* kLeft = "left";
 
 // Returns the store's answer, or nothing if it does not come in time.
@@ -73,7 +76,7 @@ void leave(Group::Impl& impl, const std::string& reason) {
   impl.left = reason;
   impl.end_between_devices(reason);
   if (impl.rejoin) impl.rejoin->leave();
-  impl.process.reset();
+  impl.drop_process();
 }
 
 // An error that all ranks have thrown, such as a full disk, would come back in new processes.
@@ -97,6 +100,15 @@ void leave_alone(Group::Impl& impl, const std::string& reason) {
 }
 
 }  // namespace
+
+// A thread of Gloo's may wait for its time limit, and Gloo's destructor waits for that thread.
+void Group::Impl::drop_process() {
+  if (!process) return;
+  std::packaged_task<void()> task([dropped = std::move(process)]() mutable { dropped.reset(); });
+  const auto end = task.get_future();
+  std::jthread(std::move(task)).detach();
+  end.wait_for(rejoin ? kHealingDropsWithin : kDropsWithin);
+}
 
 void Group::Impl::require_member() const {
   if (left.empty()) return;

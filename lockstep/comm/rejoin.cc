@@ -31,6 +31,8 @@ constexpr milliseconds kSlice{100};
 constexpr seconds kStoreAnswersWithin{5};
 // If a rank dies while ranks connect, the side that would have accepted its connection waits without a socket.
 constexpr seconds kConnectWithin{5};
+// Longer than Gloo takes. What it has not ended then, it would only end at the time limit of the collective.
+constexpr milliseconds kGlooEndsWithin{200};
 
 [[noreturn]] void fail_to_meet(const std::string& fact) {
   throw Error(ErrorKind::kPeer, fact,
@@ -47,26 +49,34 @@ Rejoin::Rejoin(std::shared_ptr<StoreConnections> connections, std::string own_ad
 
 Rejoin::~Rejoin() {
   watch_.reset();
-  live_.reset();
+  gloo_.reset();
 }
 
-void Rejoin::enter(std::uint32_t generation, int rank, c10::intrusive_ptr<BreakableGloo> gloo) {
+void Rejoin::enter(std::uint32_t generation, int rank, const Mesh& mesh) {
   generation_ = generation;
   {
     const std::lock_guard lock(mutex_);
-    live_ = std::move(gloo);
+    gloo_ = mesh.gloo;
+    works_ = mesh.works;
   }
   watch_ = std::make_unique<GenerationWatch>(connections_, generation, std::to_string(rank), [this] {
     const std::lock_guard lock(mutex_);
-    if (live_) live_->break_connections("this generation of the run has ended");
+    break_connections("this generation of the run has ended");
   });
+}
+
+void Rejoin::break_connections(const std::string& why) {
+  if (!gloo_) return;
+  gloo_->break_connections(why);
+  if (!works_->wait_until_idle(kGlooEndsWithin)) works_->end(why);
 }
 
 void Rejoin::leave() {
   {
     const std::lock_guard lock(mutex_);
-    if (live_) live_->break_connections("this rank has left the others");
-    live_.reset();
+    break_connections("this rank has left the others");
+    gloo_.reset();
+    works_.reset();
   }
   watch_.reset();
 }
@@ -111,7 +121,7 @@ bool Group::is_newcomer() const { return impl_->rejoin && !impl_->process && imp
 
 void Group::leave() {
   if (impl_->rejoin) impl_->rejoin->leave();
-  impl_->process.reset();
+  impl_->drop_process();
   impl_->store.reset();
 }
 
@@ -124,11 +134,13 @@ void Group::rejoin() {
     const auto generation = rejoin.next_generation(has_failed);
     const auto store = rejoin.store_for(generation);
     try {
-      auto mesh = connect_mesh({store, impl.placement, rejoin.own_address(), rejoin.limits(), StopSignals::arrived});
+      const auto mesh =
+          connect_mesh({store, impl.placement, rejoin.own_address(), rejoin.limits(), StopSignals::arrived,
+                        /*is_endable=*/true});
       impl.store = store;
-      impl.process = std::move(mesh.group);
+      impl.process = mesh.group;
       Page::own().restart_collectives();
-      return rejoin.enter(generation, impl.placement.rank, std::move(mesh.gloo));
+      return rejoin.enter(generation, impl.placement.rank, mesh);
     } catch (const std::exception& error) {
       if (Clock::now() >= deadline) throw_peer_error("met again", error);
     }

@@ -27,7 +27,7 @@ class Rejoin {
   Rejoin& operator=(const Rejoin&) = delete;
 
   /// Call it when this rank is connected in a generation. From then on its connections break when the generation ends.
-  void enter(std::uint32_t generation, int rank, c10::intrusive_ptr<BreakableGloo> gloo);
+  void enter(std::uint32_t generation, int rank, const Mesh& mesh);
   /// Breaks this rank's connections, so that the others leave too. Call it before the group is destroyed.
   void leave();
 
@@ -43,13 +43,15 @@ class Rejoin {
 
  private:
   std::uint32_t current() const;
+  void break_connections(const std::string& why);
 
   std::shared_ptr<StoreConnections> connections_;
   std::string own_address_;
   MeshLimits limits_;
   std::uint32_t generation_;  ///< The generation that this rank is in, or was in last.
-  std::mutex mutex_;          ///< Guards live_ against the thread of watch_.
-  c10::intrusive_ptr<BreakableGloo> live_;
+  std::mutex mutex_;          ///< Guards gloo_ and works_ against the thread of watch_.
+  c10::intrusive_ptr<BreakableGloo> gloo_;
+  std::shared_ptr<EndableWorks> works_;
   std::unique_ptr<GenerationWatch> watch_;
 };
 

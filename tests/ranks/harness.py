@@ -146,13 +146,22 @@ class Command:
         return left
 
 
+def state_of_process(pid):
+    """The state of a process's first thread: R runs, S sleeps, T is stopped."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
 def metrics(run_dir):
     """The whole lines of a run's metrics.jsonl."""
-    try:
-        text = (pathlib.Path(run_dir) / "metrics.jsonl").read_text()
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in text.split("\n")[:-1]]
+    for _ in range(3):
+        try:
+            text = (pathlib.Path(run_dir) / "metrics.jsonl").read_text()
+            return [json.loads(line) for line in text.split("\n")[:-1]]
+        except FileNotFoundError:
+            return []
+        except json.JSONDecodeError as error:  # A rank in the place of a dead one may have cut the file while it was read.
+            fault = error
+    raise fault
 
 
 def epoch_losses(run_dir):

@@ -3,12 +3,15 @@
 """A rank that dies is started again, the others give it their state, and the training ends as one that was left alone.
 
 LOCKSTEP_HEAL_SEED draws other moments, LOCKSTEP_HEAL_KILLS is how many a run gets."""
+import ctypes
 import os
 import pathlib
 import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import time
 import unittest
@@ -20,6 +23,22 @@ SAME = ("epochs", "steps", "samples", "train_loss", "val_loss", "val_accuracy", 
 SEED = int(os.environ.get("LOCKSTEP_HEAL_SEED", "1"))
 KILLS = int(os.environ.get("LOCKSTEP_HEAL_KILLS", "20" if harness.SOAK else "4"))
 UNLIMITED = ("trainer.heal_window=0", "trainer.heal_limit=1000000")
+
+
+def reset_at_close(pid):
+    """Lets the kernel reset all connections of a process when it dies, as it does if data that the process has not read are left."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(pid)
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        if not os.readlink(link).startswith("socket:"):
+            continue
+        copy = libc.syscall(438, process, int(link.name), 0)  # pidfd_getfd
+        if copy < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd")
+        with socket.socket(fileno=copy) as one:
+            if one.type == socket.SOCK_STREAM and one.family != socket.AF_UNIX:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(process)
 
 
 class Heal(harness.RanksTest):
@@ -102,6 +121,29 @@ class Heal(harness.RanksTest):
 
     def test_two_at_once(self):
         self.check(*DENSE, "trainer.max_epochs=8", ranks=3, kills=max(1, KILLS // 2), at_once=2)
+
+    def test_a_rank_dies_amid_a_large_message(self):
+        self.check("model.hidden=[1500,1500]", "observe.log_every=1", "trainer.max_epochs=3", "snapshot.every_epochs=0", ranks=2)
+
+    def test_a_rank_dies_while_the_other_is_stopped(self):
+        """The stopped rank hears of all that happened at once. In about one of sixty cases Gloo then waits for its time limit."""
+        command = self.start_train(*DENSE, *UNLIMITED, "trainer.max_epochs=100000", "trainer.validate_every=0", ranks=2, run="healed")
+        draw = random.Random(SEED)
+        for healings in range(1, KILLS + 1):
+            reached = self.last_step("healed")
+            command.wait_until(lambda reached=reached: self.last_step("healed") > reached, "the next step", 20)
+            pids = command.ranks()
+            victim = draw.randrange(2)
+            time.sleep(draw.random() * 0.01)
+            os.kill(pids[1 - victim], signal.SIGSTOP)
+            command.wait_until(lambda pid=pids[victim]: harness.state_of_process(pid) == "S", "the wait for the stopped rank")
+            reset_at_close(pids[victim])
+            os.kill(pids[victim], signal.SIGKILL)
+            os.kill(pids[1 - victim], signal.SIGCONT)
+            command.wait_until(lambda healings=healings: self.is_healed(command, healings), "the healing", 20)
+        print(f"2 ranks: healed {KILLS} times")
+        command.process.send_signal(signal.SIGTERM)
+        self.assertEqual(command.finish().code, 128 + signal.SIGTERM)
 
     def test_a_resumed_run_is_healed_too(self):
         settings = (*DENSE, "trainer.max_epochs=6")
@@ -200,7 +242,7 @@ class Heal(harness.RanksTest):
         self.assertLessEqual(last[1], first[1] + 2)
         self.assertLess(last[2], first[2] * 1.1 + 8000)
         command.process.send_signal(signal.SIGTERM)
-        self.assertEqual(command.finish().code, 75)
+        self.assertEqual(command.finish().code, 128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

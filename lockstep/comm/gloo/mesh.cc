@@ -93,8 +93,9 @@ Mesh gloo_mesh(const MeshRequest& request) {
   if (request.limits.collective != request.limits.connect) mesh.gloo->limit_collectives(request.limits.collective);
   // Each pair of ranks waits until both are connected. After that, no rank needs this rank's listening socket.
   listener.refuse_strangers();
-  mesh.group =
-      c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world, watchdog_options(request));
+  if (request.is_endable) mesh.works = std::make_shared<EndableWorks>();
+  mesh.group = c10::make_intrusive<NotedProcessGroup>(request.store, placement.rank, placement.world,
+                                                      watchdog_options(request), mesh.works);
   mesh.group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, mesh.gloo);
   mesh.group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   return mesh;

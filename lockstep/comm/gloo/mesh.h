@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "lockstep/comm/gloo/breakable_gloo.h"
+#include "lockstep/comm/gloo/endable_works.h"
 #include "lockstep/launch/placement/placement.h"
 
 namespace lockstep {
@@ -24,12 +26,14 @@ struct MeshRequest {
   std::string own_address;  ///< The address that this rank listens on.
   MeshLimits limits;
   std::function<bool()> is_stopping{};  ///< True once the process was asked to stop. May be empty.
+  bool is_endable = false;              ///< Another thread may end the collectives.
 };
 
 /// All ranks, each connected to every other rank through Gloo.
 struct Mesh {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<BreakableGloo> gloo;  ///< The backend of `group`.
+  std::shared_ptr<EndableWorks> works;     ///< Of `group`, if it is endable. Otherwise null.
 };
 
 /// Connects this rank with all others. Only sources in comm/ call it.

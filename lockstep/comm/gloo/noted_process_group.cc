@@ -54,8 +54,9 @@ WatchdogOptions later(WatchdogOptions options) {
 }  // namespace
 
 NotedProcessGroup::NotedProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world,
-                                     WatchdogOptions options)
+                                     WatchdogOptions options, std::shared_ptr<EndableWorks> works)
     : ProcessGroup(store, rank, world),
+      works_(std::move(works)),
       watchdog_(later(std::move(options)), [rank](const std::string& what) { leave_process(rank, what); }) {}
 
 // Within backward the reducer alone adds up numbers with fractions, one bucket after the other.
@@ -87,14 +88,18 @@ std::string_view NotedProcessGroup::detail(const char* operation, at::TensorList
 
 template <typename Call>
 c10::intrusive_ptr<c10d::Work> NotedProcessGroup::noted(const char* operation, at::TensorList tensors, Call&& call) {
-  if (!Page::own().is_on()) return call();  // A benchmark measures what this costs.
+  const bool is_on_cpu = tensors.empty() || tensors.front().is_cpu();
+  const auto begin = [&] {
+    auto work = call();
+    return works_ && is_on_cpu ? works_->follow(work) : work;
+  };
+  if (!Page::own().is_on()) return begin();  // A benchmark measures what this costs.
   std::int64_t elements = 0;
   for (const auto& each : tensors) elements += each.numel();
   const char* const type = tensors.empty() ? "" : c10::toString(tensors.front().scalar_type());
   std::array<char, 48> memory{};
   Page::own().begin_collective(operation, type, elements, detail(operation, tensors, memory));
-  const bool is_on_cpu = tensors.empty() || tensors.front().is_cpu();
-  return watchdog_.follow(operation, is_on_cpu, std::forward<Call>(call));
+  return watchdog_.follow(operation, is_on_cpu, begin);
 }
 
 c10::intrusive_ptr<c10d::Work> NotedProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {

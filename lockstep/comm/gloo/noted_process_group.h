@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "lockstep/comm/gloo/collective_watchdog.h"
+#include "lockstep/comm/gloo/endable_works.h"
 
 namespace lockstep {
 
@@ -17,7 +19,9 @@ namespace lockstep {
 /// calls itself, such as the reducer's all-reduces, comes through these functions too.
 class NotedProcessGroup final : public c10d::ProcessGroup {
  public:
-  NotedProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world, WatchdogOptions options);
+  /// If `works` is not null, it can end the collectives of tensors on the CPU.
+  NotedProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world, WatchdogOptions options,
+                    std::shared_ptr<EndableWorks> works);
 
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override;
@@ -40,6 +44,7 @@ class NotedProcessGroup final : public c10d::ProcessGroup {
 
   std::uint64_t backwards_ = 0;  ///< How often the page entered backward, as of the newest bucket.
   std::int64_t buckets_ = 0;     ///< Sent in this one.
+  std::shared_ptr<EndableWorks> works_;
   CollectiveWatchdog watchdog_;
 };
 
