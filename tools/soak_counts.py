@@ -13,6 +13,7 @@ part, seeds, trials, bad, commit, date. Parts:
   moments  trainings on the Slurm test bed, stopped at random moments in all the ways that a job can be
   resumes  trainings with all features on, killed after a step and resumed, held against one that was left alone
   watch  trainings on four ranks, of which a random one has one of eight faults: the right one and its phase are named
+  pauses  steps of healthy trainings whose ranks stand still for less than the watch's limit: no alarm
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
   python_watch  Python scripts on two ranks, one of which stands still in its loader, a collective or a lock: named, with its line
   heal  local ranks that are killed at random moments and replaced, each run held against one that was left alone
@@ -242,6 +243,20 @@ def soak_watch(deadline):
     keep("watch", f"{first}:{after}", trials, bad)
 
 
+def soak_pauses(deadline):
+    steps = 100_000
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("pauses")), default=0)
+    after, bad = first, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_WATCH_SEED": str(after), "LOCKSTEP_WATCH_STEPS": str(steps), "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/ranks/watch_test.py", "Watch.test_pauses_below_the_limit_are_no_alarm"], env=env,
+                              text=True, cwd=ROOT, capture_output=True, check=False)
+        logged("pauses", done.stdout + done.stderr)
+        after, bad = after + 1, bad + (done.returncode != 0)
+        print(f"soak: pauses: {(after - first) * steps} steps, {bad} bad", file=sys.stderr)
+    keep("pauses", f"{first}:{after}", (after - first) * steps, bad)
+
+
 def second_clone():
     """A clone of this tree's commit in a path with a blank, built."""
     clone = WORK / "second clone"
@@ -312,6 +327,7 @@ def main():
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
+             "pauses": soak_pauses,
              "python_kills": soak_python_kills, "heal": soak_heal, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])

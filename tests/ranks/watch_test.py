@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import time
 
 import harness
 
@@ -72,6 +73,29 @@ class Watch(harness.RanksTest):
         self.assertTrue(self.why().out.endswith("nobody holds up the others\n"))
         self.end(command)
         self.assertEqual(self.told(), [])
+
+    def test_pauses_below_the_limit_are_no_alarm(self):
+        """Random ranks stand still for up to 8 of the 10 s, again and again, until so many steps are done."""
+        draw = random.Random(int(os.environ.get("LOCKSTEP_WATCH_SEED", "7")))
+        steps = int(os.environ.get("LOCKSTEP_WATCH_STEPS", "30000"))
+        command = self.start_train("snapshot.every_epochs=0", "trainer.max_epochs=1000000", "trainer.validate_every=400",
+                                   f"trainer.max_steps={steps}", "observe.log_every=1000", ranks=3)
+        command.wait_for_step(self.folder / "run", 1000)
+        pauses = 0
+        while command.process.poll() is None:
+            length = draw.choice((0.05, 0.5, 2, 8)) * draw.random()
+            with contextlib.suppress(ProcessLookupError, KeyError):
+                pid = command.ranks()[draw.randrange(3)]
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(length)
+                os.kill(pid, signal.SIGCONT)
+                pauses += 1
+            time.sleep(draw.random())
+        result = command.finish()
+        self.assertEqual(result.code, 0, result.err[-2000:])
+        self.assertEqual(self.told(), [])
+        self.assertNotIn("warning", result.err)
+        print(f"{steps} steps, {pauses} pauses, no alarm")
 
     def test_ranks_in_different_collectives_are_named_with_both_and_end(self):
         result = self.start("launch", "-n", "3", "--", harness.BIN / "other_collective").finish(90)

@@ -19,7 +19,8 @@ namespace lockstep {
 /// uses it.
 ///
 /// Ranks notice a dead peer by its sockets, and end with code 7. A rank whose device waits for a device of the same
-/// node has no socket to it, and would wait for its time limit. So the parent of the rank that failed writes
+/// node has no socket to it, and Gloo may forget a message whose connection broke. Such a rank would wait for its time
+/// limit. So the parent of the rank that failed writes
 /// `RUN/watch/failed`, and the others look for this file every 2 s, or less often if they are more than 64. A rank that
 /// is still there 10 s later, and writes nothing in that time, is killed. A rank that still saves goes on.
 ///
@@ -40,7 +41,8 @@ class FailedPeer {
   /// will start the rank again.
   void tell(const RankExit& end) const;
 
-  /// Looks whether another rank has failed, and kills processes of `task` after the time above. Call it about once a second.
+  /// Looks whether another rank has failed, and kills processes of `task` after the time above. Call it about once a
+  /// second.
   void look(pid_t task, Time now = std::chrono::system_clock::now());
 
   /// Returns `end`, or the end of a rank that lost its peer if look() has killed it.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why Gloo's own end is not enough. If a connection breaks, Gloo tells each operation that is listed as waiting for the
-// peer. Two kinds are not in its lists, in tcp/pair.cc of all versions up to LibTorch 2.11:
+// peer. Two kinds are not in the lists of Pair::signalException() in gloo/transport/tcp/pair.cc:
 //
-// - A message that is partly sent, or that the socket did not take. It is in tx_, where only pinned buffers are told.
+// - A message that the socket did not take as a whole. It is in tx_, where only pinned buffers are told.
 // - A message that is partly received. It is in rx_ only.
 //
-// Their thread then waits for Gloo's time limit. Small messages are rarely in this state, large ones nearly always are.
+// The thread of such a message waits for Gloo's time limit. With busy cores about one of 60 deaths ended like that, if
+// the death reset the connection.
 //
 // So the caller waits on a work of ours, and Gloo's work calls us back when it ends. Whoever is first, Gloo or end(),
 // completes our work. Gloo's work may end minutes later. It finds that ours has ended, and does nothing.
