@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the class of peer_net.py in a raw PyTorch loop: python peer_raw.py STEPS prints the microseconds of a step."""
+"""Trains the class of peer_net.py in a raw PyTorch loop: python peer_raw.py STEPS [fused] prints the microseconds of a step."""
 import sys
 import time
 
@@ -13,7 +13,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     net = Net(32, 10)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused="fused" in sys.argv[2:] or None)
     x, y = torch.randn(1000, 784), torch.randint(0, 10, (1000,))
     for step in range(steps):
         if step == 1:

@@ -3,7 +3,9 @@
 // cache has no file of this key, rank 0 starts a Python interpreter that compiles the trace. The interpreter writes the
 // file under a temporary name and renames it, so two jobs with the same key cannot harm each other. Then all ranks look
 // for the file. A rank that does not see it gets its bytes from rank 0. If the processor or LibTorch of any rank cannot
-// run the file, all ranks train the plain network.
+// run the file, all ranks train the plain network. Then they measure both networks at the same time, as they will
+// train. Rank 0 keeps the sums of the times in KEY.N.speed, for N ranks on its node, and decides. It also writes the
+// outcome into the run folder, where a process in the place of a dead one finds it.
 #include "lockstep/cli_train/compile_ahead.h"
 
 #include <ATen/Parallel.h>
@@ -22,8 +24,10 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/cli_train/pass_speed.h"
 #include "lockstep/cli_train/rank_setup.h"
 #include "lockstep/cli_train/recipe_training.h"
 #include "lockstep/launch/node_folder.h"
@@ -109,11 +113,19 @@ at::Tensor batch_for(const CompileRequest& request, const Group& group, at::Scal
   return is_image ? batch.contiguous(at::MemoryFormat::ChannelsLast) : batch;
 }
 
-TracedNetwork traced(const CompileRequest& request, const Group& group) {
-  const auto network = network_to_train(request.recipe, request.sets, group.device(), request.process.python);
+Precision precision_of(const CompileRequest& request) {
+  return precision_named(request.recipe.text("trainer.precision"));
+}
+
+std::shared_ptr<Network> network_on_device(const CompileRequest& request, const Group& group) {
+  auto network = network_to_train(request.recipe, request.sets, group.device(), request.process.python);
   network->to(group.device().device);
-  return trace_network(
-      *network, batch_for(request, group, weights_type(precision_named(request.recipe.text("trainer.precision")))));
+  return network;
+}
+
+TracedNetwork traced(const CompileRequest& request, const Group& group) {
+  return trace_network(*network_on_device(request, group),
+                       batch_for(request, group, weights_type(precision_of(request))));
 }
 
 std::vector<std::string> compile_command(const CompileRequest& request, const Group& group, const fs::path& trace,
@@ -214,10 +226,12 @@ bool any(const std::vector<std::int64_t>& all, Seen what) {
   return std::ranges::find(all, static_cast<std::int64_t>(what)) != all.end();
 }
 
+fs::path own_copy(const fs::path& file, const Environment& env) { return private_cache(env) / file.filename(); }
+
 // If the copy cannot be written, the next look for the file does not find it.
 void keep_copy(nlohmann::json& made, const std::string& bytes, const Environment& env) {
   try {
-    const auto own = private_cache(env) / fs::path(made.at("file").get<std::string>()).filename();
+    const auto own = own_copy(made.at("file").get<std::string>(), env);
     write_whole(own, bytes, /*durable=*/false);
     made["file"] = own.string();
   } catch (const Error&) {
@@ -244,9 +258,69 @@ fs::path shared_file(nlohmann::json made, Group& group, const Environment& env) 
   return made.at("file").get<std::string>();
 }
 
-}  // namespace
+std::string milliseconds(double seconds) { return fixed(1000 * seconds, 2) + " ms"; }
 
-CompiledAhead compile_ahead(const CompileRequest& request, Group& group) {
+// Returns both times of a pass, added up over the ranks, in seconds.
+PassSeconds measured(const CompileRequest& request, Group& group, const fs::path& file) {
+  group.barrier();
+  const auto own = pass_seconds([&] { return network_on_device(request, group); }, file,
+                                batch_for(request, group, weights_type(precision_of(request))), precision_of(request));
+  auto sums = torch::tensor({own.plain, own.compiled}, torch::kDouble);
+  group.all_reduce_sum(sums);
+  return {.plain = sums[0].item<double>(), .compiled = sums[1].item<double>()};
+}
+
+std::optional<PassSeconds> kept_speed(const fs::path& speed) {
+  const auto kept = nlohmann::json::parse(text_or_nothing(speed), nullptr, /*allow_exceptions=*/false);
+  if (!kept.is_object() || !kept.contains("plain_s") || !kept.contains("compiled_s")) return std::nullopt;
+  if (!kept["plain_s"].is_number() || !kept["compiled_s"].is_number()) return std::nullopt;
+  return PassSeconds{.plain = kept["plain_s"], .compiled = kept["compiled_s"]};
+}
+
+void keep_speed(const fs::path& speed, const PassSeconds& kept) {
+  try {
+    write_whole(speed, nlohmann::json{{"plain_s", kept.plain}, {"compiled_s", kept.compiled}}.dump() + "\n",
+                /*durable=*/false);
+  } catch (const Error&) {
+    // The next run measures again.
+  }
+}
+
+// Throws Reason on all ranks if the compiled network is slower.
+void require_faster(const CompileRequest& request, Group& group, const fs::path& file) {
+  const auto speed = fs::path(file).replace_extension(std::to_string(group.placement().local_world) + ".speed");
+  std::optional<PassSeconds> kept;
+  if (group.is_main()) kept = kept_speed(speed);
+  if (group.broadcast_text(kept ? "kept" : "").empty()) {
+    kept = measured(request, group, file);
+    if (group.is_main()) keep_speed(speed, *kept);
+  }
+  std::string why;
+  if (group.is_main() && kept->compiled >= kept->plain) {
+    why = "on this CPU it is faster, " + milliseconds(kept->plain / group.world()) + " a pass instead of " +
+          milliseconds(kept->compiled / group.world());
+  }
+  why = group.broadcast_text(why);
+  if (!why.empty()) throw Reason{why};
+}
+
+bool wants_measurement(const CompileRequest& request, const Group& group, bool is_resumed) {
+  return request.recipe.word("model.compiled") == "auto" && group.device().is_cpu() && !is_resumed &&
+         !request.recipe.flag("trainer.deterministic");
+}
+
+fs::path outcome_file(const CompileRequest& request) { return request.run_dir / "compiled.json"; }
+
+// The other ranks train already, so the outcome is that of their start.
+CompiledAhead outcome_of_run(const CompileRequest& request) {
+  const auto kept = nlohmann::json::parse(text_of_file(outcome_file(request)));
+  fs::path file = kept.at("file").get<std::string>();
+  std::error_code ignored;
+  if (!file.empty() && !fs::exists(file, ignored)) file = own_copy(file, request.process.env);
+  return {file, kept.at("note").get<std::string>(), false};
+}
+
+CompiledAhead agreed(const CompileRequest& request, Group& group) {
   std::string text;
   if (group.is_main()) {
     nlohmann::json made = nlohmann::json::object();
@@ -269,15 +343,32 @@ CompiledAhead compile_ahead(const CompileRequest& request, Group& group) {
     text = made.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   const auto made = nlohmann::json::parse(group.broadcast_text(text));
+  const bool is_resumed = made.at("is_resumed");
   std::string why = made.value("why", "");
   if (why.empty()) {
     try {
-      return {shared_file(made, group, request.process.env), made.at("note").get<std::string>(), false};
+      const auto file = shared_file(made, group, request.process.env);
+      if (wants_measurement(request, group, is_resumed)) require_faster(request, group, file);
+      return {file, made.at("note").get<std::string>(), false};
     } catch (const Reason& reason) {
       why = reason.text;
     }
   }
-  return {{}, "model.compiled is auto, and the plain network trains: " + why, made.at("is_resumed").get<bool>()};
+  return {{},
+          "model.compiled is " + request.recipe.word("model.compiled") + ", and the plain network trains: " + why,
+          is_resumed};
+}
+
+}  // namespace
+
+CompiledAhead compile_ahead(const CompileRequest& request, Group& group) {
+  if (group.is_newcomer()) return outcome_of_run(request);
+  auto outcome = agreed(request, group);
+  on_rank_zero(group, [&] {
+    const nlohmann::json text{{"file", outcome.file.string()}, {"note", outcome.note}};
+    write_whole(outcome_file(request), text.dump() + "\n", /*durable=*/false);
+  });
+  return outcome;
 }
 
 }  // namespace lockstep

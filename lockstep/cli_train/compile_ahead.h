@@ -18,10 +18,11 @@ struct CompileRequest {
   const Recipe& recipe;
   const DataSets& sets;
   const TrainerProcess& process;
+  std::filesystem::path run_dir;        ///< Keeps the outcome for a process that takes the place of a dead one.
   std::filesystem::path resume_from{};  ///< A snapshot. Empty for a fresh run.
 };
 
-/// The outcome of `model.compiled = "auto"`.
+/// The outcome of `model.compiled = "auto"` or "always".
 struct CompiledAhead {
   std::filesystem::path file;  ///< For make_compiled_network(). Empty if the plain network trains.
   std::string note;            ///< One line: what was compiled, or why nothing was.
@@ -33,7 +34,12 @@ struct CompiledAhead {
 /// digest of the network's operations, the batch, the precision, the device and PyTorch's version. If anything fails,
 /// the plain network trains, and the note says why.
 ///
-/// Collective: yes. Blocks: until rank 0 has compiled, at most 9 minutes.
+/// With "auto" on CPUs, all ranks then measure whether the compiled network is faster, and the slower one is left out.
+/// The result is kept beside the file, so that later runs make the same choice. A deterministic training measures
+/// nothing.
+///
+/// Collective: yes, but a newcomer (Group::is_newcomer()) reads the outcome from the run folder. Blocks: until rank 0
+/// has compiled, at most 9 minutes.
 CompiledAhead compile_ahead(const CompileRequest& request, Group& group);
 
 /// Records in a run's snapshots whether its network was compiled. So a resumed run can

@@ -125,7 +125,7 @@ std::shared_ptr<Network> built_network(const Recipe& recipe, const NetworkOption
                                        const NetworkSource& source) {
   auto plain = plain_network(recipe, network, source.python);
   if (!source.compiled.empty()) return make_compiled_network(source.compiled, std::move(plain), OtherBatches::kAll);
-  if (!recipe.has("model.compiled") || recipe.is_word("model.compiled")) return plain;
+  if (!recipe.has("model.compiled") || !recipe.word("model.compiled").empty()) return plain;
   return make_compiled_network(recipe.path("model.compiled"), std::move(plain));
 }
 

@@ -205,7 +205,7 @@ int held_memory(const Environment& env, const Log& log) {
 
 NetworkSource network_source(const CompileRequest& request, Group& group, MainRank* main_rank, const Log& log) {
   NetworkSource source{.python = request.process.python};
-  if (!request.recipe.is_word("model.compiled")) return source;
+  if (request.recipe.word("model.compiled").empty()) return source;
   const auto ahead = compile_ahead(request, group);
   source.compiled = ahead.file;
   if (main_rank == nullptr) return source;
@@ -249,7 +249,7 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     log.warning(resume_from + " is of a version that scaled a table by the rows held out too; now they do not count");
   }
   if (group.is_main() && !resume_from.empty()) note_other_buckets(resume_from, recipe, group.world(), log);
-  const auto source = network_source({recipe, data.sets(), process, resume_from}, group, main_rank.get(), log);
+  const auto source = network_source({recipe, data.sets(), process, run_dir, resume_from}, group, main_rank.get(), log);
   const auto module = task_of(recipe, data.sets(), group.device(), source, &notes);
   if (group.is_main()) {
     for (const auto& note : notes) log.info(note);

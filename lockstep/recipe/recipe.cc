@@ -117,7 +117,10 @@ std::string portable(const Setting& setting, const std::string& text) {
   return fs::absolute(setting.base / text).lexically_normal().string();
 }
 
-bool is_word(const SettingRow& row, const std::string& text) { return !row.rule.word.empty() && text == row.rule.word; }
+bool is_word(const SettingRow& row, const std::string& text) {
+  const auto all = words(row.rule.word);
+  return std::ranges::find(all, text) != all.end();
+}
 
 bool is_file_named(const SettingRow& row, const std::string& text) {
   const auto names = words(row.rule.names);
@@ -233,8 +236,10 @@ fs::path Recipe::path(std::string_view key) const {
   return resolved(key, held<std::string>(setting(key)));
 }
 
-bool Recipe::is_word(std::string_view key) const {
-  return has(key) && lockstep::is_word(row_of(key), held<std::string>(setting(key)));
+std::string Recipe::word(std::string_view key) const {
+  if (!has(key)) return {};
+  const auto& text = held<std::string>(setting(key));
+  return is_word(row_of(key), text) ? text : "";
 }
 
 std::optional<PythonName> Recipe::python_name(std::string_view key) const {

@@ -99,8 +99,9 @@ class Recipe {
   /// Throws: Error(kRecipe) if the path names a variable that is not set.
   std::filesystem::path path(std::string_view key) const;
 
-  /// True if a path's value is not one but the word that its row of the schema permits, such as "auto".
-  bool is_word(std::string_view key) const;
+  /// Returns a path's value if it is no path but a word that its row of the schema permits, such as "auto". Otherwise
+  /// empty.
+  std::string word(std::string_view key) const;
 
   /// Returns the path after the colon of a value such as "script:net.pt", expanded likewise. Nothing if the value has
   /// no such form.

@@ -73,8 +73,8 @@ constexpr auto kRows = std::to_array<SettingRow>({
     {"model.weights", kPath, "", {}, "", "pretrained weights to start from: safetensors, .pt, .ckpt, a Hugging Face folder or a run",
      {}, kAside},
     {"model.weights_except", kTexts, "", {}, "", "parameters that keep their random initialization, by name pattern: \"fc.*\""},
-    {"model.compiled", kPath, "", path_or("auto"), "",
-     "compiled forward and backward pass, as written by python/compile_model.py; auto: have Python compile it once a job", {}, kAside},
+    {"model.compiled", kPath, "", path_or("auto always"), "",
+     "compiled forward and backward pass, as written by python/compile_model.py; auto: have Python compile it, and use it if it is faster", {}, kAside},
     {"model.freeze", kTexts, "", {}, "", "parameters that are not trained, by name pattern: \"layer1.*\""},
 
     {"data.kind", kText, kMustBeSet, one_of("idx folder cifar10 cifar100 hdf5 text csv synthetic python:FILE:FUNCTION"), "",
@@ -365,7 +365,7 @@ std::string wanted(const SettingRow& row) {
                    : row.type == kTexts    ? "a list of texts, or one text"
                    : row.type == kAny      ? "true or false, a number, text, or a list of one of them"
                                            : "a list of numbers");
-  if (!row.rule.word.empty()) text.append(" or ").append(row.rule.word);
+  if (!row.rule.word.empty()) text.append(" or ").append(joined(words(row.rule.word), " or "));
   if (!row.unit.empty()) text.append(" of ").append(row.unit);
   if (!row.rule.wanted.empty()) text.append(", ").append(row.rule.wanted);
   return text;

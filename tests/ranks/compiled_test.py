@@ -5,6 +5,7 @@ the plain one trains. LOCKSTEP_BENCH_PYTHON is a Python with PyTorch."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -64,6 +65,36 @@ class Compiled(harness.RanksTest):
         for each in self.packages():
             each.write_bytes(each.read_bytes()[:1000])
         self.assertIn(COMPILING, self.compiled("mended").err)
+
+    def test_the_faster_network_trains(self):
+        auto = ("trainer.deterministic=false", "trainer.max_epochs=1")
+        first = self.run_of("first", *auto)
+        speed, = (self.folder / "cache/compiled").glob("*.2.speed")
+        found = json.loads(speed.read_text())
+        self.assertEqual(PLAIN in first.err, found["compiled_s"] >= found["plain_s"], first.err)
+        for plain_s, compiled_s in ((0.5, 0.25), (0.25, 0.5)):  # Later runs do not measure, so that they make the same choice.
+            speed.write_text(json.dumps({"plain_s": plain_s, "compiled_s": compiled_s}))
+            again = self.run_of(f"again-{plain_s}", *auto)
+            self.assertEqual(PLAIN in again.err, compiled_s > plain_s, again.err)
+        self.assertIn(f"{PLAIN}: on this CPU it is faster, 125.00 ms a pass instead of 250.00 ms", again.err)
+        always = self.run_of("always", *auto, "model.compiled=always")
+        self.assertNotIn(PLAIN, always.err)
+        speed.write_text("{")
+        self.run_of("cut", *auto)
+        self.assertEqual(sorted(json.loads(speed.read_text())), ["compiled_s", "plain_s"])
+
+    def test_a_process_in_the_place_of_a_dead_rank_computes_as_the_others(self):
+        longer = ("trainer.max_epochs=40", "trainer.heal=auto", "trainer.validate_every=0", "trainer.heal_window=0")
+        whole = self.compiled("whole", *longer).object
+        for victim in (1, 0):
+            run = f"healed-{victim}"
+            command = self.start_train(*WIDE, *longer, run=run, env=self.env())
+            command.wait_for_step(self.folder / run, 20, 300)
+            os.kill(command.ranks()[victim], signal.SIGKILL)
+            result = command.finish(300)
+            self.assertEqual(result.code, 0, result.err[-3000:])
+            self.assertIn("is started again", result.err)
+            self.assertEqual(result.object["weights_digest"], whole["weights_digest"])
 
     def test_gradients_are_sent_before_backward_ends(self):
         self.compiled("traced", "observe.profile=[3, 4]")
