@@ -156,7 +156,10 @@ void compile(const std::vector<std::string>& command, const fs::path& cache, con
   variables.try_emplace("TORCHINDUCTOR_CACHE_DIR", (cache / "inductor").string());
   const auto done = run_process(command, Environment(variables));
   if (done.exit_code == 128 + SIGALRM) throw Reason{"it took longer than " + command.back().substr(8) + " s"};
-  if (done.exit_code != 0) throw Reason{command.front() + ": " + last_line(done.errors)};
+  if (done.exit_code == 0) return;
+  const auto log = cache / "failed.log";
+  write_whole(log, done.errors, /*durable=*/false);
+  throw Reason{command.front() + ": " + last_line(done.errors) + "; all that it wrote is in " + log.string()};
 }
 
 // A full disk may have left an incomplete file.

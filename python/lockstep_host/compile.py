@@ -10,6 +10,7 @@ import json
 import pathlib
 import signal
 import sys
+import traceback
 
 PR_SET_PDEATHSIG = 1
 
@@ -77,6 +78,7 @@ def main():
 
         compile_traced(torch, passes, asked)
     except Exception as error:  # After any error the training goes on with the plain network.
+        traceback.print_exc()
         lines = [line for line in str(error).splitlines() if line.strip()] or [""]
         print(f"{type(error).__name__}: {lines[0].strip()}", file=sys.stderr)
         return 1

@@ -131,9 +131,12 @@ class Compiled(harness.RanksTest):
             result = self.run_of(name, *settings, python=python)
             (lines[name],) = [line for line in result.err.splitlines() if PLAIN in line]
         self.assertIn("/bin/false", lines["python"])
+        log = self.folder / "cache/compiled/failed.log"
+        self.assertTrue(lines["python"].endswith(f"; all that it wrote is in {log}"), lines["python"])
         self.assertIn("data.global_batch is 15, which 2 ranks cannot share equally", lines["batch"])
         if "torch" in lines:
             self.assertIn("No module named 'torch'", lines["torch"])
+            self.assertIn("Traceback", log.read_text())
 
     def test_a_snapshot_and_a_command_name_the_word_and_no_file(self):
         self.run_of("run", "trainer.max_epochs=1", python="/bin/false")
