@@ -9,4 +9,4 @@ class Net(torch.nn.Module):
         self.layers = torch.nn.Sequential(torch.nn.Linear(features, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, num_classes))
 
     def forward(self, x):
-        return self.layers(x)
+        return self.layers(x.flatten(1))
