@@ -17,6 +17,7 @@ part, seeds, trials, bad, commit, date. Parts:
   python_kills  runs of python/lockstep.py that are killed at random moments, each held against one that was left alone
   python_watch  Python scripts on two ranks, one of which stands still in its loader, a collective or a lock: named, with its line
   heal  local ranks that are killed at random moments and replaced, each run held against one that was left alone
+  heal_slurm  the same on the Slurm test bed, on two nodes
   guide_scripts  the scripts of examples/11_guide_scripts on the Slurm test bed, stopped at random moments
 `tools/soak counts` shows the sums.
 """
@@ -210,6 +211,22 @@ def soak_heal(deadline):
     keep("heal", f"{first}:{after}", trials, bad)
 
 
+def soak_heal_slurm(deadline):
+    first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal_slurm")), default=0)
+    after, trials, bad = first, 0, 0
+    while time.monotonic() < deadline:
+        env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": "20", "LOCKSTEP_BIN": str(BUILD / "bin")}
+        done = subprocess.run([sys.executable, ROOT / "tests/slurm/test_heal.py", "Heal.test_killed_ranks_are_replaced_in_their_step"], env=env,
+                              text=True, cwd=ROOT, capture_output=True, check=False)
+        logged("heal_slurm", done.stdout + done.stderr)
+        healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
+        if not healed and done.returncode == 0:
+            sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
+        after, trials, bad = after + 1, trials + healed, bad + (done.returncode != 0)
+        print(f"soak: heal_slurm: {trials}, {bad} bad", file=sys.stderr)
+    keep("heal_slurm", f"{first}:{after}", trials, bad)
+
+
 def soak_guide_scripts(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("guide_scripts")), default=0)
     after, bad = first, 0
@@ -328,7 +345,7 @@ def main():
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
              "pauses": soak_pauses,
-             "python_kills": soak_python_kills, "heal": soak_heal, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
+             "python_kills": soak_python_kills, "heal": soak_heal, "heal_slurm": soak_heal_slurm, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)

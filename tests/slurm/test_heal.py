@@ -34,7 +34,10 @@ class Heal(test_bed.BedTest):
     def last_step(self, run):
         path = self.folder / run / "metrics.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        return max((line["step"] for line in map(json.loads, lines) if line["event"] == "step"), default=0)
+        try:
+            return max((line["step"] for line in map(json.loads, lines) if line["event"] == "step"), default=0)
+        except json.JSONDecodeError:  # A rank in the place of a dead one has cut the file while it was read.
+            return 0
 
     def has_ended(self, run):
         return (self.folder / run / "result.json").exists()
