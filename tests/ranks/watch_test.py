@@ -75,7 +75,7 @@ class Watch(harness.RanksTest):
         self.assertEqual(self.told(), [])
 
     def test_pauses_below_the_limit_are_no_alarm(self):
-        """Random ranks stand still for up to 8 of the 10 s, again and again, until so many steps are done."""
+        """Random ranks stand still for up to 6 of the 10 s, again and again, until so many steps are done."""
         draw = random.Random(int(os.environ.get("LOCKSTEP_WATCH_SEED", "7")))
         steps = int(os.environ.get("LOCKSTEP_WATCH_STEPS", "30000"))
         command = self.start_train("snapshot.every_epochs=0", "trainer.max_epochs=1000000", "trainer.validate_every=400",
@@ -83,7 +83,7 @@ class Watch(harness.RanksTest):
         command.wait_for_step(self.folder / "run", 1000)
         pauses = 0
         while command.process.poll() is None:
-            length = draw.choice((0.05, 0.5, 2, 8)) * draw.random()
+            length = draw.choice((0.05, 0.5, 2, 6)) * draw.random()
             with contextlib.suppress(ProcessLookupError, KeyError):
                 pid = command.ranks()[draw.randrange(3)]
                 os.kill(pid, signal.SIGSTOP)
