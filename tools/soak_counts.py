@@ -261,7 +261,7 @@ def soak_watch(deadline):
 
 
 def soak_pauses(deadline):
-    steps = 100_000
+    steps = 25_000
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("pauses")), default=0)
     after, bad = first, 0
     while time.monotonic() < deadline:

@@ -77,7 +77,7 @@ class Watch(harness.RanksTest):
     def test_pauses_below_the_limit_are_no_alarm(self):
         """Random ranks stand still for up to 6 of the 10 s, again and again, until so many steps are done."""
         draw = random.Random(int(os.environ.get("LOCKSTEP_WATCH_SEED", "7")))
-        steps = int(os.environ.get("LOCKSTEP_WATCH_STEPS", "30000"))
+        steps = int(os.environ.get("LOCKSTEP_WATCH_STEPS", "4000"))
         command = self.start_train("snapshot.every_epochs=0", "trainer.max_epochs=1000000", "trainer.validate_every=400",
                                    f"trainer.max_steps={steps}", "observe.log_every=1000", ranks=3)
         command.wait_for_step(self.folder / "run", 1000)
