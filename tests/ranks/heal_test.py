@@ -4,6 +4,7 @@
 
 LOCKSTEP_HEAL_SEED draws other moments, LOCKSTEP_HEAL_KILLS is how many a run gets."""
 import ctypes
+import errno
 import os
 import pathlib
 import random
@@ -30,11 +31,14 @@ def reset_at_close(pid):
     libc = ctypes.CDLL(None, use_errno=True)
     process = os.pidfd_open(pid)
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        if not os.readlink(link).startswith("socket:"):
-            continue
         copy = libc.syscall(438, process, int(link.name), 0)  # pidfd_getfd
+        if copy < 0 and ctypes.get_errno() == errno.EBADF:
+            continue  # It was closed meanwhile.
         if copy < 0:
             raise OSError(ctypes.get_errno(), "pidfd_getfd")
+        if not os.readlink(f"/proc/self/fd/{copy}").startswith("socket:"):
+            os.close(copy)
+            continue
         with socket.socket(fileno=copy) as one:
             if one.type == socket.SOCK_STREAM and one.family != socket.AF_UNIX:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
